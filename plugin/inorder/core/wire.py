@@ -1,0 +1,328 @@
+"""The frames between clients and workers (docs/PROTOCOL.md describes each byte).
+
+A frame on the wire is a length (4 bytes, big-endian) and a MessagePack array whose first element is the frame's
+tag. Timestamps travel as flat lists ``[topic, number, topic, number, ...]``, topics as cluster-wide ids. Counters
+belong to the session (client id, incarnation) of the connection.
+
+Rules of evolution: tags are never used again; new fields are appended with defaults; a peer ignores elements it
+does not know. ``PROTOCOL_VERSIONS`` is the range this code speaks.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from inorder.core.names import Filter
+from inorder.errors import ProtocolError
+
+PROTOCOL_VERSIONS: Final = (1, 1)
+HEADER_BYTES: Final = 4
+MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
+MAX_NUMBER: Final = 2**63 - 1
+
+
+class NumberState(IntEnum):
+    """What a topic manager knows of one number (DESIGN section 1)."""
+
+    PENDING = 0
+    CONFIRMED = 1
+    VOID = 2
+    ABANDONED = 3
+    EXPIRED = 4
+    UNKNOWN = 5
+    """Never issued by this topic manager: the asker got it from a damaged or foreign stamp."""
+
+
+class TopicInfo(msgspec.Struct, frozen=True, array_like=True):
+    """A topic as the whole cluster knows it. ``stage`` is the index of its stage, 0 at the top."""
+
+    id: int
+    space: str
+    name: str
+    stage: int
+
+
+class StageInfo(msgspec.Struct, frozen=True, array_like=True):
+    """Which worker processes a stage. ``address`` is ``host:port``, empty for the answering worker itself."""
+
+    stage: int
+    epoch: int
+    address: str
+
+
+class SpaceFilter(msgspec.Struct, frozen=True, array_like=True):
+    """A filter in its space. ``reads_properties``: the subscriber can read stamps beside the payload there."""
+
+    space: str
+    filter: Filter
+    reads_properties: bool = True
+
+
+class NewEvent(msgspec.Struct, array_like=True):
+    """One ``CreateTimestamp(event id, T)`` of R1.
+
+    Attributes:
+        counter: the event id within the session, rising.
+        topic: its topic's id.
+        after: flat list of the publisher's last events in topics of stages that this request does not pass
+            (R19); those of stages it passes are added there.
+    """
+
+    counter: int
+    topic: int
+    after: list[int] = []
+
+
+class StampedEvent(msgspec.Struct, array_like=True):
+    """A complete timestamp: own number and dependencies (flat), and the envelope form that the topic needs."""
+
+    counter: int
+    topic: int
+    number: int
+    deps: list[int]
+    in_payload: bool = False
+
+
+class TopicStart(msgspec.Struct, array_like=True):
+    """Where a subscription begins in one topic (R7, R8): the last number before it, and the base (flat) that
+    counts as dependencies of the first event after it."""
+
+    topic: TopicInfo
+    start: int
+    base: list[int]
+
+
+class NumberAnswer(msgspec.Struct, array_like=True):
+    """What became of one number; never merged over a range, because each carries its own dependencies (R17)."""
+
+    number: int
+    state: NumberState
+    deps: list[int] = []
+
+
+class Frame(msgspec.Struct, array_like=True):
+    """Base of all frames."""
+
+
+# -- both ways -------------------------------------------------------------------------------------------------
+
+
+class Ping(Frame, tag=1):
+    """Asks for a Pong with the same ``nonce``."""
+
+    nonce: int = 0
+
+
+class Pong(Frame, tag=2):
+    """Answers a Ping, after everything that was sent before it."""
+
+    nonce: int = 0
+
+
+class Failure(Frame, tag=3):
+    """The sender closes the connection after this; ``code`` is one of ``FAILURE_CODES``."""
+
+    code: str
+    message: str
+    facts: list[int] = []
+
+
+FAILURE_CODES: Final = ("unauthorized", "version", "protocol", "replaced", "stopping", "store", "too_large")
+
+
+# -- client to worker ------------------------------------------------------------------------------------------
+
+
+class Hello(Frame, tag=16):
+    """First frame of a client. ``incarnation``: 64 random bits of this process start, as a signed number."""
+
+    lowest_version: int
+    highest_version: int
+    token: str
+    client_id: str
+    incarnation: int
+    agent: str = ""
+
+
+class Resolve(Frame, tag=17):
+    """Asks for the ids of topics by (space, name); unknown ones are created (R13)."""
+
+    request: int
+    topics: list[tuple[str, str]]
+
+
+class NameTopics(Frame, tag=18):
+    """Asks which topics have these ids."""
+
+    request: int
+    ids: list[int]
+
+
+class CreateTimestamps(Frame, tag=19):
+    """Asks stage ``stage`` for timestamps. ``low``: the lowest counter the client still cares about there."""
+
+    stage: int
+    low: int
+    events: list[NewEvent]
+
+
+class Settle(Frame, tag=20):
+    """Tells a stage what became of numbers it issued (R16): flat triples ``topic, first, last``."""
+
+    stage: int
+    request: int
+    confirmed: list[int]
+    void: list[int] = []
+
+
+class Subscribe(Frame, tag=21):
+    """The whole new subscription of a client (R7, R11): one change is outstanding at a time, versions rise.
+
+    ``bounded``: this client may take events out of turn (R6), so timestamps must stay full for it (R21).
+    """
+
+    version: int
+    filters: list[SpaceFilter]
+    bounded: bool = False
+
+
+class AskNumbers(Frame, tag=22):
+    """Asks a topic's stage what became of numbers: flat pairs ``first, last`` (R17)."""
+
+    request: int
+    stage: int
+    topic: int
+    ranges: list[int]
+
+
+# -- worker to client ------------------------------------------------------------------------------------------
+
+
+class Welcome(Frame, tag=32):
+    """Answers Hello. Times are milliseconds."""
+
+    version: int
+    domain: int
+    worker: str
+    order_epoch: int
+    stages: list[StageInfo]
+    publisher_grace_ms: int
+    max_frame_bytes: int = MAX_FRAME_BYTES
+
+
+class Topics(Frame, tag=33):
+    """Answers Resolve and NameTopics; ids that no topic ever had are left out."""
+
+    request: int
+    topics: list[TopicInfo]
+
+
+class Timestamps(Frame, tag=34):
+    """Answers CreateTimestamps, in the order of completion. ``forgotten``: counters that will never be numbered.
+    ``abandoned``: counters whose number was given up (R16), as flat triples ``counter, topic, number``."""
+
+    stage: int
+    epoch: int
+    events: list[StampedEvent]
+    forgotten: list[int] = []
+    abandoned: list[int] = []
+
+
+class Settled(Frame, tag=35):
+    """Answers Settle once it is durable. ``late``: flat pairs ``topic, number`` already abandoned (R16)."""
+
+    stage: int
+    epoch: int
+    request: int
+    late: list[int] = []
+
+
+class Subscribed(Frame, tag=36):
+    """Answers Subscribe: every topic of the subscription, with its start; bases only where it is new."""
+
+    version: int
+    topics: list[TopicStart]
+
+
+class Numbers(Frame, tag=37):
+    """Answers AskNumbers. ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer
+    known one by one; the base counts as dependencies of the number after it."""
+
+    request: int
+    topic: int
+    answers: list[NumberAnswer]
+    expired_through: int = 0
+    expired_base: list[int] = []
+
+
+class Heads(Frame, tag=38):
+    """The highest confirmed number of topics of the receiver's subscription: flat pairs (R17)."""
+
+    heads: list[int]
+
+
+ClientFrame = (
+    Ping | Pong | Failure | Hello | Resolve | NameTopics | CreateTimestamps | Settle | Subscribe | AskNumbers
+)
+WorkerFrame = Ping | Pong | Failure | Welcome | Topics | Timestamps | Settled | Subscribed | Numbers | Heads
+
+_encoder = msgspec.msgpack.Encoder()
+_client_decoder = msgspec.msgpack.Decoder(ClientFrame)
+_worker_decoder = msgspec.msgpack.Decoder(WorkerFrame)
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """Return the frame with its length in front."""
+    body = _encoder.encode(frame)
+    return len(body).to_bytes(HEADER_BYTES, "big") + body
+
+
+def decode_client_frame(body: bytes | bytearray | memoryview) -> ClientFrame:
+    """Decode what a client sent (without the length). Raises ProtocolError."""
+    try:
+        return _client_decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"not a frame of a client: {error}") from None
+
+
+def decode_worker_frame(body: bytes | bytearray | memoryview) -> WorkerFrame:
+    """Decode what a worker sent (without the length). Raises ProtocolError."""
+    try:
+        return _worker_decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"not a frame of a worker: {error}") from None
+
+
+class FrameSplitter:
+    """Cuts a stream of bytes into frame bodies; keeps what is not whole yet.
+
+    Args:
+        max_bytes: a longer frame raises ProtocolError as soon as its length is read, so nobody can make the
+            receiver buffer more.
+    """
+
+    def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._pending = bytearray()
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
+        """Return the bodies that are whole now. Raises ProtocolError."""
+        pending = self._pending
+        pending += data
+        bodies: list[bytes] = []
+        start, end = 0, len(pending)
+        while end - start >= HEADER_BYTES:
+            length = int.from_bytes(pending[start : start + HEADER_BYTES], "big")
+            if length > self._max_bytes:
+                raise ProtocolError(f"a frame of {length} bytes is over the limit of {self._max_bytes}")
+            if end - start - HEADER_BYTES < length:
+                break
+            start += HEADER_BYTES
+            bodies.append(bytes(pending[start : start + length]))
+            start += length
+        if start:
+            del pending[:start]
+        return bodies

@@ -1,0 +1,226 @@
+"""Every error that leaves inorder, by whose fault it is.
+
+One root, four branches: the caller's (:class:`UsageError`), the other side's (:class:`PeerError`), the
+connection's (:class:`LinkError`) and the store's (:class:`StoreError`). No exception of paho-mqtt, redis-py or
+SQLAlchemy leaves the folder that calls it; each border has one table that maps them. Facts are attributes, so a
+caller never parses a message.
+"""
+
+from __future__ import annotations
+
+
+class InorderError(Exception):
+    """Root of all errors raised by inorder."""
+
+
+# -- the caller's ----------------------------------------------------------------------------------------------
+
+
+class UsageError(InorderError):
+    """The call was wrong; nothing was changed. The message names what was wrong and what is allowed."""
+
+
+class InvalidTopic(UsageError, ValueError):
+    """A topic that cannot be published to.
+
+    Attributes:
+        topic: what was given, unchanged.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, topic: object, reason: str) -> None:
+        self.topic, self.reason = topic, reason
+        super().__init__(f"invalid topic {shown(topic)}: {reason}")
+
+
+class InvalidFilter(UsageError, ValueError):
+    """A subscription filter that is not well formed, or one that cannot be ordered.
+
+    Attributes:
+        filter: what was given, unchanged.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, filter: object, reason: str) -> None:
+        self.filter, self.reason = filter, reason
+        super().__init__(f"invalid filter {shown(filter)}: {reason}")
+
+
+class InvalidPayload(UsageError, TypeError):
+    """A payload of a type that the broker's own client library refuses."""
+
+    def __init__(self, payload: object, allowed: str) -> None:
+        self.type_name, self.allowed = type(payload).__name__, allowed
+        super().__init__(f"invalid payload of type {self.type_name}: allowed are {allowed}")
+
+
+class PayloadTooLarge(UsageError, ValueError):
+    """A payload over a limit. Attributes: ``size`` and ``limit``, in bytes."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size, self.limit = size, limit
+        super().__init__(f"payload of {size} bytes is over the limit of {limit} bytes")
+
+
+class InvalidOption(UsageError, ValueError):
+    """A setting, URL or argument with a value that is not allowed.
+
+    Attributes:
+        option: its name.
+        value: what was given.
+        allowed: what would have been allowed, in words.
+    """
+
+    def __init__(self, option: str, value: object, allowed: str) -> None:
+        self.option, self.value, self.allowed = option, value, allowed
+        super().__init__(f"invalid {option} {shown(value)}: allowed is {allowed}")
+
+
+class Closed(UsageError, RuntimeError):
+    """The client is closed (or not yet open)."""
+
+
+class StreamInUse(UsageError, RuntimeError):
+    """``events()`` is already being iterated; a client has one delivery stream."""
+
+
+class QueueFull(UsageError):
+    """More publishes were called than ``max_pending`` allows while none could leave.
+
+    Attribute ``limit``: the number allowed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"{limit} publishes are pending already; await some of them first, or raise max_pending")
+
+
+class MissingExtra(InorderError, ImportError):
+    """An optional part is not installed. Attribute ``extra``: the name to install."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs an optional part: pip install 'inorder[{extra}]'")
+
+
+# -- the other side's ------------------------------------------------------------------------------------------
+
+
+class PeerError(InorderError):
+    """The other side answered, and the answer was no, or was not of the protocol."""
+
+
+class ProtocolError(PeerError):
+    """The peer sent something that the protocol does not allow."""
+
+
+class VersionMismatch(PeerError):
+    """Client and worker have no protocol version in common.
+
+    Attributes: ``ours`` and ``theirs``, each ``(lowest, highest)``.
+    """
+
+    def __init__(self, ours: tuple[int, int], theirs: tuple[int, int]) -> None:
+        self.ours, self.theirs = ours, theirs
+        super().__init__(
+            f"no common protocol version: this side speaks {ours[0]} to {ours[1]}, the other {theirs[0]} to {theirs[1]}"
+        )
+
+
+class Unauthorized(PeerError):
+    """The token or the broker's credentials were refused. The message never holds the secret."""
+
+
+class Refused(PeerError):
+    """The broker, or a stage, refused one request (its reason is the message). Nothing was handed over."""
+
+
+class Abandoned(PeerError):
+    """The event's number was given up (R16) before the event was confirmed; it may or may not have been delivered.
+
+    Attributes: ``topic`` and ``number``.
+    """
+
+    def __init__(self, topic: str, number: int) -> None:
+        self.topic, self.number = topic, number
+        super().__init__(f"number {number} of topic {topic!r} was abandoned before the event was confirmed")
+
+
+class Replaced(PeerError):
+    """Another process opened a session with the same client id; this one was closed."""
+
+
+# -- the connection's ------------------------------------------------------------------------------------------
+
+
+class LinkError(InorderError):
+    """A connection could not be made, or broke."""
+
+
+class BrokerUnreachable(LinkError):
+    """The broker did not answer. Attribute ``address``: host and port, never with credentials."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(f"broker {address} is unreachable: {reason}")
+
+
+class WorkerUnreachable(LinkError):
+    """No worker answered. Attribute ``addresses``: those that were tried."""
+
+    def __init__(self, addresses: list[str], reason: str) -> None:
+        self.addresses, self.reason = addresses, reason
+        super().__init__(f"no worker is reachable at {', '.join(addresses)}: {reason}")
+
+
+class TimedOut(LinkError, TimeoutError):
+    """Something was not answered in time. Attributes: ``what`` and ``seconds``."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        self.what, self.seconds = what, seconds
+        super().__init__(f"{what} was not answered within {seconds:g} s")
+
+
+class PortInUse(LinkError):
+    """A listening address is taken. Attribute ``address``."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(f"{address} is in use by another process; choose another port or stop that process")
+
+
+# -- the store's -----------------------------------------------------------------------------------------------
+
+
+class StoreError(InorderError):
+    """The SQL store failed. Attribute ``url``: the store's URL with its password masked."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url, self.reason = url, reason
+        super().__init__(f"store {url}: {reason}")
+
+
+class StoreUnreachable(StoreError):
+    """The store cannot be opened or did not answer."""
+
+
+class StoreReadOnly(StoreError):
+    """The store cannot be written."""
+
+
+class StoreVersionMismatch(StoreError):
+    """The store's schema is of a newer release than this one knows."""
+
+
+class StoreCorrupt(StoreError):
+    """The journal's hash chain or numbering is broken."""
+
+
+class Fenced(StoreError):
+    """Another worker took the stage over: its epoch is higher than ours (a paused old owner may not write)."""
+
+
+def shown(value: object) -> str:
+    """Return a value for an error message: its repr, cut to a bearable length."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"

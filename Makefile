@@ -1,0 +1,47 @@
+# Each target sets up what it needs by itself, on a machine with Python 3.11+ and make (and apt, as root or with sudo).
+# Variables: VENV (the virtual environment), ARGS (more arguments for the command that a target runs).
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+READY := $(VENV)/.inorder-ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long check format bench clean broker servers
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+demo: $(READY) broker ## two bridged MQTT brokers, without and then with inorder
+	$(BIN)/inorder demo $(ARGS)
+
+test: check servers ## check, then all tests except the long ones
+	$(BIN)/python -m pytest $(ARGS)
+
+test-long: $(READY) servers ## the long tests alone
+	$(BIN)/python -m pytest -m long $(ARGS)
+
+check: $(READY) ## lint, formatting, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) servers ## measure against bare clients on the same brokers
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove builds and caches; the virtual environment stays
+	rm -rf build dist *.egg-info */*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .tmp
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# The stamp file is written last, so an interrupted set-up is done again.
+$(READY): pyproject.toml scripts/setup
+	scripts/setup python $(VENV)
+
+broker: ## (set-up) what the demo needs from the system
+	@scripts/setup system mosquitto
+
+servers: ## (set-up) what the tests need from the system
+	@scripts/setup system mosquitto redis-server postgresql openssl

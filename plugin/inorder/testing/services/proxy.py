@@ -1,0 +1,239 @@
+"""A TCP proxy on loopback that breaks connections on demand, as networks do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from types import TracebackType
+from typing import Literal, Self, cast
+
+from inorder.errors import LinkError
+from inorder.testing.services.server import HOST, free_port
+
+Direction = Literal["up", "down", "both"]
+"""``up`` is from the client to the server, ``down`` from the server to the client."""
+
+_BIND_ATTEMPTS = 5
+
+
+class FaultProxy:
+    """Forwards connections to a port, until told otherwise. An async context manager; use it on one event loop.
+
+    A stall is a network that carries nothing: bytes wait, connections stay open and new ones are accepted and
+    stall as well. A cut resets every connection. Refusing is a host whose port is closed.
+
+    Args:
+        target_port: where connections are forwarded to, on loopback.
+        port: the port to listen on; ``None`` takes a free one.
+
+    Attributes:
+        accepted: the number of connections accepted since the start.
+    """
+
+    def __init__(self, target_port: int, *, port: int | None = None) -> None:
+        self.target_port = target_port
+        self.accepted = 0
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._pairs: set[_Pair] = set()
+        self._stalled: frozenset[str] = frozenset()
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to. Raises LinkError before the start."""
+        if self._port is None:
+            raise LinkError("the proxy was not started yet")
+        return self._port
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open now."""
+        return len(self._pairs)
+
+    def cut(self) -> None:
+        """Reset every connection now, on both sides; what was under way is lost. New ones are forwarded."""
+        for pair in list(self._pairs):
+            pair.abort()
+
+    def stall(self, direction: Direction = "both") -> None:
+        """Stop carrying bytes this way, in present and future connections; the other way flows, if not stalled
+        by an earlier call."""
+        self._stalled |= {"up", "down"} if direction == "both" else {direction}
+        self._apply_stall()
+
+    def refuse(self) -> None:
+        """Refuse new connections (connection refused); open ones live on: :meth:`cut` them too if need be."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def heal(self) -> None:
+        """Carry everything again: what was stalled flows, new connections are accepted on the same port.
+
+        Raises OSError when another process took the port meanwhile.
+        """
+        self._stalled = frozenset()
+        self._apply_stall()
+        if self._server is None:
+            self._server = await self._listen(self.port)
+
+    async def start(self) -> Self:
+        """Listen. Raises OSError when the given port is taken."""
+        if self._port is not None:
+            self._server = await self._listen(self._port)
+            return self
+        for attempt in range(_BIND_ATTEMPTS):
+            port = free_port()
+            try:
+                self._server = await self._listen(port)
+            except OSError:
+                if attempt == _BIND_ATTEMPTS - 1:
+                    raise
+            else:
+                self._port = port
+                break
+        return self
+
+    async def close(self) -> None:
+        """Stop listening and reset every connection; safe more than once."""
+        self.refuse()
+        closing = [pair.wait_closed() for pair in self._pairs]
+        self.cut()
+        await asyncio.gather(*closing)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(self._accept, HOST, port, reuse_address=True)
+
+    def _accept(self) -> asyncio.Protocol:
+        self.accepted += 1
+        pair = _Pair(self.target_port, self._pairs)
+        pair.stall(self._stalled)
+        return pair.client
+
+    def _apply_stall(self) -> None:
+        for pair in self._pairs:
+            pair.stall(self._stalled)
+
+
+class _Pair:
+    """One forwarded connection: the end towards the client and the end towards the server."""
+
+    def __init__(self, target_port: int, open_pairs: set[_Pair]) -> None:
+        self.client = _End(self, "up")
+        self.server = _End(self, "down")
+        self.client.peer, self.server.peer = self.server, self.client
+        self.closed = asyncio.Event()
+        self._open_pairs = open_pairs
+        open_pairs.add(self)
+        self._connecting = asyncio.create_task(self._connect(target_port), name="fault proxy connect")
+
+    async def _connect(self, target_port: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: self.server, HOST, target_port)
+        except OSError:
+            self.abort()
+
+    def stall(self, directions: frozenset[str]) -> None:
+        for end in (self.client, self.server):
+            end.hold("stalled", end.direction in directions)
+
+    def abort(self) -> None:
+        """Reset both ends."""
+        self._connecting.cancel()
+        for end in (self.client, self.server):
+            end.reset()
+        self.ended()
+
+    def ended(self) -> None:
+        """One end is closed: the pair is over when no end has a transport any more."""
+        if self.client.transport is None and self.server.transport is None:
+            self._connecting.cancel()
+            self._open_pairs.discard(self)
+            self.closed.set()
+
+    async def wait_closed(self) -> None:
+        await self.closed.wait()
+        await asyncio.wait([self._connecting])
+
+
+class _End(asyncio.Protocol):
+    """Reads one side and writes what it read to the other, unless something holds it."""
+
+    peer: _End
+
+    def __init__(self, pair: _Pair, direction: str) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.direction = direction
+        self._pair = pair
+        self._is_finished = False
+        self._held_by = {"unconnected"}  # until the other end can be written to
+
+    def hold(self, reason: str, is_held: bool) -> None:
+        """Stop reading for a reason, or drop that reason; reading goes on when there is none left."""
+        (self._held_by.add if is_held else self._held_by.discard)(reason)
+        if self.transport is None or self.transport.is_closing():
+            return
+        if self._held_by:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def reset(self) -> None:
+        """Close at once and send RST, so that the other side sees an error and not an orderly end."""
+        if self.transport is None:
+            return
+        with contextlib.suppress(OSError):
+            connection = self.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        if self._pair.closed.is_set():  # cut, or left by the client, while this end was being connected
+            self.reset()
+            return
+        self.hold("unconnected", self.peer.transport is None)
+        self.peer.hold("unconnected", False)
+
+    def data_received(self, data: bytes) -> None:
+        if self.peer.transport is not None:
+            self.peer.transport.write(data)
+
+    def eof_received(self) -> bool:
+        if self.peer.transport is not None and self.peer.transport.can_write_eof():
+            self.peer.transport.write_eof()
+        self._is_finished = True
+        if self.peer._is_finished:
+            self.peer.close()
+            return False
+        return True  # the other direction may still carry something
+
+    def close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        self.peer.hold("full", True)
+
+    def resume_writing(self) -> None:
+        self.peer.hold("full", False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.transport = None
+        if error is None:
+            self.peer.close()
+        else:
+            self.peer.reset()
+        self._pair.ended()

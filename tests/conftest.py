@@ -1,0 +1,72 @@
+"""Fixtures for all tests: real servers, started once for the whole run, and a check that nothing is left running.
+
+The servers are shared: a test uses topics, channels and databases (``postgres.database()``) of its own. A test that
+stops or configures a server starts its own one from ``inorder.testing.services``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from inorder.testing.services import (
+    Mosquitto,
+    PostgresServer,
+    RedisServer,
+    bridged_mosquittos,
+    free_port,
+)
+
+LEFT_RUNNING_SECONDS = 1.0
+
+
+@pytest.fixture(scope="session")
+def mosquitto() -> Iterator[Mosquitto]:
+    """A mosquitto without a limit to its queues."""
+    with Mosquitto(max_queued=0) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bridged() -> Iterator[tuple[Mosquitto, Mosquitto]]:
+    """Two mosquittos that forward everything to each other, user properties included."""
+    with bridged_mosquittos(max_queued=0) as pair:
+        yield pair
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A loopback port that nothing listens on."""
+    return free_port()
+
+
+@pytest.fixture(autouse=True)
+def _clean_event_loop(request: pytest.FixtureRequest) -> None:
+    """Check each coroutine test for tasks that outlive it; plain tests get no event loop."""
+    if inspect.iscoroutinefunction(getattr(request.node, "function", None)):
+        request.getfixturevalue("_no_task_left_running")
+
+
+@pytest.fixture
+async def _no_task_left_running() -> AsyncIterator[None]:
+    yield
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        # Tasks that were cancelled or told to end may need a few turns of the loop; those that run on are leaks.
+        _, left = await asyncio.wait(left, timeout=LEFT_RUNNING_SECONDS)
+    assert not left, f"the test ended, but these tasks still run: {sorted(task.get_name() for task in left)}"

@@ -1,0 +1,302 @@
+"""Imports point one way: the rules, as data, checked over the real tree by reading the code (nothing is imported).
+
+An import counts wherever it stands: inside functions, under ``TYPE_CHECKING``, or by name in
+``importlib.import_module("...")``.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+ROOTS = ("plugin", "adapters", "controlplane", "webui", "analytics")
+
+# -- the rules ---------------------------------------------------------------------------------------------------------
+
+# Part -> what of our own it may import, itself apart. A module belongs to the longest prefix of its name that stands
+# here; one that no part covers is a violation, so the table stays whole. `inorder` alone means the package's public API.
+MAY_IMPORT: Mapping[str, frozenset[str]] = {
+    part: frozenset(allowed.split())
+    for part, allowed in {
+        "inorder.errors": "",
+        "inorder.core": "inorder.errors",
+        "inorder.core.names": "",
+        "inorder.ports": "inorder.errors inorder.core.names",
+        "inorder.traces": "inorder.errors inorder.core",
+        "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces",
+        "inorder.worker": "inorder.errors inorder.core",
+        "inorder.settings": "inorder.errors",
+        # The package itself only re-exports the public API; what it is made of never imports it.
+        "inorder": "inorder.errors inorder.core inorder.ports inorder.client",
+        "inorder.sync": "inorder inorder.errors inorder.client",
+        "inorder.testing": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker",
+        "inorder.testing.services": "inorder.errors",
+        "inorder.demo": "inorder inorder.errors inorder.core inorder.client inorder.worker inorder.testing.services",
+        "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
+        " inorder.settings inorder.demo inorder.testing.services",
+        "inorder.__main__": "inorder.cli",
+        "inorder_adapters": "inorder.errors inorder.ports inorder.core.names",
+        # The three know what all adapters share, and nothing of each other.
+        "inorder_adapters.memory": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
+        "inorder_adapters.mqtt": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
+        "inorder_adapters.redis": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
+        "inorder_controlplane": "inorder inorder.errors inorder.core inorder.worker inorder.settings",
+        "inorder_webui": "",
+        "inorder_analytics": "inorder.errors inorder.traces",
+    }.items()
+}
+# What an allowance covers exactly, and not the parts below it too.
+EXACT = frozenset({"inorder", "inorder_adapters"})
+
+# Library -> the parts that may import it. Of the others, only the standard library and msgspec may be used.
+LIBRARIES: Mapping[str, frozenset[str]] = {
+    library: frozenset(parts.split())
+    for library, parts in {
+        # The demo's first half shows the bare client libraries, without inorder.
+        "paho": "inorder_adapters.mqtt inorder.demo",
+        "redis": "inorder_adapters.redis inorder.demo",
+        "sqlalchemy": "inorder.worker inorder_controlplane",
+        "psycopg": "inorder.worker",
+        "uvloop": "inorder.worker inorder.cli inorder.demo",
+        "typer": "inorder.cli",
+        "click": "inorder.cli",
+        "rich": "inorder.cli",
+        "pydantic": "inorder.settings inorder_controlplane",
+        "pydantic_settings": "inorder.settings",
+        "fastapi": "inorder_controlplane inorder_webui",
+        "starlette": "inorder_controlplane inorder_webui",
+        "uvicorn": "inorder_controlplane",
+        "pyspark": "inorder_analytics",
+        "pytest": "inorder.testing",
+        "hypothesis": "inorder.testing",
+    }.items()
+}
+EVERYWHERE = "msgspec"
+
+# The core is sans-I/O: no clock, no chance, no logging, no waiting. These modules have none of it.
+SANS_IO = "inorder.core"
+PURE_STDLIB = frozenset(
+    """
+    __future__ abc array base64 binascii bisect collections contextlib copy dataclasses enum functools hashlib heapq
+    itertools math operator re string struct types typing zlib
+    """.split()  # noqa: SIM905 (a list of 25 quoted names reads worse)
+)
+
+
+# -- the check ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement of one module."""
+
+    importer: str
+    imported: str
+    where: str
+
+
+def find_violations(project: Path) -> list[str]:
+    """Return one sentence for each broken rule in the packages under the project's roots."""
+    modules = {name: path for root in ROOTS for name, path in find_modules(project / root)}
+    violations = [
+        f"{path.relative_to(project)}: no part of MAY_IMPORT covers {name}"
+        for name, path in modules.items()
+        if part_of(name) is None or (part_of(name) == "inorder" and name != "inorder")
+    ]
+    for name, path in modules.items():
+        tree = ast.parse(path.read_text(), str(path))
+        where = str(path.relative_to(project))
+        if path.name == "__init__.py":
+            violations += check_init(tree, where)
+        for found in find_imports(tree, name, path.name == "__init__.py", modules, where):
+            violations += check_import(found)
+    return violations
+
+
+def check_import(found: Import) -> Iterator[str]:
+    part, top = part_of(found.importer), found.imported.partition(".")[0]
+    said = f"{found.where}: {found.importer} imports {found.imported}"
+    is_own = top == "inorder" or top.startswith("inorder_")
+    if is_own:
+        if not may_import(part, found.imported):
+            yield f"{said}, but {part} may import only {', '.join(sorted(MAY_IMPORT.get(part or '', ()))) or 'itself'}"
+    elif top in sys.stdlib_module_names:
+        if is_within(found.importer, SANS_IO) and top not in PURE_STDLIB:
+            yield f"{said}, but the core is sans-I/O (PURE_STDLIB lists what it may use)"
+    elif top != EVERYWHERE and part not in LIBRARIES.get(top, ()):
+        yield f"{said}, but only {', '.join(sorted(LIBRARIES.get(top, ()))) or 'nobody'} may (see LIBRARIES)"
+
+
+def may_import(part: str | None, module: str) -> bool:
+    target = part_of(module)
+    if part is None or target is None or target == part:
+        return target is not None
+    allowed = MAY_IMPORT[part] | {part}
+    return target in allowed or any(is_within(target, wide) for wide in allowed - EXACT)
+
+
+def check_init(tree: ast.Module, where: str) -> Iterator[str]:
+    """An ``__init__.py`` holds a docstring, imports and dunder names; code lives in modules with a name."""
+    for node in tree.body:
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_dunder = isinstance(node, ast.Assign) and all(
+            isinstance(target, ast.Name) and target.id.startswith("__") for target in node.targets
+        )
+        if not (isinstance(node, ast.Import | ast.ImportFrom) or is_docstring or is_dunder):
+            yield f"{where}:{node.lineno}: an __init__.py only re-exports"
+
+
+def find_modules(root: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(root.glob("inorder*/**/*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def find_imports(
+    tree: ast.Module, importer: str, is_package: bool, modules: Mapping[str, Path], where: str
+) -> Iterator[Import]:
+    for node in ast.walk(tree):
+        line = f"{where}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Import):
+            yield from (Import(importer, alias.name, line) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = absolute(node, importer, is_package)
+            for alias in node.names:
+                submodule = f"{source}.{alias.name}"
+                # `from package import module` imports the module; what else the package holds is not asked for.
+                is_module = submodule in modules or any(name.startswith(f"{submodule}.") for name in modules)
+                yield Import(importer, submodule if is_module else source, line)
+        elif isinstance(node, ast.Call) and (name := named_import(node)):
+            yield Import(importer, name, line)
+
+
+def absolute(node: ast.ImportFrom, importer: str, is_package: bool) -> str:
+    if node.level == 0:
+        return node.module or ""
+    base = importer.split(".")
+    base = base[: len(base) - node.level + is_package]
+    return ".".join([*base, *(node.module.split(".") if node.module else [])])
+
+
+def named_import(call: ast.Call) -> str | None:
+    """Return the module of ``importlib.import_module("...")`` or ``__import__("...")``."""
+    function = call.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    if called in ("import_module", "__import__") and call.args and isinstance(call.args[0], ast.Constant):
+        return str(call.args[0].value)
+    return None
+
+
+def part_of(module: str) -> str | None:
+    return max((part for part in MAY_IMPORT if is_within(module, part)), key=len, default=None)
+
+
+def is_within(module: str, part: str) -> bool:
+    return module == part or module.startswith(f"{part}.")
+
+
+# -- the tests ---------------------------------------------------------------------------------------------------------
+
+
+def test_imports_point_one_way() -> None:
+    assert not (violations := find_violations(PROJECT)), "\n".join(["", *violations])
+
+
+def test_the_rules_themselves_have_no_cycle() -> None:
+    """A part that may import another, directly or through others, is never imported by it."""
+    reached = {
+        part: {other for other in MAY_IMPORT if other != part and may_import(part, other)} for part in MAY_IMPORT
+    }
+    # A part that stands inside another one is a layer of its own, below the rest of it.
+    for _ in reached:
+        for others in reached.values():
+            others.update(*(reached[other] for other in list(others)))
+    assert [part for part, others in reached.items() if part in others] == []
+
+
+PLANTED = {
+    "core reads a clock": ("plugin/inorder/core/bad.py", "def f():\n    import time", "inorder.core.bad imports time"),
+    "core logs": ("plugin/inorder/core/bad.py", "from logging import getLogger", "imports logging"),
+    "core imports a part above": ("plugin/inorder/core/bad.py", "from inorder import ports", "imports inorder.ports"),
+    "core imports a library": ("plugin/inorder/core/bad.py", "import paho.mqtt.client", "only inorder_adapters.mqtt"),
+    "client imports worker": ("plugin/inorder/client/bad.py", "from inorder.worker import x", "imports inorder.worker"),
+    "worker imports client": ("plugin/inorder/worker/bad.py", "import inorder.client.x", "imports inorder.client.x"),
+    "worker imports client relatively": (
+        "plugin/inorder/worker/bad.py",
+        "from ..client import x",
+        "imports inorder.client",
+    ),
+    "names imports core": ("plugin/inorder/core/names.py", "from inorder.core.wire import x", "may import only itself"),
+    "part imports the package": ("plugin/inorder/client/bad.py", "import inorder", "bad imports inorder, but"),
+    "adapter imports core": ("adapters/inorder_adapters/mqtt/bad.py", "import inorder.core.wire", "may import only"),
+    "adapter imports adapter": (
+        "adapters/inorder_adapters/mqtt/bad.py",
+        "from inorder_adapters.redis import x",
+        "imports inorder_adapters.redis",
+    ),
+    "adapter imports the other's library": ("adapters/inorder_adapters/mqtt/bad.py", "import redis", "imports redis"),
+    "client names an adapter": (
+        "plugin/inorder/client/bad.py",
+        "import importlib\nimportlib.import_module('inorder_adapters.mqtt')",
+        "imports inorder_adapters.mqtt",
+    ),
+    "web UI imports the worker": ("webui/inorder_webui/bad.py", "import inorder.worker", "imports inorder.worker"),
+    "typing only": (
+        "plugin/inorder/client/bad.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sqlalchemy",
+        "imports sqlalchemy",
+    ),
+    "unknown library": ("plugin/inorder/client/bad.py", "import requests", "only nobody may"),
+    "module without a part": ("plugin/inorder/newcomer.py", "", "no part of MAY_IMPORT covers inorder.newcomer"),
+    "code in an __init__": ("plugin/inorder/client/__init__.py", "def f(): ...", "an __init__.py only re-exports"),
+}
+
+
+@pytest.mark.parametrize(("path", "source", "expected"), PLANTED.values(), ids=PLANTED.keys())
+def test_a_planted_violation_is_found(tmp_path: Path, path: str, source: str, expected: str) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(source)
+    assert [expected in violation for violation in find_violations(tmp_path)] == [True]
+
+
+def test_what_the_rules_allow_is_not_reported(tmp_path: Path) -> None:
+    good = {
+        "plugin/inorder/core/good.py": "import math\nimport msgspec\nfrom inorder.errors import x\nfrom . import names",
+        "plugin/inorder/client/__init__.py": '"""Doc."""\nfrom inorder.client.good import x\n__all__ = ["x"]',
+        "plugin/inorder/client/good.py": "import asyncio\nfrom inorder.core import wire\nfrom inorder.ports import Ens",
+        "adapters/inorder_adapters/mqtt/good.py": "import paho.mqtt.client\nfrom inorder_adapters import text",
+    }
+    for path, source in good.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(source)
+    assert find_violations(tmp_path) == []
+
+
+def test_import_inorder_works_with_the_core_alone() -> None:
+    """In a process where every optional library is missing, as after a plain ``pip install inorder``."""
+    code = f"""
+        import sys
+
+        class Missing:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in {sorted(LIBRARIES)!r}:
+                    raise ModuleNotFoundError(f"{{name}} is optional", name=name)
+
+        sys.meta_path.insert(0, Missing())
+        import inorder
+        for name in inorder.__all__:
+            getattr(inorder, name)
+        print([name for name in sys.modules if name.startswith("inorder_")])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "[]", "import inorder loads more than the core"

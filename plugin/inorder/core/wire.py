@@ -270,8 +270,8 @@ ClientFrame = (
 WorkerFrame = Ping | Pong | Failure | Welcome | Topics | Timestamps | Settled | Subscribed | Numbers | Heads
 
 _encoder = msgspec.msgpack.Encoder()
-_client_decoder = msgspec.msgpack.Decoder(ClientFrame)
-_worker_decoder = msgspec.msgpack.Decoder(WorkerFrame)
+_client_decoder: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
+_worker_decoder: msgspec.msgpack.Decoder[WorkerFrame] = msgspec.msgpack.Decoder(WorkerFrame)
 
 
 def encode_frame(frame: Frame) -> bytes:

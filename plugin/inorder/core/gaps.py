@@ -1,0 +1,115 @@
+"""Numbers that are known and missing: when to ask for them, and what the answers mean (R17).
+
+A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked;
+``loss_timeout`` after it was known missing, a confirmed number that still did not arrive is lost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Container
+
+MAX_ASKED = 5_000
+"""Numbers in one question; the rest is asked when these are settled."""
+
+
+class MissingNumbers:
+    """What is known to be missing in one topic.
+
+    Attributes:
+        known: the highest number known to exist.
+        unstamped_at: when a message without a stamp last arrived on the topic, s.
+    """
+
+    def __init__(self, clock: int) -> None:
+        self.known = clock
+        self.unstamped_at: float | None = None
+        self._learned: deque[tuple[int, float]] = deque()
+        self._next_ask: float | None = None
+
+    def learn(self, number: int, now: float) -> bool:
+        """Take note that ``number`` exists; return whether that is news."""
+        if number <= self.known:
+            return False
+        self.known = number
+        self._learned.append((number, now))
+        return True
+
+    def forget_from(self, number: int) -> None:
+        """``number`` and higher ones were never issued."""
+        self.known = min(self.known, number - 1)
+        while self._learned and self._learned[-1][0] >= number:
+            self._learned.pop()
+
+    def learned_at(self, number: int) -> float | None:
+        """Return when the number was first known to exist (s), or ``None``."""
+        at = bisect_right(self._learned, number - 1, key=lambda each: each[0])
+        return self._learned[at][1] if at < len(self._learned) else None
+
+    def due(self, clock: int, gap_timeout: float) -> float | None:
+        """Return when to ask next (s), or ``None`` while nothing is missing."""
+        learned = self._learned
+        while learned and learned[0][0] <= clock:
+            learned.popleft()
+        if not learned:
+            self._next_ask = None
+            return None
+        first = learned[0][1] + gap_timeout
+        return first if self._next_ask is None else max(first, self._next_ask)
+
+    def ask_again_at(self, when: float | None) -> None:
+        """Do not ask before ``when`` (s); ``None``: as soon as the timeout allows."""
+        self._next_ask = when
+
+    def ranges(self, clock: int, present: Container[int], now: float, gap_timeout: float) -> list[int]:
+        """Return what to ask for now, as flat pairs ``first, last``: missing at least ``gap_timeout``."""
+        through = clock
+        for number, when in self._learned:
+            if when + gap_timeout > now:
+                break
+            through = number
+        through = min(through, clock + MAX_ASKED)
+        pairs: list[int] = []
+        for number in range(clock + 1, through + 1):
+            if number in present:
+                continue
+            if pairs and pairs[-1] == number - 1:
+                pairs[-1] = number
+            else:
+                pairs += (number, number)
+        return pairs
+
+
+class JumpedNumbers:
+    """Numbers of one topic that forced delivery passed over (R6), until they arrive or are reported."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int, float]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
+
+    def add(self, first: int, last: int, now: float) -> None:
+        """Numbers ``first`` to ``last`` were jumped; later jumps are always of higher numbers."""
+        self._ranges.append((first, last, now))
+
+    def take(self, number: int) -> bool:
+        """Return whether the number was jumped and not yet seen or reported; from now on it is seen."""
+        at = bisect_right(self._ranges, number, key=lambda each: each[0]) - 1
+        if at < 0 or self._ranges[at][1] < number:
+            return False
+        first, last, when = self._ranges[at]
+        rest = [(first, number - 1, when), (number + 1, last, when)]
+        self._ranges[at : at + 1] = [each for each in rest if each[0] <= each[1]]
+        return True
+
+    def due(self, loss_timeout: float) -> float | None:
+        """Return when the oldest of them is to be reported (s)."""
+        return self._ranges[0][2] + loss_timeout if self._ranges else None
+
+    def overdue(self, now: float, loss_timeout: float) -> list[tuple[int, int]]:
+        """Return and forget the ranges that did not arrive in time."""
+        late = [each for each in self._ranges if each[2] + loss_timeout <= now]
+        self._ranges = self._ranges[len(late) :]
+        return [(first, last) for first, last, _ in late]

@@ -1,0 +1,105 @@
+"""What the application is notified of: events, gaps, reconnections (DESIGN section 1)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Verdict(StrEnum):
+    """How an event stands to the total order."""
+
+    IN_ORDER = "in_order"
+    """In the one order: TNO holds among these."""
+    LATE = "late"
+    """Its turn was passed over (bounded or tag mode); the papers' out-of-order tag."""
+    FIFO = "fifo"
+    """In its publisher's order only."""
+    UNSEQUENCED = "unsequenced"
+    """Without a timestamp of this domain: a publisher without inorder, a bridge that strips stamps."""
+    RETAINED = "retained"
+    """A copy the broker kept, from before the subscription's position."""
+
+
+class GapReason(StrEnum):
+    """Why numbers were skipped."""
+
+    LOST = "lost"
+    """The broker accepted them, they never arrived here, and they cannot be repaired."""
+    ABANDONED = "abandoned"
+    """Their publisher is gone; they may or may not have been delivered to others."""
+    EXPIRED = "expired"
+    """Older than what the topic manager remembers."""
+    SKIPPED = "skipped"
+    """Passed over by bounded waiting, and not arrived within ``loss_timeout``."""
+    OVERFLOW = "overflow"
+    """They arrived, but a limit of this client was reached."""
+    UNSTAMPED = "unstamped"
+    """Messages without stamps arrived instead: a bridge or protocol version strips them."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One event, as the application gets it.
+
+    Attributes:
+        space, topic: where it was published.
+        payload: the publisher's bytes, untouched.
+        verdict: how it stands to the total order.
+        number: its own number in its topic, ``None`` where it has none.
+        deps: its dependencies as ``(topic, number)`` by topic name, for those this client knows.
+        retained: the broker sent it from its store.
+        redelivered: it may have been delivered to this application before.
+        qos: as the broker delivered it.
+        properties: the publisher's own MQTT 5 properties, in order.
+    """
+
+    space: str
+    topic: str
+    payload: bytes
+    verdict: Verdict
+    number: int | None = None
+    deps: tuple[tuple[str, int], ...] = ()
+    retained: bool = False
+    redelivered: bool = False
+    qos: int = 0
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Numbers ``first`` to ``last`` of a topic will not come (in order); reported once, as a range (R17)."""
+
+    space: str
+    topic: str
+    first: int
+    last: int
+    reason: GapReason
+
+
+class Reconnected(msgspec.Struct, frozen=True):
+    """The connection to a broker was lost and is back; what was missed meanwhile follows as gaps."""
+
+    space: str
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """A publish that the broker accepted. ``number`` is ``None`` unless the order is total."""
+
+    space: str
+    topic: str
+    number: int | None
+    deps: tuple[tuple[str, int], ...] = ()
+
+
+class Bounded(msgspec.Struct, frozen=True):
+    """How long total order waits (R6): the first limit reached lets the event that waits longest go.
+
+    Attributes:
+        buffer: waiting events, ``None`` for no limit.
+        max_wait: seconds, ``None`` for no limit.
+        buffer_bytes: bytes of waiting payloads, ``None`` for no limit.
+    """
+
+    buffer: int | None = 1000
+    max_wait: float | None = None
+    buffer_bytes: int | None = None

@@ -1,0 +1,555 @@
+"""The ordering module: timestamps and arrivals in, notifications in total order out (R4-R9, R17).
+
+Strict mode waits for every number until it arrives or is known not to come. Bounded and tag mode let go at a limit
+(R6). Nothing here knows topic names: topics are cluster-wide ids, payloads are opaque.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from inorder.core.gaps import JumpedNumbers, MissingNumbers
+from inorder.core.notifications import Bounded, GapReason, Verdict
+from inorder.core.topic_manager import raise_to
+from inorder.core.waiting import Sequenced, WaitingRoom, hole
+from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicStart
+
+Mode = Literal["strict", "tag"] | Bounded
+
+
+class OrderingTimes(msgspec.Struct, frozen=True):
+    """Timers (s) and bounds of an ordering module.
+
+    Attributes:
+        gap_timeout: how long a missing number is waited for before its stage is asked (R17).
+        loss_timeout: how long, from the same start, before a confirmed number counts as lost.
+        max_waiting, max_waiting_bytes: in strict mode, what may wait; arrivals beyond are given up and their
+            numbers reported as ``overflow`` when their turn comes. Never silently.
+    """
+
+    gap_timeout: float = 1.0
+    loss_timeout: float = 5.0
+    max_waiting: int = 200_000
+    max_waiting_bytes: int = 256 * 1024 * 1024
+
+
+class GapFound(msgspec.Struct, frozen=True):
+    """A run of numbers was skipped (the client makes a ``Gap`` of it)."""
+
+    topic: int
+    first: int
+    last: int
+    reason: GapReason
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Ask the topic's stage about these numbers (flat pairs) and pass the answer to ``answered``."""
+
+    topic: int
+    ranges: list[int]
+
+
+class OrderingCounts(msgspec.Struct):
+    """What was seen: ``duplicates`` (dropped), ``before`` (older than the subscription, dropped), ``overflow``
+    (given up at a limit), ``voids`` (skipped without report), ``forced`` (let go by a limit)."""
+
+    duplicates: int = 0
+    before: int = 0
+    overflow: int = 0
+    voids: int = 0
+    forced: int = 0
+
+
+Output = Sequenced | GapFound
+
+
+class OrderingModule:
+    """One client's subscription clock and everything that waits for it.
+
+    All methods take the time in seconds and return what is to be notified, in order.
+
+    Args:
+        mode: ``"strict"`` (no limit), ``"tag"`` (buffer 0, the papers' tagging) or :class:`Bounded` (R6).
+        times: timers and bounds.
+    """
+
+    def __init__(self, mode: Mode = "strict", times: OrderingTimes | None = None) -> None:
+        self.mode = mode
+        self.times = times or OrderingTimes()
+        self.counts = OrderingCounts()
+        self._bound = Bounded(buffer=0) if mode == "tag" else mode if isinstance(mode, Bounded) else None
+        self._clock: dict[int, int] = {}
+        self._start: dict[int, int] = {}
+        self._room = WaitingRoom()
+        self._missing: dict[int, MissingNumbers] = {}
+        self._behind: set[int] = set()
+        self._jumped: dict[int, JumpedNumbers] = {}
+        self._reported: dict[int, int] = {}
+        self._given_up: dict[int, set[int]] = {}
+        self._bases: dict[tuple[int, int], dict[int, int]] = {}
+        # R9 and R13: topics whose clock is not known yet, and what waits for them
+        self._pending: set[int] = set()
+        self._foreign: set[int] = set()
+        self._hold_unknown = False
+        self._ask_unknown = False
+        self._held: dict[int, list[Sequenced]] = {}
+        self._parked: dict[int, list[Sequenced]] = {}
+        self._floor: dict[int, int] = {}
+        self._out: list[Output] = []
+
+    def __repr__(self) -> str:
+        return f"<OrderingModule {self.mode}: {len(self._clock)} topics, {self._room.count} waiting>"
+
+    @property
+    def clock(self) -> dict[int, int]:
+        """The subscription clock: the last number notified or skipped, by topic. Do not change it."""
+        return self._clock
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait."""
+        return self._room.count
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of waiting payloads."""
+        return self._room.size
+
+    # -- arrivals (R4, R5) -------------------------------------------------------------------------------------
+
+    def receive(
+        self, topic: int, number: int, deps: list[int], content: Any, size: int, now: float, *, retained: bool = False
+    ) -> list[Output]:
+        """An event arrived from the ENS. ``retained``: the broker sent it from its store (R5)."""
+        self._receive(Sequenced(topic, number, deps, content, size, now, retained), now)
+        return self._drain()
+
+    def _receive(self, entry: Sequenced, now: float) -> None:
+        clock = self._clock.get(entry.topic)
+        if clock is None:
+            self._park(entry)
+        elif entry.number <= clock:
+            self._receive_old(entry)
+        else:
+            self._receive_new(entry, now)
+
+    def _receive_new(self, entry: Sequenced, now: float) -> None:
+        room, topic, number = self._room, entry.topic, entry.number
+        known = room.topic(topic).get(number)
+        if known is not None:
+            if not known.is_hole or number <= self._reported.get(topic, 0):
+                self.counts.duplicates += 1
+                return
+            room.remove(known)
+        if self._bases:
+            self._add_base(entry)
+        if self._is_ready(entry):
+            self._notify(entry)
+            awake = room.wake(topic, number)
+            if awake:
+                self._run(deque(awake))
+            return
+        self._learn(topic, number, now)
+        for at in range(0, len(entry.deps), 2):
+            self._learn(entry.deps[at], entry.deps[at + 1], now)
+        if self._bound is None and self._is_full(entry):
+            self.counts.overflow += 1
+            self._given_up.setdefault(topic, set()).add(number)
+            entry.done = True
+            return
+        room.put(entry)
+        if self._bound is not None:
+            self._enforce(now)
+
+    def _receive_old(self, entry: Sequenced) -> None:
+        """R5: below the clock it is late, a duplicate, or from before the subscription."""
+        if entry.retained:
+            entry.verdict = Verdict.RETAINED
+            self._out.append(entry)
+        elif entry.number <= self._start[entry.topic]:
+            self.counts.before += 1
+        elif (jumped := self._jumped.get(entry.topic)) and jumped.take(entry.number):
+            entry.verdict = Verdict.LATE
+            self._out.append(entry)
+        else:
+            self.counts.duplicates += 1
+
+    def _is_full(self, entry: Sequenced) -> bool:
+        times, room = self.times, self._room
+        return room.count >= times.max_waiting or room.size + entry.size > times.max_waiting_bytes
+
+    def _park(self, entry: Sequenced) -> None:
+        """An event of a topic whose clock is not known yet: kept until it is (R9, R13)."""
+        if entry.topic in self._pending or (self._hold_unknown and entry.topic not in self._foreign):
+            self._parked.setdefault(entry.topic, []).append(entry)
+        else:
+            entry.verdict = Verdict.UNSEQUENCED
+            self._out.append(entry)
+
+    def unsequenced(self, topic: int, now: float) -> None:
+        """A message without a stamp arrived on a topic of the subscription (R17: perhaps what is missing)."""
+        missing = self._missing.get(topic)
+        if missing is not None:
+            missing.unstamped_at = now
+
+    # -- readiness (R4) ----------------------------------------------------------------------------------------
+
+    def _is_ready(self, entry: Sequenced) -> bool:
+        """Tell whether an event's turn has come; if not, it sleeps on the first number it needs."""
+        clock = self._clock
+        if clock[entry.topic] < entry.number - 1:
+            self._room.sleep(entry, entry.topic, entry.number - 1)
+            return False
+        deps = entry.deps
+        for at in range(0, len(deps), 2):
+            topic = deps[at]
+            reached = clock.get(topic)
+            if reached is None:
+                if self._is_held(topic):
+                    self._held.setdefault(topic, []).append(entry)
+                    return False
+            elif reached < deps[at + 1]:
+                self._room.sleep(entry, topic, deps[at + 1])
+                return False
+        return True
+
+    def _is_held(self, topic: int) -> bool:
+        """R9: an entry of a topic being subscribed holds the event; R13: so does one of a topic not named yet."""
+        if topic in self._pending:
+            return True
+        return self._hold_unknown and topic not in self._foreign
+
+    def _run(self, awake: deque[Sequenced]) -> None:
+        """Notify what is ready, and what that wakes."""
+        while awake:
+            entry = awake.popleft()
+            if not entry.done and entry.topic in self._clock and self._is_ready(entry):
+                self._room.remove(entry)
+                self._notify(entry)
+                awake.extend(self._room.wake(entry.topic, entry.number))
+
+    def _notify(self, entry: Sequenced) -> None:
+        """The entry's turn: advance the clock; an event goes out, a hole is skipped (and reported)."""
+        entry.done = True
+        self._clock[entry.topic] = entry.number
+        if not entry.is_hole:
+            self._out.append(entry)
+        elif entry.hole is None:
+            self.counts.voids += 1
+        elif entry.number > self._reported.get(entry.topic, 0):
+            self._report(entry, entry.hole)
+
+    def _report(self, first: Sequenced, reason: GapReason) -> None:
+        """R17: one gap for a whole run of numbers with one reason, when its first number is skipped."""
+        waiting, last = self._room.topic(first.topic), first.number
+        while (following := waiting.get(last + 1)) is not None and following.is_hole and following.hole is reason:
+            last += 1
+        self._reported[first.topic] = last
+        self._out.append(GapFound(first.topic, first.number, last, reason))
+
+    def _add_base(self, entry: Sequenced) -> None:
+        base = self._bases.get((entry.topic, entry.number))
+        if base:
+            entry.deps = entry.deps + [part for pair in base.items() for part in pair]
+
+    # -- bounded waiting (R6) ----------------------------------------------------------------------------------
+
+    def _enforce(self, now: float) -> None:
+        """Let events go until all limits are kept."""
+        bound, room = self._bound, self._room
+        while bound is not None and (oldest := room.oldest()) is not None:
+            over = (
+                (bound.buffer is not None and room.count > bound.buffer)
+                or (bound.buffer_bytes is not None and room.size > bound.buffer_bytes)
+                or (bound.max_wait is not None and oldest.arrived + bound.max_wait <= now)
+            )
+            if not over:
+                return
+            self.counts.forced += 1
+            self._force(oldest, now)
+
+    def _force(self, entry: Sequenced, now: float) -> None:
+        """R6: first its waiting predecessors by timestamp, then itself; the clock takes the whole timestamp."""
+        path = [entry]
+        on_path = {id(entry)}
+        while path:
+            current = path[-1]
+            before = None if current.done else self._waiting_before(current)
+            if before is not None and id(before) not in on_path:
+                path.append(before)
+                on_path.add(id(before))
+                continue
+            path.pop()
+            if not current.done:
+                self._let_go(current, now)
+
+    def _waiting_before(self, entry: Sequenced) -> Sequenced | None:
+        lowest = self._room.lowest(entry.topic)
+        if lowest is not None and lowest.number < entry.number:
+            return lowest
+        for at in range(0, len(entry.deps), 2):
+            lowest = self._room.lowest(entry.deps[at])
+            if lowest is not None and lowest.number <= entry.deps[at + 1]:
+                return lowest
+        return None
+
+    def _let_go(self, entry: Sequenced, now: float) -> None:
+        awake: list[Sequenced] = []
+        for at in range(0, len(entry.deps), 2):
+            topic, number = entry.deps[at], entry.deps[at + 1]
+            if topic in self._clock:
+                awake += self._jump(topic, number, now)
+            elif self._is_held(topic):
+                self._floor[topic] = max(self._floor.get(topic, 0), number)
+        awake += self._jump(entry.topic, entry.number - 1, now)
+        self._room.remove(entry)
+        self._notify(entry)
+        awake += self._room.wake(entry.topic, entry.number)
+        self._run(deque(awake))
+
+    def _jump(self, topic: int, number: int, now: float) -> list[Sequenced]:
+        """Pass over everything up to ``number``; it may still arrive, late."""
+        clock = self._clock[topic]
+        if clock >= number:
+            return []
+        self._jumped.setdefault(topic, JumpedNumbers()).add(clock + 1, number, now)
+        self._clock[topic] = number
+        return self._room.wake(topic, number)
+
+    # -- subscriptions (R7-R9, R11, R13) -----------------------------------------------------------------------
+
+    def subscribing(self, topics: Iterable[int], *, unknown: bool) -> None:
+        """A subscribe is outstanding for ``topics``; ``unknown``: also for topics whose ids are not known yet."""
+        self._pending.update(each for each in topics if each not in self._clock)
+        self._foreign.difference_update(self._pending)
+        if unknown:
+            self._hold_unknown = True
+            self._ask_unknown = False
+
+    def subscribed(self, starts: Iterable[TopicStart], now: float, *, filters: bool) -> list[Output]:
+        """The subscription is complete (R7); clocks are taken only for topics that are new here (R8).
+
+        ``filters``: the subscription has wildcards, so topics with unknown ids may still be part of it (R13).
+        """
+        begun = [each.topic.id for each in starts if self._begin(each, now)]
+        self._pending.clear()
+        self._hold_unknown = self._ask_unknown = filters
+        awake: deque[Sequenced] = deque()
+        parked: list[Sequenced] = []
+        for topic in set(self._held) | set(self._parked):
+            if topic in self._clock or not self._is_held(topic):
+                awake.extend(self._held.pop(topic, ()))
+                parked += self._parked.pop(topic, ())
+        for topic in begun:
+            awake.extend(self._room.wake(topic, self._clock[topic]))
+        self._run(awake)
+        for entry in parked:
+            self._receive(entry, now)
+        return self._drain()
+
+    def _begin(self, start: TopicStart, now: float) -> bool:
+        topic = start.topic.id
+        if topic in self._clock:
+            return False
+        self._foreign.discard(topic)
+        self._clock[topic] = self._start[topic] = start.start
+        self._missing[topic] = MissingNumbers(start.start)
+        if start.base:
+            raise_to(self._bases.setdefault((topic, start.start + 1), {}), start.base)
+        floor = self._floor.pop(topic, 0)
+        if floor > start.start:
+            self._jump(topic, floor, now)
+        return True
+
+    def unnamed(self) -> list[int]:
+        """Return ids of topics that hold events until a worker has named them (R13)."""
+        if not self._ask_unknown:
+            return []
+        return [each for each in {*self._held, *self._parked} if each not in self._pending]
+
+    def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> list[Output]:
+        """Unknown topics were named: those of this subscription begin at 0 (they are younger than it, R13), the
+        others concern no one here."""
+        awake: deque[Sequenced] = deque()
+        parked: list[Sequenced] = []
+        for topic in mine:
+            if topic not in self._clock:
+                self._clock[topic] = self._start[topic] = 0
+                self._missing[topic] = MissingNumbers(0)
+                floor = self._floor.pop(topic, 0)
+                if floor:
+                    self._jump(topic, floor, now)
+            awake.extend(self._held.pop(topic, ()))
+            parked += self._parked.pop(topic, ())
+        for topic in foreign:
+            self._foreign.add(topic)
+            awake.extend(self._held.pop(topic, ()))
+            parked += self._parked.pop(topic, ())
+        self._run(awake)
+        for entry in parked:
+            self._receive(entry, now)
+        return self._drain()
+
+    def unsubscribed(self, topics: Iterable[int], now: float) -> list[Output]:
+        """Topics are dropped at once, with what waits in them; the rest is looked at again (R11)."""
+        awake: deque[Sequenced] = deque()
+        for topic in topics:
+            self._clock.pop(topic, None)
+            self._start.pop(topic, None)
+            self._missing.pop(topic, None)
+            self._behind.discard(topic)
+            self._jumped.pop(topic, None)
+            self._reported.pop(topic, None)
+            self._given_up.pop(topic, None)
+            self._pending.discard(topic)
+            self._foreign.add(topic)
+            self._parked.pop(topic, None)
+            self._floor.pop(topic, None)
+            awake.extend(self._room.drop(topic))
+            awake.extend(self._held.pop(topic, ()))
+        self._bases = {key: base for key, base in self._bases.items() if key[0] in self._clock}
+        self._run(awake)
+        return self._drain()
+
+    # -- holes (R17) -------------------------------------------------------------------------------------------
+
+    def _learn(self, topic: int, number: int, now: float) -> None:
+        missing = self._missing.get(topic)
+        if missing is not None and number > self._clock[topic] and missing.learn(number, now):
+            self._behind.add(topic)
+
+    def heads(self, pairs: list[int], now: float) -> None:
+        """A worker told the highest confirmed numbers (flat pairs)."""
+        for at in range(0, len(pairs) - 1, 2):
+            if pairs[at] in self._clock:
+                self._learn(pairs[at], pairs[at + 1], now)
+
+    def questions(self, now: float) -> list[Question]:
+        """Return what the workers are to be asked now; asked again after ``gap_timeout`` without an answer."""
+        timeout, asked = self.times.gap_timeout, []
+        for topic in list(self._behind):
+            missing, clock = self._missing[topic], self._clock[topic]
+            due = missing.due(clock, timeout)
+            if due is None:
+                self._behind.discard(topic)
+            elif due <= now:
+                missing.ask_again_at(now + timeout)
+                ranges = missing.ranges(clock, self._room.topic(topic), now, timeout)
+                if ranges:
+                    asked.append(Question(topic, ranges))
+        return asked
+
+    def answered(self, numbers: Numbers, now: float) -> list[Output]:
+        """A stage answered: void and abandoned numbers are skipped in their turn, confirmed ones when overdue."""
+        topic = numbers.topic
+        missing, clock = self._missing.get(topic), self._clock.get(topic)
+        if missing is None or clock is None:
+            return []
+        made: deque[Sequenced] = deque()
+        if numbers.expired_through > clock:
+            made += self._expire(topic, numbers.expired_through, numbers.expired_base, now)
+        again: float | None = None
+        for answer in numbers.answers:
+            if answer.number <= clock or answer.number in self._room.topic(topic):
+                continue
+            if answer.state is NumberState.UNKNOWN:
+                self._discredit(topic, answer.number)
+                break
+            entry, when = self._judge(topic, answer, missing, now)
+            if entry is not None:
+                self._room.put(entry)
+                made.append(entry)
+            elif when is not None:
+                again = when if again is None else min(again, when)
+        missing.ask_again_at(again)
+        self._run(made)
+        if self._bound is not None:
+            self._enforce(now)
+        return self._drain()
+
+    def _judge(
+        self, topic: int, answer: NumberAnswer, missing: MissingNumbers, now: float
+    ) -> tuple[Sequenced | None, float | None]:
+        """Return (the hole that an answer makes, or when to ask again)."""
+        state = answer.state
+        reason: GapReason | None = None
+        if state is NumberState.PENDING:
+            return None, now + self.times.gap_timeout
+        if state is NumberState.ABANDONED:
+            reason = GapReason.ABANDONED
+        elif state is NumberState.CONFIRMED:
+            known = missing.learned_at(answer.number)
+            lost_at = (now if known is None else known) + self.times.loss_timeout
+            if lost_at > now:
+                return None, min(lost_at, now + self.times.gap_timeout)
+            reason = self._loss_reason(topic, answer.number, missing, known)
+        made = hole(topic, answer.number, answer.deps, reason, now)
+        self._add_base(made)
+        return made, None
+
+    def _loss_reason(self, topic: int, number: int, missing: MissingNumbers, known: float | None) -> GapReason:
+        if number in self._given_up.get(topic, ()):
+            self._given_up[topic].discard(number)
+            return GapReason.OVERFLOW
+        at = missing.unstamped_at
+        since = 0.0 if known is None else known - self.times.loss_timeout
+        return GapReason.UNSTAMPED if at is not None and at >= since else GapReason.LOST
+
+    def _expire(self, topic: int, through: int, base: list[int], now: float) -> list[Sequenced]:
+        """Numbers up to ``through`` are no longer known one by one. They depend on nothing that is known; what
+        they all depended on counts for the number after them, as a base does (R8)."""
+        raise_to(self._bases.setdefault((topic, through + 1), {}), base)
+        following = self._room.topic(topic).get(through + 1)
+        if following is not None:
+            self._add_base(following)
+        last = min(through, self._missing[topic].known)
+        made = [
+            hole(topic, number, [], GapReason.EXPIRED, now)
+            for number in range(self._clock[topic] + 1, last + 1)
+            if number not in self._room.topic(topic)
+        ]
+        for entry in made:
+            self._room.put(entry)
+        return made
+
+    def _discredit(self, topic: int, number: int) -> None:
+        """Nobody issued ``number``: whatever claims it, or depends on it, carries a damaged or forged stamp. Such
+        an event is notified without an order rather than waited for."""
+        self._missing[topic].forget_from(number)
+        bogus = [each for each in self._room.topic(topic).values() if each.number >= number]
+        for entry in bogus + [each for each in self._room.wake_from(topic, number) if not each.done]:
+            if not entry.done:
+                self._room.remove(entry)
+                if not entry.is_hole:
+                    entry.verdict = Verdict.UNSEQUENCED
+                    self._out.append(entry)
+
+    # -- time --------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> list[Output]:
+        """Time passed: bounded events may go, jumped numbers may be overdue."""
+        self._enforce(now)
+        for topic, jumped in self._jumped.items():
+            for first, last in jumped.overdue(now, self.times.loss_timeout):
+                self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
+        return self._drain()
+
+    def next_deadline(self) -> float | None:
+        """Return when :meth:`tick` and :meth:`questions` are next due (s), or ``None``."""
+        due = [missing.due(self._clock[topic], self.times.gap_timeout) for topic, missing in self._watched()]
+        due += [jumped.due(self.times.loss_timeout) for jumped in self._jumped.values()]
+        bound = self._bound
+        if bound is not None and bound.max_wait is not None and (oldest := self._room.oldest()) is not None:
+            due.append(oldest.arrived + bound.max_wait)
+        return min((each for each in due if each is not None), default=None)
+
+    def _watched(self) -> list[tuple[int, MissingNumbers]]:
+        return [(topic, self._missing[topic]) for topic in self._behind]
+
+    def _drain(self) -> list[Output]:
+        out, self._out = self._out, []
+        return out

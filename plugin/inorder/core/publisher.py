@@ -1,0 +1,392 @@
+"""The publisher's side: from a validated publish to a confirmed number (R1, R16, R19). No I/O.
+
+A publication is *queued* until a request for its timestamp may leave, *requested* until the stage answers, *stamped*
+while the ENS has it, *settling* until the stage knows what became of it, then *done*. What is asked twice is answered with the same
+timestamp, so after any broken connection everything unanswered is simply asked again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Any
+
+from inorder.core.wire import CreateTimestamps, NewEvent, Settle, Settled, Timestamps, TopicInfo
+
+MAX_BATCH = 512
+"""Requests in one frame."""
+MAX_FRAMES = 2
+"""Frames of requests in flight to one stage: one is being committed, the next collects there."""
+
+
+class PublicationState(Enum):
+    """Where a publication stands."""
+
+    QUEUED = auto()
+    REQUESTED = auto()
+    STAMPED = auto()
+    SETTLING = auto()
+    DONE = auto()
+
+
+_QUEUED, _REQUESTED, _STAMPED = PublicationState.QUEUED, PublicationState.REQUESTED, PublicationState.STAMPED
+_SETTLING, _DONE = PublicationState.SETTLING, PublicationState.DONE
+
+
+class _LastUse:
+    """A session's last event in one topic (R19); the number is 0 until it is known."""
+
+    __slots__ = ("counter", "number", "stage")
+
+    def __init__(self, counter: int, stage: int) -> None:
+        self.counter, self.stage, self.number = counter, stage, 0
+
+
+class Publication:
+    """One publish with total order.
+
+    Attributes:
+        counter: the event id within the session.
+        topic: (space, name).
+        content: the client's own; opaque here.
+        info: the topic's id and stage, once a worker named it.
+        number, deps, in_payload: its timestamp, once stamped.
+        cancelled: the caller gave up; a number that was not handed over becomes void.
+        entry: the stage its request enters.
+        after: publisher-order dependencies that travel with the request (R19, flat).
+    """
+
+    __slots__ = (
+        "after",
+        "cancelled",
+        "content",
+        "counter",
+        "deps",
+        "entry",
+        "in_payload",
+        "info",
+        "number",
+        "state",
+        "topic",
+        "use",
+    )
+
+    def __init__(self, counter: int, topic: tuple[str, str], content: Any) -> None:
+        self.counter = counter
+        self.topic = topic
+        self.content = content
+        self.info: TopicInfo | None = None
+        self.use: _LastUse | None = None
+        self.number = 0
+        self.deps: list[int] = []
+        self.in_payload = False
+        self.cancelled = False
+        self.entry = 0
+        self.after: list[int] = []
+        self.state = _QUEUED
+
+    def __repr__(self) -> str:
+        return f"<Publication {self.counter} to {self.topic}: {self.state.name.lower()}>"
+
+    @property
+    def topic_id(self) -> int:
+        """The topic's id; a worker has named it."""
+        assert self.info is not None
+        return self.info.id
+
+
+class Answers:
+    """What an answer means for the client: publications ``ready`` to hand over, ``forgotten`` and ``abandoned``
+    ones to fail."""
+
+    __slots__ = ("abandoned", "forgotten", "ready")
+
+    def __init__(self) -> None:
+        self.ready: list[Publication] = []
+        self.forgotten: list[Publication] = []
+        self.abandoned: list[Publication] = []
+
+
+class _Flight:
+    """A frame of requests on its way: how many of them are unanswered."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, count: int) -> None:
+        self.open = count
+
+
+class Publisher:
+    """All publications of one session that are not done yet."""
+
+    def __init__(self) -> None:
+        self._next_counter = 1
+        self._queue: deque[Publication] = deque()
+        self._resend: deque[Publication] = deque()
+        self._open: dict[int, Publication] = {}
+        self._topics: dict[tuple[str, str], TopicInfo] = {}
+        self._asked: set[tuple[str, str]] = set()
+        self._flights = 0
+        self._flying: dict[int, _Flight] = {}
+        # R19: unanswered requests all entered at one stage; none may follow below the highest of their homes
+        self._unanswered: set[int] = set()
+        self._entry = 0
+        self._ceiling = 0
+        self._previous_home = 0
+        self._used: dict[int, _LastUse] = {}
+        self._stages_used: set[int] = set()
+        self._epochs: dict[int, int] = {}
+        self._confirmed: list[Publication] = []
+        self._void: list[Publication] = []
+        self._settling: dict[int, tuple[Settle, list[Publication]]] = {}
+        self._next_settle = 1
+
+    def __repr__(self) -> str:
+        return f"<Publisher: {len(self._open)} open, {len(self._queue)} queued>"
+
+    @property
+    def pending(self) -> int:
+        """Publications not yet done."""
+        return len(self._open)
+
+    # -- from the application ----------------------------------------------------------------------------------
+
+    def publish(self, topic: tuple[str, str], content: Any) -> Publication:
+        """Queue a publish that was validated (R16: what would be refused must not consume a number)."""
+        publication = Publication(self._next_counter, topic, content)
+        self._next_counter += 1
+        self._queue.append(publication)
+        self._open[publication.counter] = publication
+        return publication
+
+    def cancel(self, publication: Publication) -> None:
+        """The caller gave up. Not handed over yet, its number becomes void; handed over, nothing can be done."""
+        publication.cancelled = True
+        if publication.state is _QUEUED:
+            self._finish(publication)
+
+    # -- topics ------------------------------------------------------------------------------------------------
+
+    def unnamed(self) -> list[tuple[str, str]]:
+        """Return topics whose ids must be asked for; each once, until :meth:`connected`."""
+        wanted = {each.topic: None for each in self._queue if each.state is _QUEUED}
+        asked = [each for each in wanted if each not in self._topics and each not in self._asked]
+        self._asked.update(asked)
+        return asked
+
+    def named(self, topics: Iterable[TopicInfo]) -> None:
+        """A worker named topics."""
+        for info in topics:
+            self._topics[info.space, info.name] = info
+            self._asked.discard((info.space, info.name))
+
+    @property
+    def is_waiting_for_names(self) -> bool:
+        """The next publication cannot be requested before its topic is named."""
+        return bool(self._queue) and self._queue[0].topic not in self._topics
+
+    # -- requests (R1, R19) ------------------------------------------------------------------------------------
+
+    def requests(self) -> list[CreateTimestamps]:
+        """Return the frames to send now: what must be asked again first, then the queue, in publish order."""
+        frames: list[CreateTimestamps] = []
+        while self._flights < MAX_FRAMES:
+            batch = self._collect_again() or self._collect()
+            if not batch:
+                break
+            flight = _Flight(len(batch))
+            self._flights += 1
+            for each in batch:
+                self._flying[each.counter] = flight
+            events = [NewEvent(each.counter, each.topic_id, each.after) for each in batch]
+            frames.append(CreateTimestamps(batch[0].entry, next(iter(self._open)), events))
+        return frames
+
+    def _collect_again(self) -> list[Publication]:
+        batch: list[Publication] = []
+        resend = self._resend
+        while resend and len(batch) < MAX_BATCH and (not batch or resend[0].entry == batch[0].entry):
+            batch.append(resend.popleft())
+        return batch
+
+    def _collect(self) -> list[Publication]:
+        batch: list[Publication] = []
+        queue = self._queue
+        while queue and len(batch) < MAX_BATCH and not self._resend:
+            if queue[0].state is _DONE:
+                queue.popleft()
+            elif self._admit(queue[0]):
+                batch.append(queue.popleft())
+            else:
+                break
+        return batch
+
+    def _admit(self, publication: Publication) -> bool:
+        """R19, path: a request follows unanswered ones into their entry stage if all of them are created on its
+        way up; else it waits for them. Alone, it enters no higher than where the one before it was created."""
+        info = self._topics.get(publication.topic)
+        if info is None:
+            return False
+        home = info.stage
+        if self._unanswered:
+            if home > self._ceiling:
+                return False
+        else:
+            self._entry = max(home, self._previous_home)
+        self._ceiling = self._previous_home = home
+        self._unanswered.add(publication.counter)
+        publication.info, publication.entry, publication.state = info, self._entry, _REQUESTED
+        publication.after = self._follow(publication, info)
+        return True
+
+    def _follow(self, publication: Publication, info: TopicInfo) -> list[int]:
+        """R19, dependencies: the last events in other topics since the previous one in this topic; those of stages
+        that the request passes are added there."""
+        last = self._used.pop(info.id, None)
+        since = 0 if last is None else last.counter
+        after: list[int] = []
+        passed = range(info.stage, publication.entry + 1)
+        if not all(stage in passed for stage in self._stages_used):
+            for topic, use in reversed(self._used.items()):
+                if use.counter <= since:
+                    break
+                if use.stage not in passed and use.number:
+                    after += (topic, use.number)
+        publication.use = self._used[info.id] = _LastUse(publication.counter, info.stage)
+        self._stages_used.add(info.stage)
+        return after
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def answered(self, frame: Timestamps) -> Answers:
+        """A stage answered. An answer of an epoch below one already seen is ignored (a fenced owner's)."""
+        answers = Answers()
+        if frame.epoch < self._epochs.get(frame.stage, 0):
+            return answers
+        self._epochs[frame.stage] = frame.epoch
+        for event in frame.events:
+            publication = self._take(event.counter)
+            if publication is None:
+                continue
+            publication.number, publication.deps = event.number, event.deps
+            publication.in_payload = event.in_payload
+            if publication.use is not None:
+                publication.use.number = event.number
+            if publication.cancelled:
+                self._settle(publication, self._void)
+            else:
+                publication.state = _STAMPED
+                answers.ready.append(publication)
+        for counter in frame.forgotten:
+            self._give_up(counter, answers.forgotten)
+        for at in range(0, len(frame.abandoned) - 2, 3):
+            self._give_up(frame.abandoned[at], answers.abandoned, frame.abandoned[at + 2])
+        return answers
+
+    def _take(self, counter: int) -> Publication | None:
+        """Return the publication whose request is answered, or ``None`` if it is not waiting for an answer."""
+        publication = self._open.get(counter)
+        if publication is None or publication.state is not _REQUESTED:
+            return None
+        self._unanswered.discard(counter)
+        flight = self._flying.pop(counter, None)
+        if flight is not None:
+            flight.open -= 1
+            if not flight.open:
+                self._flights -= 1
+        return publication
+
+    def _give_up(self, counter: int, to: list[Publication], number: int = 0) -> None:
+        publication = self._take(counter)
+        if publication is not None:
+            publication.number = number
+            self._finish(publication)
+            to.append(publication)
+
+    def _finish(self, publication: Publication) -> None:
+        publication.state = _DONE
+        self._open.pop(publication.counter, None)
+
+    # -- outcomes at the ENS (R16) -----------------------------------------------------------------------------
+
+    def accepted(self, publication: Publication) -> None:
+        """The ENS accepted the event: its number is to be confirmed."""
+        if publication.state is _STAMPED:
+            self._settle(publication, self._confirmed)
+
+    def refused(self, publication: Publication) -> None:
+        """The event was certainly not handed over: its number is to become void."""
+        if publication.state is _STAMPED:
+            self._settle(publication, self._void)
+
+    def _settle(self, publication: Publication, how: list[Publication]) -> None:
+        publication.state = _SETTLING
+        how.append(publication)
+
+    def handed_over(self, space: str) -> list[Publication]:
+        """Return the stamped publications of a space whose fate at the ENS is open, in publish order."""
+        return [each for each in self._open.values() if each.state is _STAMPED and each.topic[0] == space]
+
+    def ask_again(self, publications: Iterable[Publication]) -> None:
+        """Before they are handed over once more, ask whether their numbers still stand (R16): the stage answers
+        with the same timestamps, or that they were abandoned."""
+        for publication in publications:
+            publication.state = _REQUESTED
+            self._resend.append(publication)
+
+    def settlements(self) -> list[Settle]:
+        """Return the frames that tell stages what became of numbers; the next ones leave when these are answered."""
+        if self._settling or not (self._confirmed or self._void):
+            return []
+        by_stage: dict[int, tuple[list[Publication], list[Publication]]] = {}
+        for at, group in enumerate((self._confirmed, self._void)):
+            for publication in group:
+                assert publication.info is not None
+                by_stage.setdefault(publication.info.stage, ([], []))[at].append(publication)
+        self._confirmed, self._void = [], []
+        frames = []
+        for stage, (confirmed, void) in by_stage.items():
+            frame = Settle(stage, self._next_settle, _runs(confirmed), _runs(void))
+            self._settling[frame.request] = frame, confirmed + void
+            self._next_settle += 1
+            frames.append(frame)
+        return frames
+
+    def settled(self, frame: Settled) -> list[tuple[int, int]]:
+        """A stage made them durable. Return ``(topic, number)`` of confirmations that came too late (R16)."""
+        if frame.epoch < self._epochs.get(frame.stage, 0):
+            return []
+        _, publications = self._settling.pop(frame.request, (None, []))
+        for publication in publications:
+            self._finish(publication)
+        return [(frame.late[at], frame.late[at + 1]) for at in range(0, len(frame.late) - 1, 2)]
+
+    # -- connection --------------------------------------------------------------------------------------------
+
+    def connected(self) -> list[Settle]:
+        """A connection to the workers is up (again): everything unanswered is asked again, by :meth:`requests` and
+        by the settlements returned here."""
+        self._flights = 0
+        self._flying.clear()
+        self._asked.clear()
+        self._resend = deque(each for each in self._open.values() if each.state is _REQUESTED)
+        return [frame for frame, _ in self._settling.values()]
+
+
+def _runs(publications: list[Publication]) -> list[int]:
+    """Return numbers as flat triples ``topic, first, last``."""
+    numbers: dict[int, list[int]] = {}
+    for each in publications:
+        numbers.setdefault(each.topic_id, []).append(each.number)
+    triples: list[int] = []
+    for topic, its in numbers.items():
+        its.sort()
+        first = last = its[0]
+        for number in its[1:]:
+            if number != last + 1:
+                triples += (topic, first, last)
+                first = number
+            last = number
+        triples += (topic, first, last)
+    return triples

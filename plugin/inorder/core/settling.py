@@ -1,0 +1,142 @@
+"""What becomes of numbers: R16 (confirm, void, abandon) and the stage's side of R17 (answers about gaps, heads)."""
+
+from __future__ import annotations
+
+from inorder.core.commands import SessionKey, SettleNumbers
+from inorder.core.state import Outbox, StageState
+from inorder.core.topic_manager import Session, TopicManager, flat
+from inorder.core.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Settled
+
+MAX_ANSWERS = 10_000
+"""Answers in one frame; whoever asks for more asks again."""
+
+
+class Settling:
+    """The department of a stage that knows the state of each number."""
+
+    def __init__(self, state: StageState, outbox: Outbox) -> None:
+        self._state, self._outbox = state, outbox
+        self._risen: set[int] = set()
+
+    # -- confirm and void --------------------------------------------------------------------------------------
+
+    def settle(self, command: SettleNumbers) -> None:
+        """Take confirms and voids of a session's own numbers; what was abandoned before is answered so."""
+        session = self._state.sessions.get((command.client_id, command.incarnation))
+        late: list[int] = []
+        if session is not None:
+            late += self._settle_all(session, command.confirmed, NumberState.CONFIRMED)
+            late += self._settle_all(session, command.void, NumberState.VOID)
+        answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
+        self._outbox.reply(command.client_id, command.incarnation, answer)
+
+    def _settle_all(self, session: Session, triples: list[int], to: NumberState) -> list[int]:
+        late: list[int] = []
+        for at in range(0, len(triples) - 2, 3):
+            topic, first, last = triples[at : at + 3]
+            manager = self._state.topics.get(topic)
+            if manager is None:
+                continue
+            for number in range(max(first, manager.expired + 1), min(last, manager.number) + 1):
+                if not self._settle_one(session, manager, number, to):
+                    late += (topic, number)
+        return late
+
+    def _settle_one(self, session: Session, manager: TopicManager, number: int, to: NumberState) -> bool:
+        """Return whether the number is (or stays) settled as asked; another session's number is left alone."""
+        record = manager.records.get(number)
+        if record is None or record.client_id != session.client_id or record.incarnation != session.incarnation:
+            return True
+        if record.state is NumberState.PENDING:
+            record.state = to
+            session.open.pop((manager.id, number), None)
+            if to is NumberState.CONFIRMED and number > manager.head:
+                manager.head = number
+                self._risen.add(manager.id)
+            return True
+        return record.state is not NumberState.ABANDONED
+
+    # -- abandon -----------------------------------------------------------------------------------------------
+
+    def connected(self, key: SessionKey) -> None:
+        """A client's session opens; other incarnations of the client are gone from now on (replaced)."""
+        state = self._state
+        for other in list(state.sessions.values()):
+            if other.client_id == key[0] and other.incarnation != key[1] and other.connected:
+                self.left((other.client_id, other.incarnation))
+        session = state.sessions.get(key)
+        if session is None:
+            session = state.sessions[key] = Session(*key)
+        session.connected = True
+
+    def left(self, key: SessionKey) -> None:
+        """A client's connection ended: its grace begins."""
+        session = self._state.sessions.get(key)
+        if session is not None and session.connected:
+            session.connected, session.since = False, self._state.now
+
+    def abandon_due(self) -> None:
+        """Abandon what is unconfirmed too long, and drop sessions that are gone and have nothing open."""
+        state, settings = self._state, self._state.settings
+        for key, session in list(state.sessions.items()):
+            gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
+            for topic, number in list(session.open):
+                record = state.topics[topic].records[number]
+                if not gone and state.now < record.created + settings.confirm_timeout_ms:
+                    break
+                record.state = NumberState.ABANDONED
+                del session.open[topic, number]
+            if gone and self._is_replaced(session):
+                del state.sessions[key]
+
+    def _is_replaced(self, session: Session) -> bool:
+        return any(
+            other.client_id == session.client_id and other.incarnation != session.incarnation and other.connected
+            for other in self._state.sessions.values()
+        )
+
+    def next_deadline(self) -> int | None:
+        """Return the stage time at which a number is to be abandoned, if nothing else happens."""
+        settings = self._state.settings
+        due: int | None = None
+        for session in self._state.sessions.values():
+            for topic, number in session.open:
+                when = self._state.topics[topic].records[number].created + settings.confirm_timeout_ms
+                if not session.connected:
+                    when = min(when, session.since + settings.publisher_grace_ms)
+                due = when if due is None else min(due, when)
+                break
+        return due
+
+    # -- queries (R17) -----------------------------------------------------------------------------------------
+
+    def numbers(self, frame: AskNumbers) -> Numbers:
+        """Tell what became of numbers, one by one with their dependencies."""
+        manager = self._state.topics.get(frame.topic)
+        answers: list[NumberAnswer] = []
+        if manager is None or manager.stage != self._state.index:
+            return Numbers(frame.request, frame.topic, answers)
+        expired = False
+        for at in range(0, len(frame.ranges) - 1, 2):
+            first, last = frame.ranges[at], frame.ranges[at + 1]
+            expired = expired or first <= manager.expired
+            first = max(first, manager.expired + 1)
+            last = min(last, first + MAX_ANSWERS - len(answers) - 1)
+            answers.extend(self._answer(manager, number) for number in range(first, last + 1))
+        if not expired:
+            return Numbers(frame.request, frame.topic, answers)
+        return Numbers(frame.request, frame.topic, answers, manager.expired, flat(manager.expired_base))
+
+    @staticmethod
+    def _answer(manager: TopicManager, number: int) -> NumberAnswer:
+        record = manager.records.get(number)
+        if record is None:
+            return NumberAnswer(number, NumberState.UNKNOWN)
+        if record.deps is None:
+            return NumberAnswer(number, NumberState.PENDING)
+        return NumberAnswer(number, record.state, record.deps)
+
+    def changed_heads(self) -> list[int]:
+        """Return the topics whose highest confirmed number rose since the last call."""
+        risen, self._risen = self._risen, set()
+        return sorted(risen)

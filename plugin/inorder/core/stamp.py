@@ -1,0 +1,52 @@
+"""The envelope that travels with an event through the ENS (docs/PROTOCOL.md, "The stamp").
+
+A MessagePack array in URL-safe base64 without padding: printable ASCII, so that it fits an MQTT 5 user property
+and a text payload alike. It carries no publisher identity except, for ``fifo``, the random incarnation.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+import msgspec
+
+
+class TotalStamp(msgspec.Struct, array_like=True, tag=0, gc=False):
+    """A timestamp: own number ``number`` in ``topic`` plus dependencies (flat). ``domain``: whose numbers."""
+
+    domain: int
+    topic: int
+    number: int
+    deps: list[int]
+
+
+class FifoStamp(msgspec.Struct, array_like=True, tag=1, gc=False):
+    """A counter per (publisher incarnation, topic), for ``order="fifo"``."""
+
+    incarnation: int
+    counter: int
+
+
+Stamp = TotalStamp | FifoStamp
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Stamp] = msgspec.msgpack.Decoder(Stamp)
+
+
+def encode_stamp(stamp: Stamp) -> bytes:
+    """Return the stamp's text."""
+    return urlsafe_b64encode(_encoder.encode(stamp)).rstrip(b"=")
+
+
+def decode_stamp(text: bytes) -> Stamp | None:
+    """Return the stamp, or ``None`` for a text that is none (damaged, or of a form not known here)."""
+    try:
+        stamp = _decoder.decode(urlsafe_b64decode(text + b"=" * (-len(text) % 4)))
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    if isinstance(stamp, TotalStamp):
+        if stamp.number < 1 or stamp.topic < 1 or len(stamp.deps) % 2:
+            return None
+    elif stamp.counter < 1:
+        return None
+    return stamp

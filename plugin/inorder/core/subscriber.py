@@ -1,0 +1,120 @@
+"""The subscriber's side of subscription changes: one at a time, versioned, always whole (R7, R8, R11). No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inorder.core.names import FilterKind
+from inorder.core.wire import SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
+
+
+class SubscriptionChange:
+    """One change on its way.
+
+    Attributes:
+        version: rises with each change of the session.
+        filters: the whole new subscription.
+        added: what is new in it.
+    """
+
+    __slots__ = ("added", "filters", "version")
+
+    def __init__(self, version: int, filters: list[SpaceFilter], added: list[SpaceFilter]) -> None:
+        self.version, self.filters, self.added = version, filters, added
+
+
+class Subscriber:
+    """A client's subscription with total order, as the topic managers know it.
+
+    Args:
+        bounded: this client may take events out of turn (R6), so its timestamps must stay full (R21).
+    """
+
+    def __init__(self, *, bounded: bool) -> None:
+        self._bounded = bounded
+        self._version = 0
+        self._filters: list[SpaceFilter] = []
+        self._change: SubscriptionChange | None = None
+        self._topics: dict[int, TopicInfo] = {}
+
+    @property
+    def topics(self) -> dict[int, TopicInfo]:
+        """Topics of the subscription by id, as far as workers named them. Do not change it."""
+        return self._topics
+
+    @property
+    def filters(self) -> list[SpaceFilter]:
+        """What the subscription covers, a change on its way included."""
+        return self._filters if self._change is None else self._change.filters
+
+    @property
+    def has_wildcards(self) -> bool:
+        """Topics created later may belong to the subscription (R13)."""
+        return any(each.filter.kind is not FilterKind.EXACT for each in self.filters)
+
+    @property
+    def change(self) -> SubscriptionChange | None:
+        """The change on its way, if there is one (R11: at most one)."""
+        return self._change
+
+    def begin(self, filters: list[SpaceFilter]) -> SubscriptionChange:
+        """Start a change to these filters. Raises RuntimeError while another one is on its way (R11)."""
+        if self._change is not None:
+            raise RuntimeError("a subscription change is on its way already (R11)")
+        self._version += 1
+        added = [each for each in filters if each not in self._filters]
+        self._change = SubscriptionChange(self._version, filters, added)
+        return self._change
+
+    def request(self) -> Subscribe | None:
+        """Return the frame that asks for the change on its way; the same one after each reconnection."""
+        if self._change is None:
+            return None
+        return Subscribe(self._change.version, self._change.filters, self._bounded)
+
+    def completed(self, frame: Subscribed) -> list[TopicStart] | None:
+        """The change is complete. Return the start of every topic, or ``None`` for an answer to an older change.
+
+        A topic that was created after the previous change passed the bottom stage, under one of its wildcards,
+        belongs to the subscription from its first number on, whatever the answer says (R13).
+        """
+        change = self._change
+        if change is None or frame.version != change.version:
+            return None
+        earlier = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT]
+        starts = []
+        for start in frame.topics:
+            info = start.topic
+            if info.id not in self._topics and any(_covers(each, info) for each in earlier):
+                start = TopicStart(info, 0, [])
+            starts.append(start)
+        self._filters, self._change = change.filters, None
+        self._topics = {each.topic.id: each.topic for each in starts}
+        return starts
+
+    def covers(self, info: TopicInfo) -> bool:
+        """Tell whether a topic belongs to the subscription."""
+        return any(_covers(each, info) for each in self.filters)
+
+    def named(self, topics: Iterable[TopicInfo]) -> tuple[list[int], list[int]]:
+        """Workers named topics; return (ids of this subscription, the others)."""
+        mine, foreign = [], []
+        for info in topics:
+            if self.covers(info):
+                self._topics[info.id] = info
+                mine.append(info.id)
+            else:
+                foreign.append(info.id)
+        return mine, foreign
+
+    def dropped(self, filters: list[SpaceFilter]) -> list[int]:
+        """Return the topics that a subscription of just these filters would no longer have."""
+        return [topic for topic, info in self._topics.items() if not any(_covers(each, info) for each in filters)]
+
+    def touched(self, added: list[SpaceFilter]) -> list[int]:
+        """Return known topics that a change adds (R9: events that depend on them wait)."""
+        return [topic for topic, info in self._topics.items() if any(_covers(each, info) for each in added)]
+
+
+def _covers(each: SpaceFilter, info: TopicInfo) -> bool:
+    return each.space == info.space and each.filter.covers(info.name)

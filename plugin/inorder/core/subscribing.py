@@ -1,0 +1,230 @@
+"""Topics and subscriptions riding the belt: R7 (subscribe), R8 (bases), R10 (linger), R11 (versions), R13 (filters).
+
+Every change enters at the bottom stage and passes every stage to the top, so that each stage sees topics,
+subscriptions and timestamps in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inorder.core.commands import (
+    ChangeSubscription,
+    CreateTopics,
+    LingerEndRide,
+    SubscribedRide,
+    SubscriptionRide,
+    TopicRide,
+)
+from inorder.core.sequencing import Subscription, members
+from inorder.core.state import Linger, Outbox, StageState
+from inorder.core.wire import Subscribed, TopicInfo, Topics, TopicStart
+
+
+class Subscribing:
+    """The department of a stage that keeps topics and subscriptions."""
+
+    def __init__(self, state: StageState, outbox: Outbox) -> None:
+        self._state, self._outbox = state, outbox
+
+    # -- topics (R13) ------------------------------------------------------------------------------------------
+
+    def place(self, topics: list[TopicInfo]) -> None:
+        """Take the topic order that a new store begins with."""
+        for info in topics:
+            self._state.add_topic(info)
+
+    def create_topics(self, command: CreateTopics) -> None:
+        """Answer with the ids of topics, creating those that are new."""
+        ids = self._resolve(command.topics)
+        infos = [self._state.info(topic) for topic in ids]
+        self._outbox.reply(command.client_id, command.incarnation, Topics(command.request, infos))
+
+    def _resolve(self, names: Iterable[tuple[str, str]]) -> list[int]:
+        state = self._state
+        ids: list[int] = []
+        new: list[TopicInfo] = []
+        for space, name in names:
+            topic = state.by_name.get((space, name))
+            if topic is None:
+                topic = max(state.topics, default=0) + 1
+                info = TopicInfo(topic, space, name, state.index)
+                state.add_topic(info)
+                new.append(info)
+            ids.append(topic)
+        if new:
+            self.topics_created(new)
+        return ids
+
+    def topics_ride(self, ride: TopicRide) -> None:
+        """New topics come up the belt."""
+        for info in ride.topics:
+            self._state.add_topic(info)
+        self.topics_created(ride.topics)
+
+    def topics_created(self, topics: list[TopicInfo]) -> None:
+        """Add new topics to the subscriptions whose filters cover them, with clock 0, and send them up."""
+        for subscription in list(self._state.overlaps):
+            changed = False
+            for info in topics:
+                covering = subscription.covering(info.space, info.name)
+                if covering:
+                    subscription.active.add(info.id)
+                    if any(not each.reads_properties for each in covering):
+                        subscription.plain.add(info.id)
+                    changed = True
+            if changed:
+                self._state.overlaps.put(subscription)
+        if self._state.index > 0:
+            self._outbox.up(TopicRide(topics))
+
+    # -- subscriptions (R7) ------------------------------------------------------------------------------------
+
+    def change(self, command: ChangeSubscription) -> None:
+        """A client's whole new subscription arrives at the bottom stage (R11: a lower version is ignored, an equal
+        one is answered again)."""
+        state = self._state
+        known = state.overlaps.get(command.client_id)
+        same = known is not None and known.incarnation == command.incarnation
+        if known is not None and same and command.version < known.version:
+            return
+        names = [(each.space, each.filter.name) for each in command.filters if each.filter.kind == "exact"]
+        self._resolve(names)
+        topics, plain = self._covered(command)
+        fresh = topics
+        if known is not None and same:
+            fresh = topics - known.active if command.version > known.version else topics
+        self.ride(
+            SubscriptionRide(
+                client_id=command.client_id,
+                incarnation=command.incarnation,
+                version=command.version,
+                filters=command.filters,
+                bounded=command.bounded,
+                topics=sorted(topics),
+                plain=sorted(plain),
+                fresh=sorted(fresh),
+                starts=[],
+                bases={},
+            )
+        )
+
+    def _covered(self, command: ChangeSubscription) -> tuple[set[int], set[int]]:
+        """Return (topics the filters cover, those of them whose stamps must be in the payload)."""
+        topics: set[int] = set()
+        plain: set[int] = set()
+        exact = {(each.space, each.filter.name): each for each in command.filters if each.filter.kind == "exact"}
+        wild = [each for each in command.filters if each.filter.kind != "exact"]
+        for key, each in exact.items():
+            topic = self._state.by_name[key]
+            topics.add(topic)
+            if not each.reads_properties:
+                plain.add(topic)
+        for manager in self._state.topics.values() if wild else ():
+            for each in wild:
+                if each.space == manager.space and each.filter.covers(manager.name):
+                    topics.add(manager.id)
+                    if not each.reads_properties:
+                        plain.add(manager.id)
+        return topics, plain
+
+    def ride(self, ride: SubscriptionRide) -> None:
+        """A subscription passes this stage: remember it, add clocks and bases, send it on or answer (R7)."""
+        state = self._state
+        self._announce(ride)
+        self._remember(ride)
+        wanted = set(ride.topics)
+        for topic in ride.fresh:
+            base = state.topics[topic].base
+            entries = [part for other, number in base.items() if other in wanted for part in (other, number)]
+            if entries:
+                ride.bases[topic] = ride.bases.get(topic, []) + entries
+        for topic in ride.topics:
+            if state.topics[topic].stage == state.index:
+                ride.starts += (topic, state.topics[topic].number)
+        if state.index > 0:
+            self._outbox.up(ride)
+            return
+        done = SubscribedRide(
+            ride.client_id, ride.incarnation, ride.version, ride.topics, ride.starts, ride.bases
+        )
+        if state.is_bottom:
+            self.completed(done)
+        else:
+            self._outbox.send(state.count - 1, done)
+
+    def _announce(self, ride: SubscriptionRide) -> None:
+        """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below."""
+        state = self._state
+        for at in range(0, len(ride.starts), 2):
+            manager, start = state.topics[ride.starts[at]], ride.starts[at + 1]
+            if start > manager.number:
+                state.raise_number(manager, start)
+
+    def _remember(self, ride: SubscriptionRide) -> None:
+        state = self._state
+        known = state.overlaps.get(ride.client_id)
+        lingering: dict[int, int] = {}
+        if known is not None:
+            lingering = {topic: at for topic, at in known.lingering.items() if topic not in ride.topics}
+            for topic in known.active.difference(ride.topics):
+                lingering[topic] = ride.version
+                if state.is_bottom:
+                    due = state.now + state.settings.linger_ms
+                    state.lingers.append(Linger(due, ride.client_id, topic, ride.version))
+        state.overlaps.put(
+            Subscription(
+                ride.client_id,
+                ride.incarnation,
+                ride.version,
+                ride.filters,
+                ride.bounded,
+                set(ride.topics),
+                set(ride.plain),
+                lingering,
+            )
+        )
+
+    def completed(self, ride: SubscribedRide) -> None:
+        """The completed clock is back at the bottom stage: answer the client (R7)."""
+        starts = ride.starts
+        clocks = {starts[at]: starts[at + 1] for at in range(0, len(starts), 2)}
+        topics = [
+            TopicStart(self._state.info(topic), clocks[topic], ride.bases.get(topic, [])) for topic in ride.topics
+        ]
+        self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, topics))
+
+    # -- linger (R10) ------------------------------------------------------------------------------------------
+
+    def end_lingers(self) -> None:
+        """Send the due ends of lingers up the belt; at the bottom stage only."""
+        state = self._state
+        due = [each for each in state.lingers if each.due <= state.now]
+        if due:
+            state.lingers = [each for each in state.lingers if each.due > state.now]
+            for each in due:
+                self.linger_ended(LingerEndRide(each.client_id, each.topic, each.version))
+
+    def linger_ended(self, ride: LingerEndRide) -> None:
+        """A dropped topic stops counting; what leaves a sequencing group by it is carried once more."""
+        state = self._state
+        subscription = state.overlaps.get(ride.client_id)
+        if subscription is not None and subscription.lingering.get(ride.topic) == ride.version:
+            _, before = state.overlaps.group(ride.topic)
+            del subscription.lingering[ride.topic]
+            state.overlaps.put(subscription)
+            _, after = state.overlaps.group(ride.topic)
+            self._carry_once(ride.topic, members(before & ~after))
+        if state.index > 0:
+            self._outbox.up(ride)
+
+    def _carry_once(self, topic: int, others: Iterable[int]) -> None:
+        """Remember on both sides of each pair that its next timestamp still carries the other (R10)."""
+        topics, here = self._state.topics, self._state.index
+        for other in others:
+            for one, two in ((topics[topic], topics[other]), (topics[other], topics[topic])):
+                # a topic's home needs all it lost, for the way up; a stage above just what it fills in itself
+                if one.stage == here or (one.stage > here and two.stage == here):
+                    one.removed.add(two.id)
+
+

@@ -1,0 +1,133 @@
+"""The state of one topic at one stage.
+
+At the topic's own stage it is the paper's topic manager; at a stage above, the topic's timestamps only pass and
+are filled with the numbers of topics there. Both keep the same things: the last number seen, the group to fill,
+and what was carried, so one class serves both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from inorder.core.wire import NumberState, StampedEvent
+
+
+class NumberRecord(msgspec.Struct):
+    """One number a topic manager issued (DESIGN section 1, states of a number).
+
+    Attributes:
+        client_id, incarnation, counter: the event id.
+        deps: the complete timestamp's dependencies (flat), ``None`` until it is complete.
+        state: see :class:`~inorder.core.wire.NumberState`.
+        created: stage time (ms), for ``confirm_timeout``.
+        in_payload: the envelope form that went with it.
+    """
+
+    client_id: str
+    incarnation: int
+    counter: int
+    topic: int
+    number: int
+    deps: list[int] | None
+    state: NumberState
+    created: int
+    in_payload: bool
+
+
+class TopicManager(msgspec.Struct):
+    """A topic at a stage.
+
+    Attributes:
+        id, space, name, stage: the topic; ``stage`` is its home.
+        number: at home its ``LC``; above, the last of its numbers that passed or was announced by a subscription
+            (the ``LLC`` of every topic here: a stage is atomic, so one value serves them all, R3).
+        tick: when ``number`` last rose, in the stage's own count of events.
+        filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21).
+        group: topics to fill here: members of SG(T) on this stage and, at home, on those below.
+        company: all topics that share at least one subscription with it (a publisher-order dependency on any
+            other topic concerns no one, R19).
+        above: members of SG(T) on stages above; filled on the way up.
+        top: the highest stage in SG(T); the timestamp is complete there.
+        full: the next timestamp must carry its whole group (R21: the group changed, or a bounded reader is there).
+        bounded: a reader that takes events out of turn is subscribed: every timestamp is full.
+        removed: topics that left the group; carried once more (R10).
+        in_payload: stamps of this topic go into the payload, some subscriber cannot read properties.
+        base: the highest dependency carried for each topic, all timestamps together (R8).
+        head: the highest confirmed number (R17).
+        records: numbers still known one by one; only at home.
+        expired: the last number no longer known one by one, and
+        expired_base: the dependencies of all numbers up to there.
+    """
+
+    id: int
+    space: str
+    name: str
+    stage: int
+    number: int = 0
+    tick: int = 0
+    filled: int = 0
+    group: set[int] = set()
+    company: set[int] = set()
+    above: set[int] = set()
+    top: int = 0
+    full: bool = True
+    bounded: bool = False
+    removed: set[int] = set()
+    in_payload: bool = False
+    base: dict[int, int] = {}
+    head: int = 0
+    records: dict[int, NumberRecord] = {}
+    expired: int = 0
+    expired_base: dict[int, int] = {}
+
+
+class Session(msgspec.Struct):
+    """One incarnation of a client at a stage: its requests (R1) and its publisher order (R19).
+
+    Attributes:
+        low: counters below it are forgotten.
+        answers: counter to ``(topic, number)``; number 0 while the request rides to its home stage from here.
+        ridden: counter to its complete timestamp, where this stage is the entry but not the home.
+        used: topic to ``(tick, number)`` of this session's last event there, least recent first; number 0 where
+            the event only rode through.
+        open: ``(topic, number)`` neither confirmed nor given up, oldest first.
+        connected: its connection is up; else ``since`` (ms) is when it went.
+    """
+
+    client_id: str
+    incarnation: int
+    low: int = 0
+    answers: dict[int, tuple[int, int]] = {}
+    ridden: dict[int, StampedEvent] = {}
+    used: dict[int, tuple[int, int]] = {}
+    open: dict[tuple[int, int], None] = {}
+    connected: bool = True
+    since: int = 0
+
+    def follow(self, topic: int, tick: int, number: int) -> list[int]:
+        """Return the session's last events in other topics since its last one in ``topic`` (R19, flat), and note
+        this event as the newest."""
+        used = self.used
+        last = used.pop(topic, None)
+        since = last[0] if last else 0
+        after: list[int] = []
+        for other, (when, at) in reversed(used.items()):
+            if when <= since:
+                break
+            if at:
+                after += (other, at)
+        used[topic] = (tick, number)
+        return after
+
+
+def flat(entries: dict[int, int]) -> list[int]:
+    """Return a mapping as a flat list ``[topic, number, ...]``."""
+    return [part for pair in entries.items() for part in pair]
+
+
+def raise_to(entries: dict[int, int], pairs: list[int]) -> None:
+    """Take the maximum of a mapping and a flat list, in place."""
+    for at in range(0, len(pairs), 2):
+        topic, number = pairs[at], pairs[at + 1]
+        if entries.get(topic, 0) < number:
+            entries[topic] = number

@@ -1,0 +1,174 @@
+"""Events that wait for their turn, each asleep on the first number it still needs.
+
+A waiting event is looked at again only when that number is reached, so an event costs O(its dependencies) in all,
+however many others wait (R4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import Any
+
+from inorder.core.notifications import GapReason, Verdict
+
+
+class Sequenced:
+    """An event with a timestamp, on its way to the application; or a hole: a number without an event (R17).
+
+    Attributes:
+        topic, number: its own number.
+        deps: flat list of what comes before it.
+        content: whatever the client needs to make the notification; ``None`` for a hole.
+        size: bytes it occupies while it waits.
+        arrived: when it arrived (s).
+        retained: the broker sent it from its store.
+        verdict: set when it is notified.
+        hole: for a hole, why the number is skipped; ``None`` in it for a void, which is skipped without report.
+        done: it left (notified, dropped or replaced); what still points to it ignores it.
+    """
+
+    __slots__ = (
+        "arrived",
+        "content",
+        "deps",
+        "done",
+        "hole",
+        "is_hole",
+        "number",
+        "retained",
+        "size",
+        "topic",
+        "verdict",
+    )
+
+    def __init__(
+        self,
+        topic: int,
+        number: int,
+        deps: list[int],
+        content: Any,
+        size: int,
+        arrived: float,
+        retained: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.number = number
+        self.deps = deps
+        self.content = content
+        self.size = size
+        self.arrived = arrived
+        self.retained = retained
+        self.verdict = Verdict.IN_ORDER
+        self.is_hole = False
+        self.hole: GapReason | None = None
+        self.done = False
+
+    def __repr__(self) -> str:
+        kind = f"hole ({self.hole or 'void'})" if self.is_hole else "event"
+        return f"<{kind} {self.topic}:{self.number} after {self.deps}>"
+
+
+def hole(topic: int, number: int, deps: list[int], reason: GapReason | None, now: float) -> Sequenced:
+    """Return a number that is to be skipped when its own dependencies are met (R17)."""
+    made = Sequenced(topic, number, deps, None, 0, now)
+    made.is_hole, made.hole = True, reason
+    return made
+
+
+class WaitingRoom:
+    """All that waits, by topic and number, with the alarm clocks that wake it.
+
+    Attributes:
+        size: bytes of waiting payloads.
+        count: waiting events, holes not counted.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, dict[int, Sequenced]] = {}
+        self._order: dict[int, list[int]] = {}
+        self._alarms: dict[int, dict[int, list[Sequenced]]] = {}
+        self._alarm_order: dict[int, list[int]] = {}
+        self._arrivals: deque[Sequenced] = deque()
+        self.size = 0
+        self.count = 0
+
+    def topic(self, topic: int) -> dict[int, Sequenced]:
+        """Return what waits in a topic, by number."""
+        return self._entries.get(topic, {})
+
+    def put(self, entry: Sequenced) -> None:
+        """Let an entry wait. It is not woken before :meth:`sleep` says on what."""
+        topic, number = entry.topic, entry.number
+        self._entries.setdefault(topic, {})[number] = entry
+        heappush(self._order.setdefault(topic, []), number)
+        if not entry.is_hole:
+            self._arrivals.append(entry)
+            self.count += 1
+            self.size += entry.size
+
+    def remove(self, entry: Sequenced) -> None:
+        """An entry leaves. Its heap and alarm places are cleared when they are next met."""
+        entry.done = True
+        waiting = self._entries.get(entry.topic)
+        if waiting is not None and waiting.get(entry.number) is entry:
+            del waiting[entry.number]
+            if not entry.is_hole:
+                self.count -= 1
+                self.size -= entry.size
+
+    def sleep(self, entry: Sequenced, topic: int, number: int) -> None:
+        """Wake the entry when ``topic`` reaches ``number``."""
+        alarms = self._alarms.setdefault(topic, {})
+        sleepers = alarms.get(number)
+        if sleepers is None:
+            alarms[number] = [entry]
+            heappush(self._alarm_order.setdefault(topic, []), number)
+        else:
+            sleepers.append(entry)
+
+    def wake(self, topic: int, number: int) -> list[Sequenced]:
+        """Return (and forget) all that sleeps on a number of ``topic`` up to ``number``."""
+        order = self._alarm_order.get(topic)
+        if not order or order[0] > number:
+            return []
+        alarms, woken = self._alarms[topic], []
+        while order and order[0] <= number:
+            woken += alarms.pop(heappop(order))
+        return woken
+
+    def wake_from(self, topic: int, number: int) -> list[Sequenced]:
+        """Return (and forget) all that sleeps on ``number`` of ``topic`` or a higher one."""
+        alarms = self._alarms.get(topic, {})
+        due = [each for each in alarms if each >= number]
+        woken = [entry for each in due for entry in alarms.pop(each)]
+        self._alarm_order[topic] = sorted(alarms)
+        return woken
+
+    def lowest(self, topic: int) -> Sequenced | None:
+        """Return the waiting entry of ``topic`` with the lowest number."""
+        order = self._order.get(topic)
+        if not order:
+            return None
+        waiting = self._entries[topic]
+        while order:
+            entry = waiting.get(order[0])
+            if entry is not None:
+                return entry
+            heappop(order)
+        return None
+
+    def oldest(self) -> Sequenced | None:
+        """Return the event that waits longest."""
+        arrivals = self._arrivals
+        while arrivals and arrivals[0].done:
+            arrivals.popleft()
+        return arrivals[0] if arrivals else None
+
+    def drop(self, topic: int) -> list[Sequenced]:
+        """Forget what waits in a topic; return what slept on its numbers."""
+        for entry in list(self.topic(topic).values()):
+            self.remove(entry)
+        self._entries.pop(topic, None)
+        self._order.pop(topic, None)
+        return self.wake_from(topic, 0)

@@ -1,4 +1,4 @@
-"""Real servers on loopback for tests and for the demo: brokers, a database, and a proxy that breaks connections.
+"""Real servers on loopback for tests and the demo: brokers, a database, a worker, and a proxy that breaks things.
 
 Every server is started by us on a free port, is ready when its context is entered, and leaves nothing behind: no
 process, even when ours is killed, and no file. Only the standard library is used.
@@ -10,6 +10,7 @@ from inorder.testing.services.proxy import FaultProxy
 from inorder.testing.services.redis import RedisServer, replicated_redis
 from inorder.testing.services.server import MissingBinary, Server, ServerFailed, find_binary, free_port, wait_until
 from inorder.testing.services.tls import Certificates
+from inorder.testing.services.worker import WorkerServer
 
 __all__ = [
     "Bridge",
@@ -21,6 +22,7 @@ __all__ = [
     "RedisServer",
     "Server",
     "ServerFailed",
+    "WorkerServer",
     "bridged_mosquittos",
     "find_binary",
     "free_port",

@@ -72,7 +72,7 @@ class Server(ABC):
 
     binary: ClassVar[str]
     package: ClassVar[str]
-    service_user: ClassVar[str]
+    service_user: str
     stop_signal: ClassVar[int] = signal.SIGTERM
 
     def __init__(self, *, port: int | None = None, start_timeout: float = 30.0) -> None:

@@ -91,8 +91,7 @@ class OrderingModule:
         self._reported: dict[int, int] = {}
         self._given_up: dict[int, set[int]] = {}
         self._bases: dict[tuple[int, int], dict[int, int]] = {}
-        # R9 and R13: topics whose clock is not known yet, and what waits for them
-        self._pending: set[int] = set()
+        # R9 and R13: ids that are not in the clock may belong to this subscription; what waits to learn it
         self._foreign: set[int] = set()
         self._hold_unknown = False
         self._ask_unknown = False
@@ -184,7 +183,7 @@ class OrderingModule:
 
     def _park(self, entry: Sequenced) -> None:
         """An event of a topic whose clock is not known yet: kept until it is (R9, R13)."""
-        if entry.topic in self._pending or (self._hold_unknown and entry.topic not in self._foreign):
+        if self._is_held(entry.topic):
             self._parked.setdefault(entry.topic, []).append(entry)
         else:
             entry.verdict = Verdict.UNSEQUENCED
@@ -219,8 +218,6 @@ class OrderingModule:
 
     def _is_held(self, topic: int) -> bool:
         """R9: an entry of a topic being subscribed holds the event; R13: so does one of a topic not named yet."""
-        if topic in self._pending:
-            return True
         return self._hold_unknown and topic not in self._foreign
 
     def _run(self, awake: deque[Sequenced]) -> None:
@@ -322,13 +319,10 @@ class OrderingModule:
 
     # -- subscriptions (R7-R9, R11, R13) -----------------------------------------------------------------------
 
-    def subscribing(self, topics: Iterable[int], *, unknown: bool) -> None:
-        """A subscribe is outstanding for ``topics``; ``unknown``: also for topics whose ids are not known yet."""
-        self._pending.update(each for each in topics if each not in self._clock)
-        self._foreign.difference_update(self._pending)
-        if unknown:
-            self._hold_unknown = True
-            self._ask_unknown = False
+    def subscribing(self) -> None:
+        """A subscribe is outstanding: any topic without a clock may be part of it, so it holds events (R9)."""
+        self._hold_unknown, self._ask_unknown = True, False
+        self._foreign.clear()
 
     def subscribed(self, starts: Iterable[TopicStart], now: float, *, filters: bool) -> list[Output]:
         """The subscription is complete (R7); clocks are taken only for topics that are new here (R8).
@@ -336,7 +330,6 @@ class OrderingModule:
         ``filters``: the subscription has wildcards, so topics with unknown ids may still be part of it (R13).
         """
         begun = [each.topic.id for each in starts if self._begin(each, now)]
-        self._pending.clear()
         self._hold_unknown = self._ask_unknown = filters
         awake: deque[Sequenced] = deque()
         parked: list[Sequenced] = []
@@ -369,7 +362,7 @@ class OrderingModule:
         """Return ids of topics that hold events until a worker has named them (R13)."""
         if not self._ask_unknown:
             return []
-        return [each for each in {*self._held, *self._parked} if each not in self._pending]
+        return list({*self._held, *self._parked})
 
     def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> list[Output]:
         """Unknown topics were named: those of this subscription begin at 0 (they are younger than it, R13), the
@@ -405,8 +398,8 @@ class OrderingModule:
             self._jumped.pop(topic, None)
             self._reported.pop(topic, None)
             self._given_up.pop(topic, None)
-            self._pending.discard(topic)
-            self._foreign.add(topic)
+            if self._ask_unknown or not self._hold_unknown:
+                self._foreign.add(topic)
             self._parked.pop(topic, None)
             self._floor.pop(topic, None)
             awake.extend(self._room.drop(topic))

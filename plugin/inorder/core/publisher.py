@@ -1,8 +1,8 @@
 """The publisher's side: from a validated publish to a confirmed number (R1, R16, R19). No I/O.
 
-A publication is *queued* until a request for its timestamp may leave, *requested* until the stage answers, *stamped*
-while the ENS has it, *settling* until the stage knows what became of it, then *done*. What is asked twice is answered with the same
-timestamp, so after any broken connection everything unanswered is simply asked again.
+A publication is *queued* until a request for its timestamp may leave, *requested* until the stage answers,
+*stamped* while the ENS has it, *settling* until the stage knows what became of it, then *done*. What is asked twice
+is answered with the same timestamp, so after a broken connection everything unanswered is simply asked again.
 """
 
 from __future__ import annotations

@@ -14,13 +14,12 @@ class SubscriptionChange:
     Attributes:
         version: rises with each change of the session.
         filters: the whole new subscription.
-        added: what is new in it.
     """
 
-    __slots__ = ("added", "filters", "version")
+    __slots__ = ("filters", "version")
 
-    def __init__(self, version: int, filters: list[SpaceFilter], added: list[SpaceFilter]) -> None:
-        self.version, self.filters, self.added = version, filters, added
+    def __init__(self, version: int, filters: list[SpaceFilter]) -> None:
+        self.version, self.filters = version, filters
 
 
 class Subscriber:
@@ -62,8 +61,7 @@ class Subscriber:
         if self._change is not None:
             raise RuntimeError("a subscription change is on its way already (R11)")
         self._version += 1
-        added = [each for each in filters if each not in self._filters]
-        self._change = SubscriptionChange(self._version, filters, added)
+        self._change = SubscriptionChange(self._version, filters)
         return self._change
 
     def request(self) -> Subscribe | None:
@@ -110,10 +108,6 @@ class Subscriber:
     def dropped(self, filters: list[SpaceFilter]) -> list[int]:
         """Return the topics that a subscription of just these filters would no longer have."""
         return [topic for topic, info in self._topics.items() if not any(_covers(each, info) for each in filters)]
-
-    def touched(self, added: list[SpaceFilter]) -> list[int]:
-        """Return known topics that a change adds (R9: events that depend on them wait)."""
-        return [topic for topic, info in self._topics.items() if any(_covers(each, info) for each in added)]
 
 
 def _covers(each: SpaceFilter, info: TopicInfo) -> bool:

@@ -145,9 +145,7 @@ class Subscribing:
         if state.index > 0:
             self._outbox.up(ride)
             return
-        done = SubscribedRide(
-            ride.client_id, ride.incarnation, ride.version, ride.topics, ride.starts, ride.bases
-        )
+        done = SubscribedRide(ride.client_id, ride.incarnation, ride.version, ride.topics, ride.starts, ride.bases)
         if state.is_bottom:
             self.completed(done)
         else:
@@ -226,5 +224,3 @@ class Subscribing:
                 # a topic's home needs all it lost, for the way up; a stage above just what it fills in itself
                 if one.stage == here or (one.stage > here and two.stage == here):
                     one.removed.add(two.id)
-
-

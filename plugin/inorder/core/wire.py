@@ -264,9 +264,7 @@ class Heads(Frame, tag=38):
     heads: list[int]
 
 
-ClientFrame = (
-    Ping | Pong | Failure | Hello | Resolve | NameTopics | CreateTimestamps | Settle | Subscribe | AskNumbers
-)
+ClientFrame = Ping | Pong | Failure | Hello | Resolve | NameTopics | CreateTimestamps | Settle | Subscribe | AskNumbers
 WorkerFrame = Ping | Pong | Failure | Welcome | Topics | Timestamps | Settled | Subscribed | Numbers | Heads
 
 _encoder = msgspec.msgpack.Encoder()

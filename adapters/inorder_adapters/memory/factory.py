@@ -1,0 +1,16 @@
+"""The entry point of the ``memory`` scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from inorder.ports import Ens
+from inorder_adapters.memory.ens import MemoryEns
+from inorder_adapters.memory.options import parse
+
+
+def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
+    """Make an unconnected ENS on the in-process broker that the URL names. Raises InvalidOption."""
+    name, parsed = parse(url, options)
+    return MemoryEns(name, parsed, client_id)

@@ -1,0 +1,355 @@
+"""One connection to an MQTT broker, from CONNECT to its loss, on the event loop and without a network thread.
+
+paho-mqtt's hooks for external loops say when its socket wants to be read or written; timers of the loop drive its
+keepalive. A paho client is used for one connection only: what an older one still held would be sent again behind
+the owner's back, though the owner hands it over again itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
+from inorder.ports import EnsCapabilities, EnsSink
+from inorder_adapters.mqtt.arrivals import ArrivalReader
+from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions, request_refusal
+from inorder_adapters.mqtt.options import Target
+from inorder_adapters.mqtt.outbox import Outbox
+from inorder_adapters.mqtt.paho_client import close_socket, connect_socket, make_client
+from inorder_adapters.mqtt.properties import make_properties
+from inorder_adapters.text import MAX_TOPIC_BYTES
+
+logger = logging.getLogger(__name__)
+
+_READ_BATCH = 64
+_PACKET_OVERHEAD = 16
+_TCP_CORK = getattr(socket, "TCP_CORK", None)
+
+
+class Connection:
+    """One connection.
+
+    Attributes:
+        capabilities: what the broker said it can do.
+        outbox: what was published.
+    """
+
+    def __init__(self, target: Target, client_id: str, sink: EnsSink, lost: Callable[[InorderError], None]) -> None:
+        self._target = target
+        self._client_id = client_id
+        self._sink = sink
+        self._report_lost = lost
+        self._client = make_client(target, client_id)
+        self._loop = asyncio.get_running_loop()
+        self._fd = -1
+        self._is_attached = False
+        self._has_writer = False
+        self._pump_handle: asyncio.Handle | None = None
+        self._tick_handle: asyncio.Handle | None = None
+        self._handled = 0
+        self._connack: asyncio.Future[None] = self._loop.create_future()
+        self._requests: dict[int, asyncio.Future[ReasonCode | None]] = {}
+        self._drained: asyncio.Future[None] | None = None
+        self._is_open = False
+        self._is_established = False
+        self._is_ended = False
+        self._reader = ArrivalReader()
+        self._has_identifiers = False
+        self.capabilities = EnsCapabilities(properties=False, retain=True, qos=(0,), max_topic_bytes=MAX_TOPIC_BYTES)
+        self.outbox = Outbox(self._client, target.protocol, target.options.max_inflight)
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect. Raises BrokerUnreachable, Unauthorized, InvalidOption."""
+        address = str(self._target.address)
+        try:
+            async with asyncio.timeout(self._target.options.connect_timeout):
+                await connect_socket(self._client, self._target)
+                self._attach()
+                await self._connack
+            if not self._is_open:
+                raise BrokerUnreachable(address, "it closed the connection at once")
+        except BaseException as error:
+            self._end()
+            if isinstance(error, Exception):
+                raise map_exceptions(error, address) from None
+            raise
+        self._is_established = True
+        self._tick()
+
+    def abort(self) -> None:
+        """End an attempt to connect."""
+        self._end()
+
+    async def close(self) -> None:
+        """Let what was published leave, for at most ``close_timeout``, and disconnect."""
+        if self._is_open:
+            await self._drain(self._target.options.close_timeout)
+        if self._is_open:
+            self._is_open = False
+            self._client.disconnect()
+            self._write()
+        self._end()
+
+    def subscribing(self, text: str, qos: int) -> asyncio.Future[ReasonCode | None]:
+        """Send SUBSCRIBE; the answer's code is the future's result. Raises LinkError."""
+        self._check_open()
+        if self._target.protocol == 5:
+            properties = None
+            if self._has_identifiers:
+                identifier = self._reader.identifier(text)
+                properties = make_properties(PacketTypes.SUBSCRIBE, SubscriptionIdentifier=identifier)
+            options = SubscribeOptions(qos=qos, retainAsPublished=False)
+            rc, mid = self._client.subscribe(text, options=options, properties=properties)
+        else:
+            rc, mid = self._client.subscribe(text, qos)
+        return self._request(rc, mid)
+
+    def unsubscribing(self, text: str) -> asyncio.Future[ReasonCode | None]:
+        """Send UNSUBSCRIBE, as :meth:`subscribing`. Raises LinkError."""
+        self._check_open()
+        return self._request(*self._client.unsubscribe(text))
+
+    async def answer(self, future: asyncio.Future[ReasonCode | None], what: str) -> None:
+        """Wait for the answer to a request. Raises Refused, LinkError."""
+        seconds = self._target.options.ack_timeout
+        try:
+            async with asyncio.timeout(seconds):
+                code = await future
+        except TimeoutError:
+            raise TimedOut(what, seconds) from None
+        if code is not None and code.value >= 0x80:
+            raise request_refusal(what, code)
+
+    def forget(self, text: str) -> None:
+        """The filter is no longer subscribed to."""
+        self._reader.forget(text)
+
+    def schedule(self) -> None:
+        """Have what was published, or queued by paho, sent at the end of this turn of the loop."""
+        if self._pump_handle is None and self._is_attached:
+            self._pump_handle = self._loop.call_soon(self._pump)
+
+    # -- the event loop's side ---------------------------------------------------------------------------------
+
+    def _attach(self) -> None:
+        """Take the connected client over from the thread that connected it."""
+        client = self._client
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        client.on_subscribe = self._on_subscribe
+        client.on_unsubscribe = self._on_unsubscribe
+        client.on_socket_close = lambda *_: self._detach()
+        client.on_socket_register_write = lambda *_: self.schedule()
+        client.on_socket_unregister_write = lambda *_: self._stop_writer()
+        connected = client.socket()
+        if connected is None or self._is_ended:
+            raise LinkError("the connection was closed")
+        self._fd = connected.fileno()
+        self._is_attached = True
+        self._loop.add_reader(self._fd, self._read)
+        if client.want_write():
+            self.schedule()
+
+    def _detach(self) -> None:
+        if self._is_attached:
+            self._is_attached = False
+            self._loop.remove_reader(self._fd)
+            self._stop_writer()
+
+    def _stop_writer(self) -> None:
+        self.outbox.is_blocked = False
+        if self._has_writer:
+            self._has_writer = False
+            self._loop.remove_writer(self._fd)
+
+    def _read(self) -> None:
+        """Read packets until paho makes no progress, at most a batch of them."""
+        client = self._client
+        for _ in range(_READ_BATCH):
+            before = self._handled
+            client.loop_read()
+            if self._handled == before:
+                break
+        if self._is_open:
+            self._report_outcomes()
+            self.outbox.fill()
+        connected = client.socket()
+        if isinstance(connected, ssl.SSLSocket) and connected.pending():
+            # TLS has decrypted more than was read; the socket itself may stay silent about it.
+            self._loop.call_soon(self._read)
+
+    def _pump(self) -> None:
+        self._pump_handle = None
+        self.outbox.fill()
+        self._write()
+        if self._is_open:
+            self._report_outcomes()
+
+    def _write(self) -> None:
+        client = self._client
+        # For QoS 0 paho would make a ReasonCode and a Properties object per message just for this callback.
+        client.on_publish = None
+        connected = client.socket()
+        if _TCP_CORK is not None and type(connected) is socket.socket:
+            # One segment for many small packets, instead of one each.
+            plain: socket.socket = connected
+            plain.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, 1)
+            client.loop_write()
+            if client.socket() is connected:
+                plain.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, 0)
+        else:
+            client.loop_write()
+        client.on_publish = self._on_publish
+        if self._is_attached and client.want_write() and not self._has_writer:
+            self._has_writer = self.outbox.is_blocked = True
+            self._loop.add_writer(self._fd, self._pump)
+
+    def _tick(self) -> None:
+        """Drive paho's keepalive."""
+        if not self._is_attached:
+            return
+        keepalive = self._client.keepalive
+        if keepalive:
+            self._client.loop_misc()
+        if keepalive and self._is_attached:
+            self._tick_handle = self._loop.call_later(min(1.0, keepalive / 4), self._tick)
+
+    def _report_outcomes(self) -> None:
+        accepted, refused = self.outbox.outcomes()
+        if accepted:
+            self._sink.accepted(accepted)
+        for token, error in refused:
+            self._sink.refused(token, error)
+        if self._drained is not None and not self._drained.done() and self.outbox.is_empty:
+            self._drained.set_result(None)
+
+    async def _drain(self, seconds: float) -> None:
+        self.schedule()
+        if self.outbox.is_empty and not self._client.want_write():
+            return
+        self._drained = self._loop.create_future()
+        await asyncio.wait([self._drained], timeout=seconds)
+
+    def _end(self, error: InorderError | None = None) -> None:
+        """Let go of the socket, the timers and everybody who waits."""
+        self._is_open = False
+        self._is_ended = True
+        self._detach()
+        close_socket(self._client)
+        for handle in (self._pump_handle, self._tick_handle):
+            if handle is not None:
+                handle.cancel()
+        self._pump_handle = self._tick_handle = None
+        reason = error or LinkError(f"the connection to broker {self._target.address} was closed")
+        waiting: list[asyncio.Future[Any]] = [self._connack, *self._requests.values()]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(reason)
+                future.exception()  # marks it as seen: its waiter may be gone
+        self._requests.clear()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    # -- paho's callbacks --------------------------------------------------------------------------------------
+
+    def _on_connect(
+        self, client: Client, userdata: Any, flags: ConnectFlags, code: ReasonCode, properties: Properties | None
+    ) -> None:
+        self._handled += 1
+        if self._connack.done():
+            return
+        if code.value >= 0x80:
+            self._connack.set_exception(connect_refusal(code, str(self._target.address), self._client_id))
+        else:
+            self._learn({} if properties is None else vars(properties))
+            self._is_open = True
+            self._connack.set_result(None)
+
+    def _learn(self, said: dict[str, Any]) -> None:
+        """Take what the broker said about itself."""
+        limit = said.get("MaximumPacketSize")
+        is_v5 = self._target.protocol == 5
+        self.capabilities = EnsCapabilities(
+            properties=is_v5 and self._target.options.envelope == "auto",
+            retain=bool(said.get("RetainAvailable", 1)),
+            qos=tuple(range(said.get("MaximumQoS", 2) + 1)),
+            max_topic_bytes=MAX_TOPIC_BYTES,
+            max_payload_bytes=None if limit is None else max(limit - _PACKET_OVERHEAD, 0),
+        )
+        self._has_identifiers = is_v5 and bool(said.get("SubscriptionIdentifierAvailable", 1))
+        if limit is not None:
+            self.outbox.max_packet_bytes = limit
+        self.outbox.window = min(self._target.options.max_inflight, said.get("ReceiveMaximum", 65_535))
+        self.outbox.open(self.capabilities)
+
+    def _on_disconnect(
+        self, client: Client, userdata: Any, flags: DisconnectFlags, code: ReasonCode, properties: Properties | None
+    ) -> None:
+        must_report = self._is_open and self._is_established
+        error = loss(code, str(self._target.address), said_by_broker=flags.is_disconnect_packet_from_server)
+        if must_report:
+            self._report_outcomes()
+        self._end(error)
+        if must_report:
+            self._report_lost(error)
+
+    def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
+        self._handled += 1
+        try:
+            arrival = self._reader.read(message)
+        except UnicodeDecodeError:
+            self._sink.malformed(f"a topic from broker {self._target.address} is not UTF-8")
+            return
+        try:
+            self._sink.arrived(arrival)
+        except Exception:
+            # Through paho it would leave its reader in the middle of a packet, and the packet would come again.
+            logger.exception("the owner of an MQTT connection failed on an arrival")
+
+    def _on_publish(
+        self, client: Client, userdata: Any, mid: int, code: ReasonCode, properties: Properties | None
+    ) -> None:
+        self._handled += 1
+        self.outbox.answered(mid, code)
+
+    def _on_subscribe(
+        self, client: Client, userdata: Any, mid: int, codes: list[ReasonCode], properties: Properties | None
+    ) -> None:
+        self._answered(mid, codes)
+
+    def _on_unsubscribe(
+        self, client: Client, userdata: Any, mid: int, codes: list[ReasonCode], properties: Properties | None
+    ) -> None:
+        self._answered(mid, codes)
+
+    def _answered(self, mid: int, codes: list[ReasonCode]) -> None:
+        self._handled += 1
+        future = self._requests.pop(mid, None)
+        if future is not None and not future.done():
+            future.set_result(codes[0] if codes else None)
+
+    def _request(self, rc: MQTTErrorCode, mid: int | None) -> asyncio.Future[ReasonCode | None]:
+        if rc != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
+            raise LinkError(f"not connected to broker {self._target.address}")
+        future = self._requests[mid] = self._loop.create_future()
+        return future
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise LinkError(f"not connected to broker {self._target.address}")

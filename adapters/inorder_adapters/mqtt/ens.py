@@ -1,0 +1,115 @@
+"""An MQTT broker as an ENS."""
+
+from __future__ import annotations
+
+import asyncio
+
+from inorder.core.names import Filter
+from inorder.errors import Closed, InorderError, LinkError, UsageError
+from inorder.ports import EnsCapabilities, EnsSink, Outgoing
+from inorder_adapters import mqtt_rules
+from inorder_adapters.mqtt.connection import Connection
+from inorder_adapters.mqtt.options import Target
+from inorder_adapters.text import MAX_TOPIC_BYTES
+
+
+class MqttEns:
+    """One client of an MQTT broker."""
+
+    def __init__(self, target: Target, client_id: str) -> None:
+        self.address = str(target.address)
+        self.space = target.options.space
+        self.capabilities = EnsCapabilities(
+            properties=target.protocol == 5 and target.options.envelope == "auto",
+            retain=True,
+            qos=(0, 1, 2),
+            max_topic_bytes=MAX_TOPIC_BYTES,
+        )
+        self._target = target
+        self._client_id = client_id
+        self._sink: EnsSink | None = None
+        self._connection: Connection | None = None
+        self._opening: Connection | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        version = "5" if self._target.protocol == 5 else "3.1.1"
+        return f"<MqttEns {self.address} MQTT {version} {'connected' if self._connection else 'not connected'}>"
+
+    def parse_filter(self, text: object) -> Filter:
+        """Check a subscription filter; shared subscriptions are refused. Raises InvalidFilter."""
+        return mqtt_rules.parse_filter(text)
+
+    def check_topic(self, topic: object) -> str:
+        """Check a topic to publish to. Raises InvalidTopic."""
+        return mqtt_rules.check_topic(topic)
+
+    def encode_payload(self, payload: object) -> bytes:
+        """Encode a payload as paho-mqtt does. Raises InvalidPayload."""
+        return mqtt_rules.encode_payload(payload)
+
+    async def connect(self, sink: EnsSink) -> None:
+        """Connect once. Raises BrokerUnreachable, Unauthorized, InvalidOption, Closed."""
+        if self._is_closed:
+            raise Closed(f"the connection to {self.address} is closed")
+        if self._connection is not None or self._opening is not None:
+            raise UsageError(f"already connected to {self.address}")
+        self._sink = sink
+        connection = Connection(self._target, self._client_id, sink, self._lost)
+        self._opening = connection
+        try:
+            await connection.open()
+        finally:
+            self._opening = None
+        self._connection = connection
+        self.capabilities = connection.capabilities
+
+    async def subscribe(self, filter: Filter, *, qos: int = 0) -> None:
+        """Subscribe and wait for SUBACK. Raises Refused, LinkError."""
+        connection = self._connected()
+        answer = connection.subscribing(filter.text, qos)
+        await connection.answer(answer, f"the subscription to {filter.text!r}")
+
+    async def unsubscribe(self, filter: Filter) -> None:
+        """Unsubscribe and wait for UNSUBACK. Raises Refused, LinkError."""
+        connection = self._connected()
+        answer = connection.unsubscribing(filter.text)
+        await connection.answer(answer, f"the end of the subscription to {filter.text!r}")
+        connection.forget(filter.text)
+
+    def publish(self, message: Outgoing, token: int) -> None:
+        """Hand a message over. Raises Closed before the first connect and after close."""
+        connection = self._connection
+        if connection is not None:
+            connection.outbox.put(message, token)
+            connection.schedule()
+            return
+        if self._sink is None or self._is_closed:
+            raise Closed(f"the connection to {self.address} is not open")
+        error = LinkError(f"not connected to broker {self.address}")
+        asyncio.get_running_loop().call_soon(self._refuse, self._sink, token, error)
+
+    async def close(self) -> None:
+        """Disconnect, after what was published has left or ``close_timeout`` has passed."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._opening is not None:
+            self._opening.abort()
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            raise LinkError(f"not connected to broker {self.address}")
+        return self._connection
+
+    def _refuse(self, sink: EnsSink, token: int, error: InorderError) -> None:
+        if not self._is_closed:
+            sink.refused(token, error)
+
+    def _lost(self, error: InorderError) -> None:
+        self._connection = None
+        if self._sink is not None and not self._is_closed:
+            self._sink.connection_lost(error)

@@ -1,0 +1,147 @@
+"""What was published on one connection: from the call to the broker's answer.
+
+paho-mqtt starts at most a window of QoS 1 and 2 publishes but lets QoS 0 overtake those that wait. Here nothing
+overtakes: messages are handed to paho in the order of the calls, and those that find the window full wait here,
+with everything behind them. So paho's own queue stays empty and its ``max_inflight`` is switched off.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from paho.mqtt.client import Client, MQTTMessageInfo
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.reasoncodes import ReasonCode
+
+from inorder.errors import InorderError, PayloadTooLarge, Refused, UsageError
+from inorder.ports import EnsCapabilities, Outgoing
+from inorder_adapters.mqtt.failures import request_refusal
+from inorder_adapters.mqtt.properties import (
+    MAX_PROPERTY_BYTES,
+    PublishProperties,
+    pack_properties,
+    property_problem,
+)
+from inorder_adapters.payload_form import protect, wire_payload
+
+_MAX_REMAINING = 268_435_455
+_FIXED_HEADER = 5
+
+
+class Outbox:
+    """The publishes of one connection.
+
+    Attributes:
+        window: QoS 1 and 2 publishes that may be without an answer.
+        max_packet_bytes: the broker's limit for a whole packet.
+        is_blocked: the socket takes no more for now, so nothing more is handed to paho.
+    """
+
+    def __init__(self, client: Client, protocol: int, window: int) -> None:
+        self.window = window
+        self.max_packet_bytes = _MAX_REMAINING + _FIXED_HEADER
+        self.is_blocked = False
+        self._client = client
+        self._has_properties = protocol == 5
+        self._capabilities: EnsCapabilities | None = None
+        self._queue: deque[tuple[Outgoing, int]] = deque()
+        self._unwritten: deque[tuple[MQTTMessageInfo, int]] = deque()
+        self._inflight: dict[int, int] = {}
+        self._accepted: list[int] = []
+        self._refused: list[tuple[int, InorderError]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that was published has an outcome."""
+        return not (self._queue or self._unwritten or self._inflight)
+
+    def open(self, capabilities: EnsCapabilities) -> None:
+        """Learn what the broker can do."""
+        self._capabilities = capabilities
+
+    def put(self, message: Outgoing, token: int) -> None:
+        """Take a message."""
+        self._queue.append((message, token))
+
+    def fill(self) -> None:
+        """Hand as much to paho as the window and the socket allow."""
+        queue, capabilities = self._queue, self._capabilities
+        if capabilities is None:
+            return
+        max_qos = capabilities.qos[-1]
+        while queue and not self.is_blocked:
+            message, token = queue[0]
+            qos = min(message.qos, max_qos)
+            if qos and len(self._inflight) >= self.window:
+                return
+            queue.popleft()
+            try:
+                self._hand_over(message, token, qos, capabilities)
+            except InorderError as error:
+                self._refused.append((token, error))
+
+    def answered(self, mid: int, code: ReasonCode) -> None:
+        """The broker answered a QoS 1 or 2 publish."""
+        token = self._inflight.pop(mid, None)
+        if token is None:
+            return
+        if code.value >= 0x80:
+            self._refused.append((token, request_refusal("the publish", code)))
+        else:
+            self._accepted.append(token)
+
+    def outcomes(self) -> tuple[list[int], list[tuple[int, InorderError]]]:
+        """Return, and forget, the tokens accepted and those refused since the last call."""
+        unwritten, accepted, refused = self._unwritten, self._accepted, self._refused
+        while unwritten and unwritten[0][0].is_published():
+            accepted.append(unwritten.popleft()[1])
+        self._accepted, self._refused = [], []
+        return accepted, refused
+
+    def _hand_over(self, message: Outgoing, token: int, qos: int, capabilities: EnsCapabilities) -> None:
+        """Give one message to paho. Raises InorderError where it was not handed over."""
+        retain = message.retain and capabilities.retain
+        payload, properties = self._on_the_wire(message, capabilities, retain)
+        self._check_size(message.topic, payload, properties)
+        for _ in range(len(self._inflight) + 1):
+            try:
+                info = self._client.publish(message.topic, payload, qos, retain, properties)
+            except (ValueError, TypeError) as error:
+                raise Refused(f"the publish was refused by paho-mqtt: {error}") from None
+            if info.rc != MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+                break
+            # paho's next message id is still taken by a publish in flight; the one after it may be free.
+        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+            raise Refused("the publish was refused by paho-mqtt: no message id is free")
+        if info.rc == MQTTErrorCode.MQTT_ERR_NO_CONN:
+            # The loss is being reported, and with it this message's fate.
+            return
+        if qos:
+            self._inflight[info.mid] = token
+        else:
+            self._unwritten.append((info, token))
+
+    def _on_the_wire(
+        self, message: Outgoing, capabilities: EnsCapabilities, retain: bool
+    ) -> tuple[bytes, PublishProperties | None]:
+        """Put the stamp where it belongs. Raises UsageError for user properties that cannot be sent."""
+        stamp = message.stamp
+        own = message.properties if self._has_properties else ()
+        if own:
+            problem = property_problem(own)
+            if problem is not None:
+                raise UsageError(problem)
+        if stamp is None:
+            return protect(message.payload), pack_properties(None, own)
+        if capabilities.properties and not message.in_payload and len(stamp) <= MAX_PROPERTY_BYTES:
+            return message.payload, pack_properties(stamp, own)
+        return wire_payload(stamp, message.payload, retain=retain), pack_properties(None, own)
+
+    def _check_size(self, topic: str, payload: bytes, properties: PublishProperties | None) -> None:
+        """Check before paho does: over the broker's limit the broker would close the connection."""
+        overhead = _FIXED_HEADER + 5 + (0 if properties is None else len(properties.pack()))
+        if len(payload) + 4 * len(topic) + overhead <= self.max_packet_bytes:
+            return
+        overhead += len(topic.encode())
+        if len(payload) + overhead > self.max_packet_bytes:
+            raise PayloadTooLarge(len(payload), max(self.max_packet_bytes - overhead, 0))

@@ -1,0 +1,21 @@
+"""The entry point of the ``redis`` and ``rediss`` schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from inorder.errors import MissingExtra
+from inorder.ports import Ens
+from inorder_adapters.redis.options import parse
+
+
+def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
+    """Make an unconnected ENS on a Redis server. Raises InvalidOption, MissingExtra."""
+    try:
+        import redis.asyncio  # noqa: F401
+    except ImportError:
+        raise MissingExtra("Redis", "redis") from None
+    from inorder_adapters.redis.ens import RedisEns
+
+    return RedisEns(parse(url, options), client_id)

@@ -1,0 +1,180 @@
+"""One connection to a Redis server: commands out in batches, replies in one by one, silence noticed.
+
+It is built on redis-py's ``Connection``, below its ``Redis`` and ``PubSub`` classes: those send a command and wait
+for its reply, and try again when the reply is lost, so one call could be executed twice. Here many commands are
+on their way at once, a lost reply is a lost connection, and nothing is ever repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from redis.asyncio.connection import Connection, SSLConnection
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
+
+from inorder.errors import LinkError
+from inorder_adapters.redis.options import Target
+
+_READ_BATCH = 128
+
+logger = logging.getLogger(__name__)
+
+PING = b"*1\r\n$4\r\nPING\r\n"
+
+
+def pack(*arguments: bytes) -> bytes:
+    """Pack a command, as RESP 2 and 3 want it."""
+    parts = [b"*%d\r\n" % len(arguments)]
+    parts += [b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in arguments]
+    return b"".join(parts)
+
+
+def make_connection(target: Target) -> Connection:
+    """Make an unconnected connection that never retries, whose reads have no time limit and whose values are bytes."""
+    options = target.options
+    common: dict[str, Any] = {
+        "host": target.address.host,
+        "port": target.address.port,
+        "username": options.username or None,
+        "password": options.password or None,
+        "protocol": options.protocol,
+        "socket_timeout": None,
+        "socket_connect_timeout": options.connect_timeout,
+        "retry": None,
+        "retry_on_timeout": False,
+        "health_check_interval": 0,
+        "decode_responses": False,
+    }
+    if not options.tls:
+        return Connection(**common)
+    return SSLConnection(
+        ssl_ca_certs=options.tls_ca,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
+        ssl_cert_reqs="none" if options.tls_insecure else "required",
+        ssl_check_hostname=not options.tls_insecure,
+        **common,
+    )
+
+
+async def log_in(connection: Connection, client_name: str) -> None:
+    """Connect, make sure that commands are allowed, and name the connection. Raises RedisError, OSError."""
+    await connection.connect()  # type: ignore[no-untyped-call]
+    try:
+        # Without a password nothing was asked yet: a server that wants one says so only now.
+        await _call(connection, b"PING")
+        if client_name.isascii() and client_name.isprintable() and " " not in client_name:
+            await _call(connection, b"CLIENT", b"SETNAME", client_name.encode())
+    except BaseException:
+        await connection.disconnect(nowait=True)
+        raise
+
+
+async def _call(connection: Connection, *arguments: bytes) -> None:
+    await connection.send_packed_command(pack(*arguments), check_health=False)
+    with suppress(NoPermissionError):
+        await connection.read_response()
+
+
+class Link:
+    """A connection that is logged in, with one task that reads and one that writes.
+
+    Args:
+        connection: logged in.
+        interval: of the health check, in seconds.
+        on_reply: called with each reply, or with the ``ResponseError`` that stands for it.
+        on_ping: called when a PING was put among the commands, as it will have a reply.
+        on_broken: called once when the connection breaks.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        interval: float,
+        *,
+        on_reply: Callable[[Any], None],
+        on_ping: Callable[[], None],
+        on_broken: Callable[[Exception], None],
+    ) -> None:
+        self._connection = connection
+        self._interval = interval
+        self._on_reply = on_reply
+        self._on_ping = on_ping
+        self._on_broken = on_broken
+        self._commands: list[bytes] = []
+        self._wake = asyncio.Event()
+        self._has_heard = True
+        self._is_pinged = False
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(interval, self._check)
+        self._tasks = (
+            asyncio.create_task(self._guarded(self._read), name="inorder-redis-read"),
+            asyncio.create_task(self._guarded(self._write), name="inorder-redis-write"),
+        )
+
+    def send(self, command: bytes) -> None:
+        """Send a packed command; those of one turn of the loop leave together."""
+        self._commands.append(command)
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Stop at once; nothing is called any more. The reading task closes the connection."""
+        self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    async def stopped(self) -> None:
+        """Wait until the connection is closed, after :meth:`stop`."""
+        await asyncio.wait(self._tasks)
+        with suppress(RedisError, OSError):
+            await self._connection.disconnect(nowait=True)
+        await asyncio.sleep(0)  # the transport closes its socket in the next turn
+
+    async def _read(self) -> None:
+        read = self._connection.read_response
+        for number in count(1):
+            if number % _READ_BATCH == 0:
+                await asyncio.sleep(0)  # what is buffered already is read without a pause: let others have a turn
+            try:
+                reply = await read(disable_decoding=True, push_request=True)
+            except ResponseError as error:
+                reply = error
+            self._has_heard = True
+            self._on_reply(reply)
+
+    async def _write(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            commands, self._commands = self._commands, []
+            await self._connection.send_packed_command(b"".join(commands), check_health=False)
+
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+        except (RedisError, OSError) as error:
+            self._break(error)
+        except Exception as error:
+            logger.exception("a Redis connection failed in an unexpected way")
+            self._break(error)
+
+    def _check(self) -> None:
+        """Ping a silent server; give one up that was silent since the last ping."""
+        if self._is_pinged and not self._has_heard:
+            self._break(LinkError(f"the server was silent for {2 * self._interval:g} s"))
+            return
+        if not self._has_heard:
+            self._on_ping()
+            self.send(PING)
+        self._is_pinged = not self._has_heard
+        self._has_heard = False
+        self._timer = self._loop.call_later(self._interval, self._check)
+
+    def _break(self, error: Exception) -> None:
+        self._timer.cancel()
+        self._on_broken(error)

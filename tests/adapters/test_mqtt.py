@@ -446,8 +446,8 @@ async def test_more_publishes_than_message_ids(mosquitto: Mosquitto) -> None:
 # -- subscribing and receiving ---------------------------------------------------------------------------------
 
 
-async def test_a_twice_refused_publish_of_quality_2_has_one_outcome() -> None:
-    """A negative PUBREC: paho answers it with PUBREL all the same, and the broker may have forgotten the id."""
+async def test_a_refused_publish_of_quality_2_has_one_outcome() -> None:
+    """A negative PUBREC counts, not what the broker says to the PUBREL that paho sends all the same."""
     with MosquittoWithAccessList() as broker:
         ens = open_ens(broker.url, client_id="c", options={})
         async with connected(ens) as recorder:

@@ -152,6 +152,7 @@ class Connection:
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
+        client.on_refused = self._on_refused
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
         client.on_socket_close = lambda *_: self._detach()
@@ -325,6 +326,10 @@ class Connection:
     def _on_publish(
         self, client: Client, userdata: Any, mid: int, code: ReasonCode, properties: Properties | None
     ) -> None:
+        self._handled += 1
+        self.outbox.answered(mid, code)
+
+    def _on_refused(self, mid: int, code: ReasonCode) -> None:
         self._handled += 1
         self.outbox.answered(mid, code)
 

@@ -1,0 +1,19 @@
+"""inorder: one total order for applications on MQTT and Redis pub/sub."""
+
+from inorder.client import Client, ClientStats, ClientTimes
+from inorder.core.notifications import Bounded, Event, Gap, GapReason, Receipt, Reconnected, Verdict
+from inorder.errors import InorderError
+
+__all__ = [
+    "Bounded",
+    "Client",
+    "ClientStats",
+    "ClientTimes",
+    "Event",
+    "Gap",
+    "GapReason",
+    "InorderError",
+    "Receipt",
+    "Reconnected",
+    "Verdict",
+]

@@ -1,0 +1,207 @@
+"""From the broker's notification to the application's: stamps read, order restored, verdicts given."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from inorder.client.routing import Routes
+from inorder.core.fifo import FifoSequencer
+from inorder.core.notifications import Event, Gap, Verdict
+from inorder.core.ordering import GapFound, OrderingModule, Output
+from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp
+from inorder.core.subscriber import Subscriber
+from inorder.core.waiting import Sequenced
+from inorder.core.wire import TopicInfo
+from inorder.ports import Arrival
+
+_log = logging.getLogger("inorder.client")
+
+
+class ArrivalCounts(msgspec.Struct):
+    """What arrived, beyond what the ordering module counts.
+
+    Attributes:
+        overlaps: further copies for overlapping filters, dropped.
+        unsequenced: delivered without an order.
+        corrupt: had an envelope that could not be read; delivered ``unsequenced``.
+        foreign: had a stamp of another domain or topic; delivered ``unsequenced``.
+        malformed: were no messages; dropped by the adapter.
+    """
+
+    overlaps: int = 0
+    unsequenced: int = 0
+    corrupt: int = 0
+    foreign: int = 0
+    malformed: int = 0
+
+
+class Arrivals:
+    """Turns arrivals into notifications.
+
+    Args:
+        ordering, subscriber, routes: the client's.
+        domain: returns the domain id once a worker told it.
+        notify: takes each notification, in order.
+        gap_timeout: for ``fifo`` streams, s.
+    """
+
+    def __init__(
+        self,
+        ordering: OrderingModule,
+        subscriber: Subscriber,
+        routes: Routes,
+        domain: Callable[[], int],
+        notify: Callable[[Event | Gap], None],
+        gap_timeout: float,
+    ) -> None:
+        self._ordering, self._subscriber, self._routes = ordering, subscriber, routes
+        self._domain, self._notify = domain, notify
+        self._names: dict[int, TopicInfo] = {}
+        self._ids: dict[tuple[str, str], int] = {}
+        self._alarmed: set[str] = set()
+        self.fifo = FifoSequencer(gap_timeout)
+        self.counts = ArrivalCounts()
+        self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
+        self.gaps = 0
+
+    def learn(self, topics: Iterable[TopicInfo]) -> None:
+        """Workers named topics."""
+        for info in topics:
+            self._names[info.id] = info
+            self._ids[info.space, info.name] = info.id
+
+    def named(self, deps: list[int]) -> tuple[tuple[str, int], ...]:
+        """Return dependencies by topic name, those that are known."""
+        names = self._names
+        return tuple([(names[deps[at]].name, deps[at + 1]) for at in range(0, len(deps) - 1, 2) if deps[at] in names])
+
+    # -- arrivals ----------------------------------------------------------------------------------------------
+
+    def arrived(self, space: str, arrival: Arrival, now: float) -> None:
+        """A broker notified."""
+        route = self._routes.of(space, arrival.topic)
+        if route is None:
+            return
+        if route.overlaps > 1 and arrival.via and route.canonical not in arrival.via:
+            self.counts.overlaps += 1
+            return
+        stamp = None
+        if arrival.stamp is not None:
+            stamp = decode_stamp(arrival.stamp)
+            if stamp is None:
+                self.counts.corrupt += 1
+        if route.ordering == "none" or stamp is None:
+            self._unsequenced(space, arrival, stamp, now)
+        elif isinstance(stamp, FifoStamp):
+            self._fifo(space, arrival, (stamp.incarnation, space, arrival.topic), stamp.counter, now)
+        elif not self._is_ours(space, arrival, stamp):
+            self._unsequenced(space, arrival, None, now)
+        elif route.ordering == "fifo":
+            self._fifo(space, arrival, (space, arrival.topic), stamp.number, now, stamp.number)
+        else:
+            self._total(space, arrival, stamp, route.overlaps, now)
+
+    def _total(self, space: str, arrival: Arrival, stamp: TotalStamp, overlaps: int, now: float) -> None:
+        counts = self._ordering.counts
+        before = counts.duplicates
+        outputs = self._ordering.receive(
+            stamp.topic,
+            stamp.number,
+            stamp.deps,
+            (space, arrival),
+            len(arrival.payload),
+            now,
+            retained=arrival.retained,
+        )
+        if counts.duplicates != before and overlaps > 1 and not arrival.redelivered:
+            counts.duplicates = before
+            self.counts.overlaps += 1
+        self.deliver(outputs)
+
+    def _is_ours(self, space: str, arrival: Arrival, stamp: TotalStamp) -> bool:
+        """Tell whether a stamp is of this domain and of the topic it arrived on; if not, say so once."""
+        info = self._names.get(stamp.topic)
+        if stamp.domain != self._domain():
+            why = f"of another domain ({stamp.domain})"
+        elif info is not None and (info.space, info.name) != (space, arrival.topic):
+            why = f"of the topic {info.name!r} in space {info.space!r}; does a bridge rename topics?"
+        else:
+            return True
+        self.counts.foreign += 1
+        self._alarm(f"{space}/{arrival.topic}", f"stamps on topic {arrival.topic!r} are {why}: not sequenced")
+        return False
+
+    def _alarm(self, key: str, message: str) -> None:
+        if key not in self._alarmed:
+            self._alarmed.add(key)
+            _log.warning("%s", message)
+
+    def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
+        topic = self._ids.get((space, arrival.topic))
+        if topic is not None and stamp is None:
+            self._ordering.unsequenced(topic, now)
+        self.counts.unsequenced += 1
+        number = stamp.number if isinstance(stamp, TotalStamp) else None
+        self._out(space, arrival, Verdict.UNSEQUENCED, number, [])
+
+    def _fifo(
+        self,
+        space: str,
+        arrival: Arrival,
+        stream: tuple[object, ...],
+        counter: int,
+        now: float,
+        number: int | None = None,
+    ) -> None:
+        if arrival.retained:
+            self._out(space, arrival, Verdict.RETAINED, number, [])
+            return
+        for its_space, its, its_number in self.fifo.receive(stream, counter, (space, arrival, number), now):
+            self._out(its_space, its, Verdict.FIFO, its_number, [])
+
+    # -- notifications -----------------------------------------------------------------------------------------
+
+    def deliver(self, outputs: list[Output]) -> None:
+        """Notify what the ordering module let go."""
+        for output in outputs:
+            if isinstance(output, Sequenced):
+                space, arrival = output.content
+                self._out(space, arrival, output.verdict, output.number, output.deps)
+            elif (info := self._names.get(output.topic)) is not None:
+                self._gap(output, info)
+
+    def _gap(self, found: GapFound, info: TopicInfo) -> None:
+        self.gaps += 1
+        if found.reason == "unstamped":
+            self._alarm(
+                f"unstamped {info.space}/{info.name}",
+                f"messages without stamps arrived on topic {info.name!r} instead of sequenced ones: "
+                "a bridge or an old protocol version strips them",
+            )
+        self._notify(Gap(info.space, info.name, found.first, found.last, found.reason))
+
+    def tick(self, now: float) -> None:
+        """Time passed."""
+        self.deliver(self._ordering.tick(now))
+        for space, arrival, number in self.fifo.tick(now):
+            self._out(space, arrival, Verdict.FIFO, number, [])
+
+    def _out(self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, deps: list[int]) -> None:
+        self.delivered[verdict] += 1
+        self._notify(
+            Event(
+                space,
+                arrival.topic,
+                arrival.payload,
+                verdict,
+                number,
+                self.named(deps) if deps else (),
+                arrival.retained,
+                arrival.redelivered,
+                arrival.qos,
+                arrival.properties,
+            )
+        )

@@ -1,0 +1,557 @@
+"""The client: an application's publishers and subscribers on its brokers, in one total order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+
+from inorder.client.adapters import open_ens
+from inorder.client.arrivals import Arrivals
+from inorder.client.delivery import DeliveryStream, Notification
+from inorder.client.ens_link import EnsLink
+from inorder.client.options import ClientTimes
+from inorder.client.publishing import Publish, Publishing
+from inorder.client.routing import ORDERINGS, Ordering, Routes
+from inorder.client.subscribing import Subscribing
+from inorder.client.worker_link import WorkerLink
+from inorder.core.notifications import Bounded, Receipt, Reconnected
+from inorder.core.ordering import Mode, OrderingModule
+from inorder.core.subscriber import Subscriber
+from inorder.core.wire import (
+    PROTOCOL_VERSIONS,
+    AskNumbers,
+    Frame,
+    Heads,
+    Hello,
+    NameTopics,
+    Numbers,
+    Resolve,
+    Settled,
+    Subscribed,
+    Timestamps,
+    Topics,
+    Welcome,
+    WorkerFrame,
+)
+from inorder.errors import Closed, InorderError, InvalidOption, PayloadTooLarge, UsageError
+from inorder.ports import Arrival, Outgoing
+
+_log = logging.getLogger("inorder.client")
+
+Order = Literal["total", "fifo", "none"]
+STAMP_ALLOWANCE = 256
+"""Bytes kept free for a stamp below the broker's limit; the wire form of a longer one is checked by the adapter."""
+
+
+class ClientStats(msgspec.Struct, frozen=True):
+    """Counters of a client since it was made; ``delivered`` by verdict."""
+
+    delivered: dict[str, int]
+    duplicates: int
+    overlaps: int
+    before: int
+    gaps: int
+    voids: int
+    overflow: int
+    unsequenced: int
+    corrupt: int
+    foreign: int
+    malformed: int
+    waiting: int
+    waiting_bytes: int
+    undelivered: int
+    pending: int
+    late_confirms: int
+    worker_reconnects: int
+    connected: bool
+
+
+class Client:
+    """Publishes and subscribes through existing brokers; what it subscribes with ``ordering="total"`` arrives in the
+    one order that all subscribers of the domain see.
+
+    Use it as ``async with Client(...) as client``. All methods are called on the event loop's thread.
+
+    Args:
+        brokers: one broker's URL, or several by space: ``{"plant": "mqtt://...", "office": "redis://..."}``.
+        workers: addresses ``host:port``; with none, only the orders ``fifo`` and ``none`` work.
+        client_id: the same id means the same application; random by default.
+        token: for the workers.
+        mode: how long total order waits: ``"strict"`` until a number arrives or is known not to, ``"tag"`` never
+            (the papers' tagging), or :class:`Bounded` (R6).
+        space: the name of a single broker's space; by default its adapter's.
+        options: for the adapters (QoS defaults, TLS, ... see each adapter); override the URL's query.
+        times: timers and bounds.
+        tls: for the connection to the workers.
+
+    Raises:
+        InvalidOption: an argument or URL is not allowed.
+        MissingExtra: an adapter's library is not installed.
+    """
+
+    def __init__(
+        self,
+        brokers: str | Mapping[str, str],
+        *,
+        workers: Sequence[str] = ("localhost:7401",),
+        client_id: str | None = None,
+        token: str | None = None,
+        mode: Mode = "strict",
+        space: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        times: ClientTimes | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.client_id = _checked_id(client_id)
+        self.incarnation = secrets.randbits(64) - 2**63
+        self._times = times or ClientTimes()
+        self._mode = _checked_mode(mode)
+        self._domain = 0
+        self._links = self._make_links(brokers, space, options or {})
+        self._hello = Hello(*PROTOCOL_VERSIONS, token or "", self.client_id, self.incarnation, "inorder-python")
+        self._worker = WorkerLink(list(workers), self._hello, self, self._times, tls) if workers else None
+        self._stream = DeliveryStream(self._times.max_undelivered, self._times.max_undelivered_bytes)
+        self._ordering = OrderingModule(self._mode, self._times.ordering())
+        self._subscriber = Subscriber(bounded=self._mode != "strict")
+        self._routes = Routes()
+        self._arrivals = Arrivals(
+            self._ordering,
+            self._subscriber,
+            self._routes,
+            lambda: self._domain,
+            self._stream.put,
+            self._times.gap_timeout,
+        )
+        self._publishing = Publishing(
+            self.incarnation, self._send, lambda: self._domain, self._arrivals.named, self._times.max_pending
+        )
+        self._publishing.settle_wanted = self._settle_soon
+        self._subscribing = Subscribing(self._subscriber, self._ordering, self._routes, self._arrivals, self._send)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._state: Literal["new", "open", "closed"] = "new"
+        self._error: InorderError | None = None
+        self._pump_due = False
+        self._settle_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._next_request = 1
+        self._naming: dict[int, list[int]] = {}
+        self._reconnects = -1
+
+    def _make_links(
+        self, brokers: str | Mapping[str, str], space: str | None, options: Mapping[str, Any]
+    ) -> dict[str, EnsLink]:
+        if isinstance(brokers, str):
+            ens = open_ens(brokers, client_id=self.client_id, options=options)
+            name = ens.space if space is None else space
+            return {name: EnsLink(ens, name, self, self._times)}
+        if not brokers:
+            raise InvalidOption("brokers", brokers, "a URL, or at least one URL by space")
+        if space is not None:
+            raise InvalidOption("space", space, "only together with a single broker URL; several are given by space")
+        return {
+            name: EnsLink(open_ens(url, client_id=self.client_id, options=options), name, self, self._times)
+            for name, url in brokers.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"<Client {self.client_id!r} {self._state}: {', '.join(map(repr, self._links.values()))}>"
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Connect to the workers and all brokers. Raises WorkerUnreachable, BrokerUnreachable, Unauthorized,
+        VersionMismatch."""
+        if self._state != "new":
+            raise UsageError("a client is opened once; make a new one")
+        self._loop = asyncio.get_running_loop()
+        self._state = "open"
+        try:
+            if self._worker is not None:
+                await self._worker.connect()
+            for link in self._links.values():
+                await link.connect()
+        except BaseException:
+            await self.close()
+            raise
+        if self._worker is not None:
+            self._start(self._worker.run(), "worker link")
+        for space, link in self._links.items():
+            self._start(link.run(), f"broker link {space}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    def _start(self, coroutine: Any, name: str) -> None:
+        task = asyncio.create_task(coroutine, name=f"inorder {self.client_id}: {name}")
+        task.add_done_callback(self._task_ended)
+        self._tasks.append(task)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("%s failed", task.get_name(), exc_info=error)
+            self._fail(error if isinstance(error, InorderError) else InorderError(f"{task.get_name()}: {error!r}"))
+
+    def _fail(self, error: InorderError) -> None:
+        """Nothing more can come: readers, subscribers and publishers get the reason."""
+        self._error = self._error or error
+        self._stream.end(error)
+        self._subscribing.fail(error)
+
+    async def close(self) -> None:
+        """Finish what is on its way (for at most ``close_timeout``), leave the brokers, end the stream. Safe more
+        than once."""
+        if self._state == "closed":
+            return
+        was_open, self._state = self._state == "open", "closed"
+        if was_open:
+            await self._drain()
+        self._publishing.give_up()
+        self._subscribing.fail(Closed("the client is closed"))
+        self._pump()
+        for timer in (self._timer, self._settle_timer):
+            if timer is not None:
+                timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        closing = [asyncio.wait_for(link.ens.close(), self._times.close_timeout) for link in self._links.values()]
+        await asyncio.gather(*closing, return_exceptions=True)
+        if self._worker is not None:
+            self._worker.close()
+        self._stream.end()
+
+    async def _drain(self) -> None:
+        """Let publishes finish and say good-bye to the topic managers: the topics linger, then count no more."""
+        if self._worker is None or not self._worker.is_connected or self._error is not None:
+            return
+        deadline = self._loop.time() + self._times.close_timeout
+        self._subscribing.leave()
+        while self._is_busy() and self._worker.is_connected and self._loop.time() < deadline:
+            self._pump(settle=True)
+            await asyncio.sleep(0.005)
+
+    def _is_busy(self) -> bool:
+        return self._publishing.pending > 0 or self._subscribing.is_changing
+
+    def _check_open(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._state != "open":
+            raise Closed("the client is closed" if self._state == "closed" else "the client is not open yet")
+
+    # -- publish -----------------------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any = b"",
+        *,
+        order: Order = "total",
+        qos: int = 0,
+        retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
+        space: str | None = None,
+    ) -> asyncio.Future[Receipt]:
+        """Publish an event; the order of the calls is the publisher's order (R19).
+
+        Everything is checked before anything is changed. The future resolves when the broker has accepted the
+        event; many may be open at once. Cancelling one takes the event back if it was not handed over yet.
+
+        Args:
+            payload: what the broker's own client library takes.
+            order: ``"total"``, ``"fifo"`` (this publisher's order only, no worker involved) or ``"none"``.
+            qos, retain, properties: as the broker means them.
+            space: which broker, where the client has several.
+
+        Raises:
+            InvalidTopic, InvalidPayload, PayloadTooLarge, InvalidOption, QueueFull, Closed.
+        """
+        self._check_open()
+        link = self._link(space)
+        message = self._checked_message(link, topic, payload, order, qos, retain, properties)
+        self._publishing.check_room()
+        publish = Publish(link, message, self._loop)
+        # R18's neighbour: an empty retained message clears the topic, and must stay empty on the wire
+        if order == "total" and not (retain and not message.payload):
+            self._publishing.total(publish)
+            self._wake()
+        else:
+            self._publishing.plain(publish, fifo=order == "fifo" and bool(message.payload or not retain))
+        return publish
+
+    def _checked_message(
+        self, link: EnsLink, topic: str, payload: Any, order: str, qos: int, retain: bool, properties: Any
+    ) -> Outgoing:
+        ens = link.ens
+        name = ens.check_topic(topic)
+        body = ens.encode_payload(payload)
+        limit = ens.capabilities.max_payload_bytes
+        if limit is not None and len(body) + STAMP_ALLOWANCE > limit:
+            raise PayloadTooLarge(len(body), limit - STAMP_ALLOWANCE)
+        if order not in ORDERINGS:
+            raise InvalidOption("order", order, "'total', 'fifo' or 'none'")
+        if order == "total" and self._worker is None:
+            raise InvalidOption("order", order, "'fifo' or 'none' for a client without workers")
+        if isinstance(qos, bool) or qos not in ens.capabilities.qos:
+            raise InvalidOption("qos", qos, f"one of {', '.join(map(str, ens.capabilities.qos))}")
+        if retain and not ens.capabilities.retain:
+            raise InvalidOption("retain", retain, "False: this broker keeps no messages")
+        return Outgoing(name, body, None, False, qos, retain, tuple(properties))
+
+    def _link(self, space: str | None) -> EnsLink:
+        if space is None and len(self._links) == 1:
+            return next(iter(self._links.values()))
+        link = self._links.get(space) if space is not None else None
+        if link is None:
+            raise InvalidOption("space", space, f"one of {', '.join(map(repr, self._links))}")
+        return link
+
+    # -- subscribe ---------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self, *filters: str, ordering: Ordering = "total", qos: int = 0, space: str | None = None
+    ) -> None:
+        """Subscribe to topics or filters; returns when every event published from now on will be delivered.
+
+        Args:
+            ordering: ``"total"``, ``"fifo"`` (each publisher's order; unknown to the workers) or ``"none"``.
+
+        Raises:
+            InvalidFilter, InvalidOption, Refused (by the broker), Closed.
+        """
+        self._check_open()
+        link = self._link(space)
+        if not filters:
+            raise InvalidOption("filters", filters, "at least one topic or filter")
+        if ordering not in ORDERINGS:
+            raise InvalidOption("ordering", ordering, "'total', 'fifo' or 'none'")
+        if ordering == "total" and self._worker is None:
+            raise InvalidOption("ordering", ordering, "'fifo' or 'none' for a client without workers")
+        if isinstance(qos, bool) or qos not in link.ens.capabilities.qos:
+            raise InvalidOption("qos", qos, f"one of {', '.join(map(str, link.ens.capabilities.qos))}")
+        parsed = [link.ens.parse_filter(each) for each in filters]
+        await self._subscribing.subscribe(link, parsed, ordering, qos)
+
+    async def unsubscribe(self, *filters: str, space: str | None = None) -> None:
+        """End subscriptions, given as they were made; nothing of them is delivered any more (R10, R11).
+
+        Raises:
+            InvalidFilter: not well formed, or not subscribed.
+        """
+        self._check_open()
+        link = self._link(space)
+        parsed = [link.ens.parse_filter(each) for each in filters]
+        await self._subscribing.unsubscribe(link, parsed)
+
+    def events(self) -> AsyncIterator[Notification]:
+        """Return the one delivery stream: ``Event``, ``Gap`` and ``Reconnected``, over all subscriptions.
+
+        It ends when the client is closed, and raises if the client fails for good (replaced by another process of
+        the same id, refused by the workers). Raises Closed if that is so already.
+        """
+        if self._state == "new":
+            raise Closed("the client is not open yet")
+        return self._stream.read()
+
+    def stats(self) -> ClientStats:
+        """Return the counters."""
+        ordering, counts = self._ordering, self._arrivals.counts
+        return ClientStats(
+            delivered={str(verdict): count for verdict, count in self._arrivals.delivered.items()},
+            duplicates=ordering.counts.duplicates + self._arrivals.fifo.duplicates,
+            overlaps=counts.overlaps,
+            before=ordering.counts.before,
+            gaps=self._arrivals.gaps,
+            voids=ordering.counts.voids,
+            overflow=ordering.counts.overflow + self._stream.overflowed,
+            unsequenced=counts.unsequenced,
+            corrupt=counts.corrupt,
+            foreign=counts.foreign,
+            malformed=counts.malformed,
+            waiting=ordering.waiting,
+            waiting_bytes=ordering.waiting_bytes,
+            undelivered=len(self._stream),
+            pending=self._publishing.pending,
+            late_confirms=self._publishing.late_confirms,
+            worker_reconnects=max(self._reconnects, 0),
+            connected=(self._worker is None or self._worker.is_connected)
+            and all(link.is_connected for link in self._links.values()),
+        )
+
+    # -- what brokers report -----------------------------------------------------------------------------------
+
+    def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
+        """See :class:`~inorder.client.ens_link.EnsEvents`."""
+        self._arrivals.arrived(link.space, arrival, self._loop.time())
+        if not self._pump_due and not self._ordering.is_idle:
+            self._wake()
+
+    def ens_malformed(self, link: EnsLink, reason: str) -> None:
+        """See :class:`~inorder.client.ens_link.EnsEvents`."""
+        self._arrivals.counts.malformed += 1
+        _log.warning("space %s: dropped what is no message: %s", link.space, reason)
+
+    def ens_reconnected(self, link: EnsLink) -> None:
+        """See :class:`~inorder.client.ens_link.EnsEvents`."""
+        self._stream.put(Reconnected(link.space))
+
+    def ens_restored(self, link: EnsLink) -> None:
+        """See :class:`~inorder.client.ens_link.EnsEvents`."""
+        self._publishing.ens_restored(link)
+        self._wake()
+
+    # -- what workers report -----------------------------------------------------------------------------------
+
+    def worker_connected(self, welcome: Welcome) -> None:
+        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
+        self._reconnects += 1
+        if self._domain and welcome.domain != self._domain:
+            _log.warning("the workers now serve another domain (%d, before %d)", welcome.domain, self._domain)
+        self._domain = welcome.domain
+        self._naming.clear()
+        self._loop.call_soon(self._ask_everything_again)
+
+    def _ask_everything_again(self) -> None:
+        self._publishing.workers_connected()
+        self._subscribing.request()
+        self._wake()
+
+    def worker_frame(self, frame: WorkerFrame) -> None:
+        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
+        now = self._loop.time()
+        match frame:
+            case Timestamps():
+                self._publishing.answered(frame)
+            case Settled():
+                self._publishing.settled(frame)
+            case Heads():
+                self._ordering.heads(frame.heads, now)
+            case Topics():
+                self._named(frame, now)
+            case Subscribed():
+                self._subscribing.completed(frame, now)
+            case Numbers():
+                self._arrivals.deliver(self._ordering.answered(frame, now))
+            case _:
+                return
+        self._wake()
+
+    def worker_lost(self, error: Exception) -> None:
+        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
+        _log.warning("lost the worker: %s", error)
+
+    def worker_failed(self, error: InorderError) -> None:
+        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
+        _log.error("the workers refuse this client for good: %s", error)
+        self._fail(error)
+
+    def _named(self, frame: Topics, now: float) -> None:
+        self._arrivals.learn(frame.topics)
+        self._publishing.named(frame.topics)
+        asked = self._naming.pop(frame.request, None)
+        # while a change is on its way its answer names the topics, with their clocks (R9)
+        if asked is not None and self._subscriber.change is None:
+            mine, foreign = self._subscriber.named(each for each in frame.topics if each.id in asked)
+            known = {each.id for each in frame.topics}
+            foreign += [each for each in asked if each not in known]
+            self._arrivals.deliver(self._ordering.named(mine, foreign, now))
+
+    # -- sending -----------------------------------------------------------------------------------------------
+
+    def _send(self, frame: Frame) -> None:
+        if self._worker is not None:
+            self._worker.send(frame)
+
+    def _wake(self) -> None:
+        """Send what is to be sent, once for all that happens in this turn of the loop."""
+        if not self._pump_due:
+            self._pump_due = True
+            self._loop.call_soon(self._pump)
+
+    def _settle_soon(self) -> None:
+        if self._settle_timer is None and self._state == "open":
+            self._settle_timer = self._loop.call_later(self._times.settle_delay, self._settle_due)
+
+    def _settle_due(self) -> None:
+        self._settle_timer = None
+        self._pump(settle=True)
+
+    def _pump(self, settle: bool = False) -> None:
+        self._pump_due = False
+        if self._worker is None or not self._worker.is_connected:
+            self._arm()
+            return
+        machine, send = self._publishing.machine, self._worker.send
+        if machine.is_waiting_for_names and (unnamed := machine.unnamed()):
+            send(Resolve(self._request_id(), unnamed))
+        requests = machine.requests()
+        for request in requests:
+            send(request)
+        if settle or requests or self._state == "closed":
+            for settlement in machine.settlements():
+                send(settlement)
+        self._ask()
+        self._arm()
+
+    def _request_id(self) -> int:
+        self._next_request += 1
+        return self._next_request
+
+    def _ask(self) -> None:
+        """Ask about missing numbers (R17) and unknown topics (R13)."""
+        if self._ordering.is_idle:
+            return
+        for question in self._ordering.questions(self._loop.time()):
+            info = self._subscriber.topics.get(question.topic)
+            if info is not None:
+                self._send(AskNumbers(self._request_id(), info.stage, question.topic, question.ranges))
+        asked = {each for ids in self._naming.values() for each in ids}
+        unnamed = [each for each in self._ordering.unnamed() if each not in asked]
+        if unnamed:
+            request = self._request_id()
+            self._naming[request] = unnamed
+            self._send(NameTopics(request, unnamed))
+
+    def _arm(self) -> None:
+        """Set the timer to the next thing that is due without any arrival."""
+        due = self._ordering.next_deadline()
+        fifo = self._arrivals.fifo.next_deadline()
+        if fifo is not None:
+            due = fifo if due is None else min(due, fifo)
+        if self._timer is not None:
+            if due is not None and self._timer.when() <= due:
+                return  # it fires early and is set again then
+            self._timer.cancel()
+            self._timer = None
+        if due is not None and self._state == "open":
+            self._timer = self._loop.call_at(max(due, self._loop.time() + 0.001), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._arrivals.tick(self._loop.time())
+        self._pump()
+
+
+def _checked_id(client_id: str | None) -> str:
+    if client_id is None:
+        return f"inorder-{secrets.token_hex(4)}"
+    if not isinstance(client_id, str) or not client_id or len(client_id.encode("utf-8", "replace")) > 255:
+        raise InvalidOption("client_id", client_id, "a text of 1 to 255 bytes")
+    return client_id
+
+
+def _checked_mode(mode: Mode) -> Mode:
+    if mode in ("strict", "tag") or isinstance(mode, Bounded):
+        return mode
+    raise InvalidOption("mode", mode, "'strict', 'tag' or Bounded(buffer=..., max_wait=...)")

@@ -1,0 +1,120 @@
+"""The delivery stream: one ordered, bounded queue between the ordering module and the application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from inorder.core.notifications import Event, Gap, GapReason, Reconnected
+from inorder.errors import Closed, InorderError, StreamInUse
+
+Notification = Event | Gap | Reconnected
+
+
+class DeliveryStream(AsyncIterator[Notification]):
+    """What the application has not taken yet.
+
+    Beyond ``max_events`` or ``max_bytes`` events are given up until half of it is taken; the numbers are reported as
+    one ``Gap(reason="overflow")`` per topic at their place in the stream. Memory stays bounded, and nothing is
+    skipped silently.
+    """
+
+    def __init__(self, max_events: int, max_bytes: int) -> None:
+        self._max_events, self._max_bytes = max_events, max_bytes
+        self._queue: deque[Notification] = deque()
+        self._bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._error: InorderError | None = None
+        self._overflow: dict[tuple[str, str], tuple[int, int]] | None = None
+        self.overflowed = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, item: Notification) -> None:
+        """Append a notification."""
+        size = len(item.payload) if isinstance(item, Event) else 0
+        if self._overflow is not None and not self._has_room():
+            self._give_up(item)
+            return
+        if len(self._queue) >= self._max_events or self._bytes + size > self._max_bytes:
+            self._overflow = {}
+            self._give_up(item)
+            return
+        self._bytes += size
+        self._queue.append(item)
+        self._wake()
+
+    def _has_room(self) -> bool:
+        """Tell whether an overflow is over; if so its gaps take their place."""
+        if 2 * len(self._queue) > self._max_events or 2 * self._bytes > self._max_bytes:
+            return False
+        overflow, self._overflow = self._overflow or {}, None
+        for (space, topic), (first, last) in overflow.items():
+            self._queue.append(Gap(space, topic, first, last, GapReason.OVERFLOW))
+        return True
+
+    def _give_up(self, item: Notification) -> None:
+        assert self._overflow is not None
+        if isinstance(item, Event):
+            self.overflowed += 1
+            numbers = None if item.number is None else (item.number, item.number)
+        elif isinstance(item, Gap):
+            numbers = (item.first, item.last)
+        else:
+            self._queue.append(item)
+            return
+        if numbers is not None:
+            key = item.space, item.topic
+            first, last = self._overflow.get(key, numbers)
+            self._overflow[key] = min(first, numbers[0]), max(last, numbers[1])
+
+    def end(self, error: InorderError | None = None) -> None:
+        """No more will come: because the client was closed, or for ``error``, which the reader gets."""
+        self._ended = True
+        self._error = self._error or error
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def read(self) -> AsyncIterator[Notification]:
+        """Return the stream as an iterator. Raises Closed after the end."""
+        if self._ended and not self._queue and self._error is None:
+            raise Closed("the client is closed")
+        return self
+
+    def __aiter__(self) -> AsyncIterator[Notification]:
+        return self
+
+    async def __anext__(self) -> Notification:
+        """Return the next notification, as soon as there is one.
+
+        Raises:
+            StreamInUse: another task waits for it already.
+            StopAsyncIteration: the client was closed and everything was taken.
+            InorderError: the client failed for good, and everything was taken.
+        """
+        queue = self._queue
+        while not queue:
+            if self._overflow is not None and self._has_room():
+                continue
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            if self._waiter is not None:
+                raise StreamInUse("events() is being iterated by another task; a client has one delivery stream")
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        item = queue.popleft()
+        if isinstance(item, Event):
+            self._bytes -= len(item.payload)
+        return item

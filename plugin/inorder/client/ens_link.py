@@ -1,0 +1,173 @@
+"""The connection to one broker: subscriptions and hand-overs that survive reconnection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from inorder.client.options import ClientTimes
+from inorder.core.names import Filter
+from inorder.errors import InorderError, LinkError, Refused
+from inorder.ports import Arrival, Ens, Outgoing
+
+_log = logging.getLogger("inorder.client")
+
+
+class EnsEvents(Protocol):
+    """What a link reports, on the event loop's thread."""
+
+    def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
+        """A message arrived."""
+
+    def ens_malformed(self, link: EnsLink, reason: str) -> None:
+        """Something arrived that is no message."""
+
+    def ens_reconnected(self, link: EnsLink) -> None:
+        """The connection is back and nothing has arrived on it yet."""
+
+    def ens_restored(self, link: EnsLink) -> None:
+        """All subscriptions are acknowledged again."""
+
+
+class EnsLink:
+    """One broker: an :class:`~inorder.ports.Ens`, its subscriptions, what is on its way to it.
+
+    Args:
+        ens: the adapter's connection.
+        space: the space of its topics.
+        events: who is told.
+    """
+
+    def __init__(self, ens: Ens, space: str, events: EnsEvents, times: ClientTimes) -> None:
+        self.ens, self.space = ens, space
+        self._events, self._times = events, times
+        self._filters: dict[Filter, int] = {}
+        self._outcomes: dict[int, Callable[[Exception | None], None]] = {}
+        self._next_token = 1
+        self._lost = asyncio.Event()
+        self.is_connected = False
+
+    def __repr__(self) -> str:
+        state = "connected" if self.is_connected else "not connected"
+        return f"<EnsLink {self.space} at {self.ens.address}: {state}>"
+
+    # -- the adapter's sink ------------------------------------------------------------------------------------
+
+    def arrived(self, arrival: Arrival) -> None:
+        """See :class:`~inorder.ports.EnsSink`."""
+        self._events.ens_arrived(self, arrival)
+
+    def malformed(self, reason: str) -> None:
+        """See :class:`~inorder.ports.EnsSink`."""
+        self._events.ens_malformed(self, reason)
+
+    def accepted(self, tokens: list[int]) -> None:
+        """See :class:`~inorder.ports.EnsSink`."""
+        outcomes = self._outcomes
+        for token in tokens:
+            outcome = outcomes.pop(token, None)
+            if outcome is not None:
+                outcome(None)
+
+    def refused(self, token: int, error: Exception) -> None:
+        """See :class:`~inorder.ports.EnsSink`."""
+        outcome = self._outcomes.pop(token, None)
+        if outcome is not None:
+            outcome(error)
+
+    def connection_lost(self, error: Exception) -> None:
+        """See :class:`~inorder.ports.EnsSink`."""
+        _log.warning("lost the broker of space %s: %s", self.space, error)
+        self.is_connected = False
+        self._outcomes.clear()
+        self._lost.set()
+
+    # -- use ---------------------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Connect once. Raises what :meth:`~inorder.ports.Ens.connect` does."""
+        self._lost.clear()
+        await self.ens.connect(self)
+        self.is_connected = not self._lost.is_set()
+
+    def hand_over(self, message: Outgoing, outcome: Callable[[Exception | None], None]) -> bool:
+        """Give a message to the broker; ``outcome`` is called once, unless the connection is lost first. Return
+        whether there is a connection at all."""
+        if not self.is_connected:
+            return False
+        token = self._next_token
+        self._next_token += 1
+        self._outcomes[token] = outcome
+        self.ens.publish(message, token)
+        return True
+
+    async def subscribe(self, filter: Filter, qos: int) -> None:
+        """Subscribe; without a connection, as soon as there is one. Raises Refused."""
+        self._filters[filter] = qos
+        try:
+            await self._subscribe(filter, qos)
+        except LinkError:
+            if self.is_connected:
+                raise  # not the connection: the broker did not answer
+            await self._restored_with(filter)
+        except InorderError:
+            self._filters.pop(filter, None)
+            raise
+
+    async def _subscribe(self, filter: Filter, qos: int) -> None:
+        if not self.is_connected:
+            raise LinkError(f"the broker of space {self.space} is not connected")
+        await self.ens.subscribe(filter, qos=qos)
+
+    async def _restored_with(self, filter: Filter) -> None:
+        """Wait until a reconnection has subscribed the filter."""
+        if filter in self._filters:
+            self._restored = self._restored or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._restored)
+
+    async def unsubscribe(self, filter: Filter) -> None:
+        """Unsubscribe; without a connection there is nothing to do."""
+        if self._filters.pop(filter, None) is not None and self.is_connected:
+            try:
+                await self.ens.unsubscribe(filter)
+            except LinkError:
+                _log.info("could not unsubscribe %r: the broker is gone, and the subscription with it", filter.text)
+
+    async def run(self) -> None:
+        """Connect again whenever the connection is lost, until cancelled."""
+        while True:
+            await self._lost.wait()
+            pause = self._times.backoff_first
+            while not await self._reconnect():
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self._times.backoff_max)
+
+    async def _reconnect(self) -> bool:
+        """Connect unless that worked before, subscribe everything again; return whether both succeeded."""
+        try:
+            if not self.is_connected:
+                await self.connect()
+                self._events.ens_reconnected(self)
+            for filter, qos in list(self._filters.items()):
+                await self._subscribe_again(filter, qos)
+        except InorderError as error:
+            _log.info("space %s: still not back at %s: %s", self.space, self.ens.address, error)
+            return False
+        if self._lost.is_set():
+            return False
+        if self._restored is not None and not self._restored.done():
+            self._restored.set_result(None)
+        self._restored = None
+        self._events.ens_restored(self)
+        return True
+
+    async def _subscribe_again(self, filter: Filter, qos: int) -> None:
+        try:
+            await self.ens.subscribe(filter, qos=qos)
+        except Refused as error:
+            # the others must not suffer; it is tried again at the next reconnection
+            _log.error("space %s: the broker no longer accepts the filter %r: %s", self.space, filter.text, error)
+
+    _restored: asyncio.Future[None] | None = None

@@ -1,0 +1,51 @@
+"""Timers and bounds of a client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from inorder.core.ordering import OrderingTimes
+from inorder.errors import InvalidOption
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTimes:
+    """Timers (seconds) and bounds of a client; every one is a setting.
+
+    Attributes:
+        connect_timeout: for one attempt to reach a worker.
+        backoff_first, backoff_max: pause before reconnecting, doubled after each failure.
+        heartbeat: how often an otherwise silent worker is asked to answer; silent for three of them, it is gone.
+        gap_timeout, loss_timeout: see R17.
+        settle_delay: how long confirmations may wait for company (R16).
+        close_timeout: how long :meth:`Client.close` lets open work finish.
+        max_waiting, max_waiting_bytes: what may wait for its turn in strict mode.
+        max_undelivered, max_undelivered_bytes: what may lie in the delivery stream; beyond it events are given up
+            and reported as ``Gap(reason="overflow")``.
+        max_pending: publishes that may be unfinished.
+    """
+
+    connect_timeout: float = 5.0
+    backoff_first: float = 0.05
+    backoff_max: float = 5.0
+    heartbeat: float = 1.0
+    gap_timeout: float = 1.0
+    loss_timeout: float = 5.0
+    settle_delay: float = 0.02
+    close_timeout: float = 0.6
+    max_waiting: int = 200_000
+    max_waiting_bytes: int = 256 * 1024 * 1024
+    max_undelivered: int = 200_000
+    max_undelivered_bytes: int = 256 * 1024 * 1024
+    max_pending: int = 20_000
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises InvalidOption."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+                raise InvalidOption(field.name, value, "a number above 0")
+
+    def ordering(self) -> OrderingTimes:
+        """Return those of the ordering module."""
+        return OrderingTimes(self.gap_timeout, self.loss_timeout, self.max_waiting, self.max_waiting_bytes)

@@ -1,0 +1,192 @@
+"""From ``publish()`` to the broker's acceptance: one call is one future."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from inorder.client.ens_link import EnsLink
+from inorder.core.notifications import Receipt
+from inorder.core.publisher import Publication, Publisher
+from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
+from inorder.core.wire import Frame, Settled, Timestamps, TopicInfo
+from inorder.errors import Abandoned, Closed, QueueFull, Refused
+from inorder.ports import Outgoing
+
+_log = logging.getLogger("inorder.client")
+
+
+class Publish(asyncio.Future[Receipt]):
+    """One publish: resolves to its receipt when the broker has accepted the event. Cancelling it takes the event
+    back if it was not handed over yet (its number becomes void, R16)."""
+
+    def __init__(self, link: EnsLink, message: Outgoing, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self.link, self.message = link, message
+        self.publication: Publication | None = None
+        self.on_cancel: Callable[[Publish], None] | None = None
+
+    def cancel(self, msg: object = None) -> bool:
+        """See :meth:`asyncio.Future.cancel`."""
+        cancelled = super().cancel(msg)
+        if cancelled and self.on_cancel is not None:
+            self.on_cancel(self)
+        return cancelled
+
+
+class Publishing:
+    """All publishes of a client.
+
+    Args:
+        incarnation: of the session; identifies ``fifo`` streams.
+        send: sends a frame to the workers, or drops it while there is no connection.
+        domain: returns the domain id once a worker told it.
+        names: returns a topic by id, where known.
+        limit: publishes that may be unfinished.
+    """
+
+    def __init__(
+        self,
+        incarnation: int,
+        send: Callable[[Frame], None],
+        domain: Callable[[], int],
+        names: Callable[[list[int]], tuple[tuple[str, int], ...]],
+        limit: int,
+    ) -> None:
+        self.machine = Publisher()
+        self._incarnation, self._send, self._domain, self._names, self._limit = incarnation, send, domain, names, limit
+        self._fifo: dict[tuple[str, str], int] = {}
+        self._plain: dict[str, deque[Publish]] = {}
+        self._open: set[Publish] = set()
+        self.settle_wanted: Callable[[], None] = lambda: None
+        self.late_confirms = 0
+
+    @property
+    def pending(self) -> int:
+        """Publishes that are not accepted, and numbers the workers do not know the fate of yet."""
+        return max(len(self._open), self.machine.pending)
+
+    def check_room(self) -> None:
+        """Raise QueueFull at the limit."""
+        if len(self._open) >= self._limit:
+            raise QueueFull(self._limit)
+
+    # -- the three orders --------------------------------------------------------------------------------------
+
+    def total(self, publish: Publish) -> None:
+        """Queue a publish that gets a timestamp."""
+        self._open.add(publish)
+        publish.publication = self.machine.publish((publish.link.space, publish.message.topic), publish)
+        publish.on_cancel = self._cancelled
+
+    def plain(self, publish: Publish, *, fifo: bool) -> None:
+        """Hand over a publish without a timestamp; ``fifo`` numbers it per topic and incarnation."""
+        message, link = publish.message, publish.link
+        if fifo:
+            key = link.space, message.topic
+            counter = self._fifo[key] = self._fifo.get(key, 0) + 1
+            message.stamp = encode_stamp(FifoStamp(self._incarnation, counter))
+            # who reads properties is known for total order only: the payload form is read by all of ours
+            message.in_payload = not link.ens.capabilities.properties
+        self._open.add(publish)
+        self._plain.setdefault(link.space, deque()).append(publish)
+        link.hand_over(message, partial(self._plain_outcome, publish))
+
+    def _plain_outcome(self, publish: Publish, error: Exception | None) -> None:
+        waiting = self._plain[publish.link.space]
+        if waiting and waiting[0] is publish:
+            waiting.popleft()
+        else:
+            waiting.remove(publish)
+        self._finish(publish, error or Receipt(publish.link.space, publish.message.topic, None))
+
+    def _finish(self, publish: Publish, outcome: Receipt | Exception) -> None:
+        self._open.discard(publish)
+        if not publish.done():
+            if isinstance(outcome, Receipt):
+                publish.set_result(outcome)
+            else:
+                publish.set_exception(outcome)
+
+    def _cancelled(self, publish: Publish) -> None:
+        self._open.discard(publish)
+        if publish.publication is not None:
+            self.machine.cancel(publish.publication)
+
+    # -- answers of the workers --------------------------------------------------------------------------------
+
+    def answered(self, frame: Timestamps) -> None:
+        """Timestamps arrived: hand the events over, in order."""
+        answers = self.machine.answered(frame)
+        for publication in answers.ready:
+            self._hand_over(publication)
+        for publication in answers.forgotten:
+            self._finish(publication.content, Refused("the stage no longer knows this request; nothing was published"))
+        for publication in answers.abandoned:
+            self._finish(publication.content, Abandoned(publication.topic[1], publication.number))
+
+    def _hand_over(self, publication: Publication) -> None:
+        publish: Publish = publication.content
+        if publish.done() and not publication.handed:
+            self.machine.refused(publication)
+            self.settle_wanted()
+            return
+        message = publish.message
+        message.stamp = encode_stamp(
+            TotalStamp(self._domain(), publication.topic_id, publication.number, publication.deps)
+        )
+        message.in_payload = publication.in_payload
+        # without a connection it stays stamped; the reconnection asks for it again
+        publication.handed |= publish.link.hand_over(message, partial(self._outcome, publication))
+
+    def _outcome(self, publication: Publication, error: Exception | None) -> None:
+        publish: Publish = publication.content
+        if error is not None:
+            self.machine.refused(publication)
+            self._finish(publish, error)
+        else:
+            self.machine.accepted(publication)
+            if not publish.done():
+                space, topic = publication.topic
+                publish.set_result(Receipt(space, topic, publication.number, self._names(publication.deps)))
+            self._open.discard(publish)
+        self.settle_wanted()
+
+    def settled(self, frame: Settled) -> None:
+        """Numbers are settled; a confirmation that came too late is an abandoned number (R16)."""
+        for topic, number in self.machine.settled(frame):
+            self.late_confirms += 1
+            names = self._names([topic, number])
+            _log.error("number %d of %s was abandoned before it was confirmed", number, names[0][0] if names else topic)
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def named(self, topics: Iterable[TopicInfo]) -> None:
+        """Workers named topics."""
+        self.machine.named(topics)
+
+    def workers_connected(self) -> None:
+        """Ask everything unanswered again."""
+        for frame in self.machine.connected():
+            self._send(frame)
+
+    def ens_restored(self, link: EnsLink) -> None:
+        """A broker is back: what it may not have got is handed over again; stamped events only after their numbers
+        were found to stand (R16)."""
+        self.machine.ask_again(self.machine.handed_over(link.space))
+        for publish in list(self._plain.get(link.space, ())):
+            link.hand_over(publish.message, partial(self._plain_outcome, publish))
+
+    def give_up(self) -> None:
+        """The client closes. What was not handed over becomes void; what was, and is not accepted, may have been
+        delivered, so its number is left to be abandoned (R16)."""
+        for publish in list(self._open):
+            publication = publish.publication
+            if publication is not None:
+                self.machine.cancel(publication)
+                if not publication.handed:
+                    self.machine.refused(publication)
+            self._finish(publish, Closed("the client was closed before the event was accepted"))

@@ -1,0 +1,80 @@
+"""Which subscription an arriving topic belongs to: the strongest ordering wins, overlapping copies are told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from inorder.core.names import Filter
+
+Ordering = Literal["total", "fifo", "none"]
+ORDERINGS: tuple[Ordering, ...] = ("total", "fifo", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """One filter that the application subscribed to."""
+
+    space: str
+    filter: Filter
+    ordering: Ordering
+    qos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How arrivals of one topic are treated.
+
+    Attributes:
+        ordering: the strongest among the filters that cover the topic.
+        canonical: the filter whose copy counts when the broker sends one copy per filter.
+        overlaps: how many filters cover it.
+    """
+
+    ordering: Ordering
+    canonical: str
+    overlaps: int
+
+
+class Routes:
+    """The application's subscriptions, and the route of each topic seen."""
+
+    def __init__(self) -> None:
+        self._subscribed: dict[tuple[str, Filter], Subscribed] = {}
+        self._routes: dict[tuple[str, str], Route | None] = {}
+
+    def all(self) -> list[Subscribed]:
+        """Return all subscriptions, oldest first."""
+        return list(self._subscribed.values())
+
+    def get(self, space: str, filter: Filter) -> Subscribed | None:
+        """Return a subscription."""
+        return self._subscribed.get((space, filter))
+
+    def add(self, subscribed: Subscribed) -> None:
+        """Add or replace a subscription."""
+        self._subscribed[subscribed.space, subscribed.filter] = subscribed
+        self._routes.clear()
+
+    def remove(self, space: str, filter: Filter) -> None:
+        """Remove a subscription."""
+        self._subscribed.pop((space, filter), None)
+        self._routes.clear()
+
+    def of(self, space: str, topic: str) -> Route | None:
+        """Return the route of a topic, ``None`` where no subscription covers it (any more)."""
+        key = space, topic
+        try:
+            return self._routes[key]
+        except KeyError:
+            if len(self._routes) > 100_000:
+                self._routes.clear()
+            route = self._routes[key] = self._find(space, topic)
+            return route
+
+    def _find(self, space: str, topic: str) -> Route | None:
+        covering = [each for each in self._subscribed.values() if each.space == space and each.filter.covers(topic)]
+        if not covering:
+            return None
+        best = min(covering, key=lambda each: ORDERINGS.index(each.ordering))
+        return Route(best.ordering, best.filter.text, len(covering))

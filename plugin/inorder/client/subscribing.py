@@ -1,0 +1,153 @@
+"""Changing subscriptions: broker first, then the topic managers; one change at a time (R7, R11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from inorder.client.arrivals import Arrivals
+from inorder.client.ens_link import EnsLink
+from inorder.client.routing import Ordering, Routes
+from inorder.client.routing import Subscribed as Subscription
+from inorder.core.names import Filter
+from inorder.core.ordering import OrderingModule
+from inorder.core.subscriber import Subscriber
+from inorder.core.wire import Frame, SpaceFilter, Subscribed
+from inorder.errors import InorderError, InvalidFilter
+
+
+class Subscribing:
+    """A client's subscription changes.
+
+    Args:
+        send: sends a frame to the workers, or drops it while there is no connection.
+    """
+
+    def __init__(
+        self,
+        subscriber: Subscriber,
+        ordering: OrderingModule,
+        routes: Routes,
+        arrivals: Arrivals,
+        send: Callable[[Frame], None],
+    ) -> None:
+        self._subscriber, self._ordering, self._routes = subscriber, ordering, routes
+        self._arrivals, self._send = arrivals, send
+        self._lock = asyncio.Lock()
+        self._done: asyncio.Future[None] | None = None
+        self._links: dict[str, EnsLink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_changing(self) -> bool:
+        """A change is on its way to the topic managers."""
+        return self._subscriber.change is not None
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, link: EnsLink, filters: list[Filter], ordering: Ordering, qos: int) -> None:
+        """Subscribe. A caller that is cancelled leaves a change that is on its way to complete."""
+        self._links[link.space] = link
+        await self._whole(self._subscribe(link, filters, ordering, qos))
+
+    async def unsubscribe(self, link: EnsLink, filters: list[Filter]) -> None:
+        """Unsubscribe. Raises InvalidFilter for what is not subscribed, before anything is changed."""
+        for filter in filters:
+            if self._routes.get(link.space, filter) is None:
+                raise InvalidFilter(filter.text, "not subscribed")
+        await self._whole(self._unsubscribe(link, filters))
+
+    async def _whole(self, change: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(change, name="inorder: subscription change")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.shield(task)
+
+    async def _subscribe(self, link: EnsLink, filters: list[Filter], ordering: Ordering, qos: int) -> None:
+        async with self._lock:
+            before = {filter: self._routes.get(link.space, filter) for filter in filters}
+            for filter in filters:
+                self._routes.add(Subscription(link.space, filter, ordering, qos))
+            changes = self._wanted() != self._subscriber.filters
+            if changes:
+                self._ordering.subscribing()  # R9: from here on, until the clock is known
+            try:
+                for filter in filters:
+                    await link.subscribe(filter, qos)
+            except InorderError:
+                await self._take_back(link, before, changes)
+                raise
+            if changes:
+                await self._change()
+
+    async def _take_back(self, link: EnsLink, before: dict[Filter, Subscription | None], changes: bool) -> None:
+        """The broker refused one: all of the call is undone."""
+        for filter, earlier in before.items():
+            if earlier is None:
+                self._routes.remove(link.space, filter)
+                await link.unsubscribe(filter)
+            else:
+                self._routes.add(earlier)
+        if changes:
+            now = asyncio.get_running_loop().time()
+            wildcards = self._subscriber.has_wildcards
+            self._arrivals.deliver(self._ordering.subscribed([], now, filters=wildcards))
+
+    async def _unsubscribe(self, link: EnsLink, filters: Iterable[Filter]) -> None:
+        async with self._lock:
+            for filter in filters:
+                self._routes.remove(link.space, filter)
+            wanted = self._wanted()
+            if wanted != self._subscriber.filters:
+                dropped = self._subscriber.dropped(wanted)
+                now = asyncio.get_running_loop().time()
+                self._arrivals.deliver(self._ordering.unsubscribed(dropped, now))
+            for filter in filters:
+                await link.unsubscribe(filter)
+            if wanted != self._subscriber.filters:
+                await self._change()
+
+    # -- the topic managers ------------------------------------------------------------------------------------
+
+    def _wanted(self) -> list[SpaceFilter]:
+        """The whole subscription with total order, as the application wants it."""
+        return [
+            SpaceFilter(each.space, each.filter, self._links[each.space].ens.capabilities.properties)
+            for each in self._routes.all()
+            if each.ordering == "total"
+        ]
+
+    async def _change(self) -> None:
+        self._subscriber.begin(self._wanted())
+        self._done = asyncio.get_running_loop().create_future()
+        self.request()
+        await self._done
+
+    def request(self) -> None:
+        """Ask for the change on its way; again after each reconnection."""
+        frame = self._subscriber.request()
+        if frame is not None:
+            self._send(frame)
+
+    def completed(self, frame: Subscribed, now: float) -> None:
+        """The clock arrived (R7)."""
+        self._arrivals.learn(each.topic for each in frame.topics)
+        starts = self._subscriber.completed(frame)
+        if starts is None:
+            return
+        outputs = self._ordering.subscribed(starts, now, filters=self._subscriber.has_wildcards)
+        self._arrivals.deliver(outputs)
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    def leave(self) -> None:
+        """The client closes: end its subscription, if no change is on its way."""
+        if not self.is_changing and self._subscriber.filters:
+            self._subscriber.begin([])
+            self.request()
+
+    def fail(self, error: InorderError) -> None:
+        """No answer will come."""
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(error)

@@ -1,0 +1,269 @@
+"""The connection to a worker: hello, frames both ways, heartbeats, reconnection with back-off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Protocol
+
+from inorder.client.options import ClientTimes
+from inorder.core.wire import (
+    PROTOCOL_VERSIONS,
+    Failure,
+    Frame,
+    FrameSplitter,
+    Hello,
+    Ping,
+    Pong,
+    Welcome,
+    WorkerFrame,
+    decode_worker_frame,
+    encode_frame,
+)
+from inorder.errors import (
+    InorderError,
+    InvalidOption,
+    LinkError,
+    PeerError,
+    ProtocolError,
+    Refused,
+    Replaced,
+    TimedOut,
+    Unauthorized,
+    VersionMismatch,
+    WorkerUnreachable,
+)
+
+_log = logging.getLogger("inorder.client")
+
+FATAL = (Unauthorized, VersionMismatch, Replaced)
+"""Failures that connecting again does not mend."""
+
+
+class WorkerEvents(Protocol):
+    """What a worker link reports, on the event loop's thread."""
+
+    def worker_connected(self, welcome: Welcome) -> None:
+        """A connection is up (again)."""
+
+    def worker_frame(self, frame: WorkerFrame) -> None:
+        """A frame arrived."""
+
+    def worker_lost(self, error: Exception) -> None:
+        """The connection broke; the link is connecting again."""
+
+    def worker_failed(self, error: InorderError) -> None:
+        """The link has given up for good (``FATAL``)."""
+
+
+class _Connection(asyncio.Protocol):
+    """One TCP connection. Frames before the welcome resolve ``welcomed``; later ones go to ``on_frame``."""
+
+    def __init__(self, on_frame: Callable[[WorkerFrame], None], on_lost: Callable[[Exception], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._splitter = FrameSplitter()
+        self._on_frame, self._on_lost = on_frame, on_lost
+        self.welcomed: asyncio.Future[Welcome] = loop.create_future()
+        self.transport: asyncio.Transport | None = None
+        self.heard = loop.time()
+        self._loop = loop
+        self._failure: Exception | None = None
+        self._lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = self._loop.time()
+        try:
+            for body in self._splitter.feed(data):
+                self._take(decode_worker_frame(body))
+        except ProtocolError as error:
+            self.fail(error)
+
+    def _take(self, frame: WorkerFrame) -> None:
+        if isinstance(frame, Failure):
+            self.fail(error_of(frame))
+        elif isinstance(frame, Welcome) and not self.welcomed.done():
+            self.welcomed.set_result(frame)
+        elif isinstance(frame, Ping):
+            self.send(Pong(frame.nonce))
+        elif self.welcomed.done():
+            self._on_frame(frame)
+
+    def send(self, frame: Frame) -> None:
+        if self.transport is not None:
+            self.transport.write(encode_frame(frame))
+
+    def fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = self._failure or LinkError(f"the connection ended: {exc or 'closed by the worker'}")
+        if not self.welcomed.done():
+            self.welcomed.set_exception(reason)
+        elif not self._lost:
+            self._lost = True
+            self._on_lost(reason)
+
+    def close(self) -> None:
+        """Close without a report."""
+        self._lost = True
+        if self.transport is not None:
+            self.transport.close()
+
+
+def error_of(failure: Failure) -> PeerError:
+    """Return the error that a worker's Failure frame stands for."""
+    if failure.code == "unauthorized":
+        return Unauthorized(failure.message)
+    if failure.code == "replaced":
+        return Replaced(failure.message)
+    if failure.code == "version" and len(failure.facts) == 2:
+        return VersionMismatch(PROTOCOL_VERSIONS, (failure.facts[0], failure.facts[1]))
+    return ProtocolError(failure.message) if failure.code == "protocol" else Refused(failure.message)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return (host, port) of ``host:port`` or ``[v6]:port``. Raises InvalidOption."""
+    host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InvalidOption("worker address", text, "host:port, for example localhost:7401")
+    return host.strip("[]"), int(port)
+
+
+class WorkerLink:
+    """Keeps one connection to one of the workers.
+
+    Args:
+        addresses: ``host:port`` of the workers, tried in turn.
+        hello: what to introduce ourselves with.
+        events: who is told.
+        tls: ``None`` for plain TCP.
+    """
+
+    def __init__(
+        self,
+        addresses: list[str],
+        hello: Hello,
+        events: WorkerEvents,
+        times: ClientTimes,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._addresses = [parse_address(each) for each in addresses]
+        self._names = addresses
+        self._hello, self._events, self._times, self._tls = hello, events, times, tls
+        self._connection: _Connection | None = None
+        self._lost = asyncio.Event()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<WorkerLink {', '.join(self._names)}: {'connected' if self.is_connected else 'not connected'}>"
+
+    @property
+    def is_connected(self) -> bool:
+        """Frames sent now may reach a worker."""
+        return self._connection is not None
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame; without a connection it is dropped, everything unanswered is asked again after the next
+        connect."""
+        if self._connection is not None:
+            self._connection.send(frame)
+
+    async def connect(self) -> None:
+        """Connect once, to the first worker that welcomes us.
+
+        Raises:
+            WorkerUnreachable: none answered; Unauthorized, VersionMismatch: one did, and refused.
+        """
+        last: Exception = LinkError("no address")
+        for host, port in self._addresses:
+            try:
+                await self._connect_to(host, port)
+                return
+            except FATAL:
+                raise
+            except (OSError, InorderError) as error:
+                last = error
+        raise WorkerUnreachable(self._names, str(last) or type(last).__name__) from last
+
+    async def _connect_to(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        connection = _Connection(self._events.worker_frame, self._was_lost)
+        try:
+            async with asyncio.timeout(self._times.connect_timeout):
+                await loop.create_connection(lambda: connection, host, port, ssl=self._tls)
+                connection.send(self._hello)
+                welcome = await connection.welcomed
+        except TimeoutError:
+            connection.close()
+            raise TimedOut(f"the hello to {host}:{port}", self._times.connect_timeout) from None
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self._lost.clear()
+        self._events.worker_connected(welcome)
+
+    def _was_lost(self, error: Exception) -> None:
+        self._connection = None
+        if not self._closed:
+            self._events.worker_lost(error)
+            self._lost_error = error
+            self._lost.set()
+
+    async def run(self) -> None:
+        """Watch the connection and connect again whenever it is lost, until cancelled or refused for good."""
+        while True:
+            await self._watch()
+            error = self._lost_error
+            if isinstance(error, FATAL):
+                self._events.worker_failed(error)
+                return
+            try:
+                await self._reconnect()
+            except FATAL as refusal:
+                self._events.worker_failed(refusal)
+                return
+
+    async def _watch(self) -> None:
+        """Return when the connection is lost; a silent worker is asked to answer, and given up after three
+        heartbeats."""
+        loop, beat = asyncio.get_running_loop(), self._times.heartbeat
+        while (connection := self._connection) is not None and not self._lost.is_set():
+            silent = loop.time() - connection.heard
+            if silent > 3 * beat:
+                connection.fail(TimedOut("a heartbeat", 3 * beat))
+            elif silent >= beat:
+                connection.send(Ping())
+            try:
+                async with asyncio.timeout(beat):
+                    await self._lost.wait()
+            except TimeoutError:
+                continue
+
+    async def _reconnect(self) -> None:
+        pause = self._times.backoff_first
+        while True:
+            try:
+                await self.connect()
+                return
+            except LinkError as error:
+                _log.info("still without a worker: %s", error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._times.backoff_max)
+
+    def close(self) -> None:
+        """Close the connection; nothing is reported afterwards."""
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    _lost_error: Exception = LinkError("not connected")

@@ -1,0 +1,78 @@
+"""Publisher order without topic managers: a counter per stream, the first one seen is the start (DESIGN section 4).
+
+A stream is one publisher incarnation on one topic or, for events with a timestamp on a ``fifo`` subscription, the
+topic itself (its numbers keep every publisher's order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+
+class _Stream:
+    __slots__ = ("last", "since", "waiting")
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.waiting: dict[int, Any] = {}
+        self.since = 0.0
+
+
+class FifoSequencer:
+    """Puts each stream into the order of its counters; a missing one is passed over after ``gap_timeout`` (s).
+
+    Attributes:
+        duplicates: arrivals at or below the last counter, dropped.
+        limit: contents that may wait in one stream before a missing counter is passed over at once.
+    """
+
+    def __init__(self, gap_timeout: float, limit: int = 10_000) -> None:
+        self._gap_timeout, self.limit = gap_timeout, limit
+        self._streams: dict[Hashable, _Stream] = {}
+        self._late: set[Hashable] = set()
+        self.duplicates = 0
+
+    def receive(self, stream: Hashable, counter: int, content: Any, now: float) -> list[Any]:
+        """Return the contents whose turn has come, in order."""
+        known = self._streams.get(stream)
+        if known is None:
+            self._streams[stream] = _Stream(counter)
+            return [content]
+        if counter <= known.last or counter in known.waiting:
+            self.duplicates += 1
+            return []
+        if counter == known.last + 1:
+            known.last = counter
+            return [content, *self._advance(stream, known)] if known.waiting else [content]
+        if not known.waiting:
+            known.since = now
+            self._late.add(stream)
+        known.waiting[counter] = content
+        return self._pass_over(stream, known, now) if len(known.waiting) > self.limit else []
+
+    def tick(self, now: float) -> list[Any]:
+        """Return what is let go because a counter is missing for too long."""
+        out: list[Any] = []
+        for stream in list(self._late):
+            known = self._streams[stream]
+            if known.since + self._gap_timeout <= now:
+                out += self._pass_over(stream, known, now)
+        return out
+
+    def next_deadline(self) -> float | None:
+        """Return when :meth:`tick` is due (s), or ``None``."""
+        return min((self._streams[each].since + self._gap_timeout for each in self._late), default=None)
+
+    def _pass_over(self, stream: Hashable, known: _Stream, now: float) -> list[Any]:
+        known.last, known.since = min(known.waiting) - 1, now
+        return self._advance(stream, known)
+
+    def _advance(self, stream: Hashable, known: _Stream) -> list[Any]:
+        out: list[Any] = []
+        while (content := known.waiting.pop(known.last + 1, None)) is not None:
+            known.last += 1
+            out.append(content)
+        if not known.waiting:
+            self._late.discard(stream)
+        return out

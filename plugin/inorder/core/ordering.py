@@ -114,6 +114,11 @@ class OrderingModule:
         return self._room.count
 
     @property
+    def is_idle(self) -> bool:
+        """Nothing waits, nothing is missing, nothing was jumped: no timer and no question is due."""
+        return not (self._behind or self._jumped or self._held or self._parked or self._room.count)
+
+    @property
     def waiting_bytes(self) -> int:
         """Bytes of waiting payloads."""
         return self._room.size

@@ -53,6 +53,7 @@ class Publication:
         info: the topic's id and stage, once a worker named it.
         number, deps, in_payload: its timestamp, once stamped.
         cancelled: the caller gave up; a number that was not handed over becomes void.
+        handed: the ENS was given it at least once, so it may have been delivered.
         entry: the stage its request enters.
         after: publisher-order dependencies that travel with the request (R19, flat).
     """
@@ -64,6 +65,7 @@ class Publication:
         "counter",
         "deps",
         "entry",
+        "handed",
         "in_payload",
         "info",
         "number",
@@ -82,6 +84,7 @@ class Publication:
         self.deps: list[int] = []
         self.in_payload = False
         self.cancelled = False
+        self.handed = False
         self.entry = 0
         self.after: list[int] = []
         self.state = _QUEUED
@@ -273,7 +276,7 @@ class Publisher:
             publication.in_payload = event.in_payload
             if publication.use is not None:
                 publication.use.number = event.number
-            if publication.cancelled:
+            if publication.cancelled and not publication.handed:
                 self._settle(publication, self._void)
             else:
                 publication.state = _STAMPED

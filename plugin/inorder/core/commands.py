@@ -104,11 +104,12 @@ class SubscribedRide(Ride, tag=5):
 
 
 class LingerEndRide(Ride, tag=6):
-    """The end of a topic's linger in one client's subscription (R10); ignored where ``version`` no longer is the
-    one at which the topic was dropped."""
+    """The end of a topic's linger in one client's subscription (R10); ignored where the topic is not lingering
+    since just this change (a client's versions begin anew with its incarnation)."""
 
     client_id: str
     topic: int
+    incarnation: int
     version: int
 
 

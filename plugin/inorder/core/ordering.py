@@ -158,8 +158,7 @@ class OrderingModule:
                 self._run(deque(awake))
             return
         self._learn(topic, number, now)
-        for at in range(0, len(entry.deps), 2):
-            self._learn(entry.deps[at], entry.deps[at + 1], now)
+        self._learn_dependencies(entry, now)
         if self._bound is None and self._is_full(entry):
             self.counts.overflow += 1
             self._given_up.setdefault(topic, set()).add(number)
@@ -420,6 +419,11 @@ class OrderingModule:
         if missing is not None and number > self._clock[topic] and missing.learn(number, now):
             self._behind.add(topic)
 
+    def _learn_dependencies(self, entry: Sequenced, now: float) -> None:
+        """Also of holes: with compact stamps (R21) a hole may be the only one that names what it waits for."""
+        for at in range(0, len(entry.deps), 2):
+            self._learn(entry.deps[at], entry.deps[at + 1], now)
+
     def heads(self, pairs: list[int], now: float) -> None:
         """A worker told the highest confirmed numbers (flat pairs)."""
         for at in range(0, len(pairs) - 1, 2):
@@ -460,6 +464,7 @@ class OrderingModule:
             entry, when = self._judge(topic, answer, missing, now)
             if entry is not None:
                 self._room.put(entry)
+                self._learn_dependencies(entry, now)
                 made.append(entry)
             elif when is not None:
                 again = when if again is None else min(again, when)
@@ -504,6 +509,7 @@ class OrderingModule:
         following = self._room.topic(topic).get(through + 1)
         if following is not None:
             self._add_base(following)
+            self._learn_dependencies(following, now)
         last = min(through, self._missing[topic].known)
         made = [
             hole(topic, number, [], GapReason.EXPIRED, now)

@@ -54,6 +54,7 @@ class Publication:
         number, deps, in_payload: its timestamp, once stamped.
         cancelled: the caller gave up; a number that was not handed over becomes void.
         handed: the ENS was given it at least once, so it may have been delivered.
+        doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
         entry: the stage its request enters.
         after: publisher-order dependencies that travel with the request (R19, flat).
     """
@@ -64,6 +65,7 @@ class Publication:
         "content",
         "counter",
         "deps",
+        "doubtful",
         "entry",
         "handed",
         "in_payload",
@@ -85,6 +87,7 @@ class Publication:
         self.in_payload = False
         self.cancelled = False
         self.handed = False
+        self.doubtful = False
         self.entry = 0
         self.after: list[int] = []
         self.state = _QUEUED
@@ -304,6 +307,8 @@ class Publisher:
         publication = self._take(counter)
         if publication is not None:
             publication.number = number
+            if publication.use is not None:
+                publication.use.number = number  # subscribers may have it, so what follows still follows it (R19)
             self._finish(publication)
             to.append(publication)
 
@@ -319,8 +324,13 @@ class Publisher:
             self._settle(publication, self._confirmed)
 
     def refused(self, publication: Publication) -> None:
-        """The event was certainly not handed over: its number is to become void."""
-        if publication.state is _STAMPED:
+        """This hand-over certainly failed: the number is to become void. If an earlier one may have succeeded, it
+        is left to be abandoned: a void must be true, subscribers skip it without report."""
+        if publication.state is not _STAMPED:
+            return
+        if publication.doubtful:
+            self._finish(publication)
+        else:
             self._settle(publication, self._void)
 
     def _settle(self, publication: Publication, how: list[Publication]) -> None:
@@ -336,18 +346,22 @@ class Publisher:
         with the same timestamps, or that they were abandoned."""
         for publication in publications:
             publication.state = _REQUESTED
+            publication.doubtful |= publication.handed
             self._resend.append(publication)
 
     def settlements(self) -> list[Settle]:
-        """Return the frames that tell stages what became of numbers; the next ones leave when these are answered."""
-        if self._settling or not (self._confirmed or self._void):
+        """Return the frames that tell stages what became of numbers; the next ones for a stage leave when it has
+        answered these (a stage that is down must not keep others from being told)."""
+        if not (self._confirmed or self._void):
             return []
+        busy = {frame.stage for frame, _ in self._settling.values()}
         by_stage: dict[int, tuple[list[Publication], list[Publication]]] = {}
         for at, group in enumerate((self._confirmed, self._void)):
             for publication in group:
                 assert publication.info is not None
-                by_stage.setdefault(publication.info.stage, ([], []))[at].append(publication)
-        self._confirmed, self._void = [], []
+                if publication.info.stage not in busy:
+                    by_stage.setdefault(publication.info.stage, ([], []))[at].append(publication)
+        self._confirmed, self._void = _those_of(self._confirmed, busy), _those_of(self._void, busy)
         frames = []
         for stage, (confirmed, void) in by_stage.items():
             frame = Settle(stage, self._next_settle, _runs(confirmed), _runs(void))
@@ -375,6 +389,10 @@ class Publisher:
         self._asked.clear()
         self._resend = deque(each for each in self._open.values() if each.state is _REQUESTED)
         return [frame for frame, _ in self._settling.values()]
+
+
+def _those_of(publications: list[Publication], stages: set[int]) -> list[Publication]:
+    return [each for each in publications if each.info is not None and each.info.stage in stages] if stages else []
 
 
 def _runs(publications: list[Publication]) -> list[int]:

@@ -47,7 +47,7 @@ class Subscription(msgspec.Struct):
         bounded: the client may take events out of turn, so timestamps stay full for it (R21).
         active: topics the client is subscribed to.
         plain: those whose stamps it can read in the payload only.
-        lingering: dropped topics that still count (R10), with the version that dropped them.
+        lingering: dropped topics that still count (R10), with (incarnation, version) of the change that dropped them.
     """
 
     client_id: str
@@ -57,7 +57,7 @@ class Subscription(msgspec.Struct):
     bounded: bool
     active: set[int]
     plain: set[int]
-    lingering: dict[int, int]
+    lingering: dict[int, tuple[int, int]]
 
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""

@@ -39,12 +39,6 @@ from inorder.core.wire import AskNumbers, NameTopics, Numbers, Topics
 
 _snapshot_encoder = msgspec.msgpack.Encoder()
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
-_ride_decoder: msgspec.msgpack.Decoder[AnyRide] = msgspec.msgpack.Decoder(AnyRide)
-
-
-def _copied(ride: AnyRide) -> AnyRide:
-    """Return a deep copy (by way of its encoding, which is many times faster than ``copy.deepcopy``)."""
-    return _ride_decoder.decode(_snapshot_encoder.encode(ride))
 
 
 class Stage:
@@ -126,8 +120,6 @@ class Stage:
         return self._outbox.drain()
 
     def _deliver(self, ride: AnyRide) -> None:
-        # the departments fill a ride in place; inside one process it still lies in its sender's outbox
-        ride = _copied(ride)
         match ride:
             case StampRide():
                 self._stamping.ride(ride)

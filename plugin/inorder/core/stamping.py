@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
 from inorder.core.state import Outbox, StageState
 from inorder.core.topic_manager import NumberRecord, Session, TopicManager, raise_to
@@ -216,8 +218,7 @@ class Stamping:
         if ride.home < state.index:
             session = self._session(ride)
             state.tick += 1
-            ride.after += session.follow(ride.topic, state.tick, 0)
-            self._outbox.up(ride)
+            self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, state.tick, 0)))
         elif ride.home == state.index:
             self._number(self._session(ride), manager, ride.counter, ride.entry, ride.after)
         else:
@@ -238,11 +239,13 @@ class Stamping:
         stale = state.overlaps.stale
         if stale and stale >> manager.id & 1:
             state.refresh(manager)
-        self._fill(manager, ride.deps)
+        # a copy: the stage below keeps this ride until it is durable here, and may send it again
+        deps = list(ride.deps)
+        self._fill(manager, deps)
         if ride.top < state.index:
-            self._outbox.up(ride)
+            self._outbox.up(replace(ride, deps=deps))
             return
-        event = StampedEvent(ride.counter, ride.topic, ride.number, ride.deps, ride.in_payload)
+        event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)
         completion = self._completion(ride.client_id, ride.incarnation, event)
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
@@ -262,10 +265,13 @@ class Stamping:
         event = StampedEvent(ride.counter, ride.topic, ride.number, ride.deps, ride.in_payload)
         session = state.sessions.get(key)
         if manager.stage == state.index:
-            record = manager.records.get(ride.number)
-            if record is not None:
-                record.deps = ride.deps
-            if session is not None and ride.counter in session.answers:
+            record = manager.records[ride.number]
+            record.deps = ride.deps
+            if session is None or ride.counter not in session.answers:
+                return
+            if record.state is NumberState.ABANDONED:
+                self._outbox.timestamps(key).abandoned += (ride.counter, ride.topic, ride.number)
+            else:
                 self._outbox.stamped(key, event)
         elif session is not None and ride.counter in session.answers:
             session.answers[ride.counter] = (ride.topic, ride.number)

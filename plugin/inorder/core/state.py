@@ -20,6 +20,7 @@ class Linger(msgspec.Struct):
     due: int
     client_id: str
     topic: int
+    incarnation: int
     version: int
 
 

@@ -95,14 +95,15 @@ class Subscriber:
         return any(_covers(each, info) for each in self.filters)
 
     def named(self, topics: Iterable[TopicInfo]) -> tuple[list[int], list[int]]:
-        """Workers named topics; return (ids of this subscription, the others)."""
+        """Workers named topics; return (ids of this subscription, the others). A topic that only the change on its
+        way covers is neither yet: where it begins comes with the answer to the change (R7)."""
         mine, foreign = [], []
         for info in topics:
-            if self.covers(info):
+            if not self.covers(info):
+                foreign.append(info.id)
+            elif any(_covers(each, info) for each in self._filters):
                 self._topics[info.id] = info
                 mine.append(info.id)
-            else:
-                foreign.append(info.id)
         return mine, foreign
 
     def dropped(self, filters: list[SpaceFilter]) -> list[int]:

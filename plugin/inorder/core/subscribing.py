@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from inorder.core.commands import (
     ChangeSubscription,
     CreateTopics,
@@ -131,6 +133,8 @@ class Subscribing:
     def ride(self, ride: SubscriptionRide) -> None:
         """A subscription passes this stage: remember it, add clocks and bases, send it on or answer (R7)."""
         state = self._state
+        # a copy: the stage below keeps this ride until it is durable here, and may send it again
+        ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases))
         self._announce(ride)
         self._remember(ride)
         wanted = set(ride.topics)
@@ -162,14 +166,15 @@ class Subscribing:
     def _remember(self, ride: SubscriptionRide) -> None:
         state = self._state
         known = state.overlaps.get(ride.client_id)
-        lingering: dict[int, int] = {}
+        lingering: dict[int, tuple[int, int]] = {}
+        change = ride.incarnation, ride.version
         if known is not None:
             lingering = {topic: at for topic, at in known.lingering.items() if topic not in ride.topics}
             for topic in known.active.difference(ride.topics):
-                lingering[topic] = ride.version
+                lingering[topic] = change
                 if state.is_bottom:
                     due = state.now + state.settings.linger_ms
-                    state.lingers.append(Linger(due, ride.client_id, topic, ride.version))
+                    state.lingers.append(Linger(due, ride.client_id, topic, *change))
         state.overlaps.put(
             Subscription(
                 ride.client_id,
@@ -201,13 +206,14 @@ class Subscribing:
         if due:
             state.lingers = [each for each in state.lingers if each.due > state.now]
             for each in due:
-                self.linger_ended(LingerEndRide(each.client_id, each.topic, each.version))
+                self.linger_ended(LingerEndRide(each.client_id, each.topic, each.incarnation, each.version))
 
     def linger_ended(self, ride: LingerEndRide) -> None:
         """A dropped topic stops counting; what leaves a sequencing group by it is carried once more."""
         state = self._state
         subscription = state.overlaps.get(ride.client_id)
-        if subscription is not None and subscription.lingering.get(ride.topic) == ride.version:
+        change = ride.incarnation, ride.version
+        if subscription is not None and subscription.lingering.get(ride.topic) == change:
             _, before = state.overlaps.group(ride.topic)
             del subscription.lingering[ride.topic]
             state.overlaps.put(subscription)

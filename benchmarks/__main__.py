@@ -1,0 +1,73 @@
+"""``python -m benchmarks [NAME ...] [--json] [--events N]``: everything, or what is named."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable
+
+import msgspec
+from rich.console import Console
+
+from benchmarks import latency, stage, throughput
+from benchmarks.rows import Row, Say
+from benchmarks.table import show
+
+Measure = Callable[[argparse.Namespace, Say], list[Row]]
+
+
+def _throughput(name: str) -> Measure:
+    return lambda options, say: throughput.measure(name, options.events, options.repeats, say)
+
+
+def _latency(name: str) -> Measure:
+    return lambda options, say: latency.measure(name, min(1_000, options.events), options.repeats, say)
+
+
+BENCHMARKS: dict[str, Measure] = {
+    "mqtt5": _throughput("mqtt5"),
+    "mqtt311": _throughput("mqtt311"),
+    "redis": _throughput("redis"),
+    "latency-mqtt5": _latency("mqtt5"),
+    "latency-mqtt311": _latency("mqtt311"),
+    "latency-redis": _latency("redis"),
+    "stage": lambda options, say: stage.measure(max(1.0, options.events / 10_000), options.repeats, say),
+}
+
+
+def main() -> None:
+    """Run the benchmarks that are named."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What ordering costs, as ratios.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--events", type=int, default=20_000, help="of one throughput run (default 20000)")
+    parser.add_argument("--repeats", type=int, default=5, help="of each contender, in alternating order (default 5)")
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in BENCHMARKS]:
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(BENCHMARKS)}")
+    if options.events < 10 or options.repeats < 1:
+        parser.error("at least 10 events and 1 repeat")
+    console = Console(width=max(140, Console().width))
+    rows: list[Row] = []
+    for name in options.names or BENCHMARKS:
+        measured = BENCHMARKS[name](options, _say)
+        rows += measured
+        if not options.json:
+            show(measured, console)
+    if options.json:
+        print(msgspec.json.encode({"machine": _machine(), "rows": rows}).decode())
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _machine() -> dict[str, str | int]:
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"processors": processors, "system": platform.system(), "python": platform.python_version()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""What a benchmark says: one row for each client or figure, with medians and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import msgspec
+
+Say = Callable[[str], None]
+"""Takes progress, one line at a time."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """The median of several repeats, the lowest and the highest."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Summarise repeats."""
+    return Spread(median(values), min(values), max(values))
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the result.
+
+    Attributes:
+        workload: which benchmark.
+        name: what was measured.
+        unit: of ``value``.
+        value: over all repeats.
+        ratio: to the yardstick, pair by pair of the same repeat.
+        yardstick: the name of the row that ``ratio`` compares with.
+        aim: what ``ratio`` (or ``value`` where there is none) should reach, in words.
+        reached: whether it does.
+        more: further figures (processor time, percentiles), by name.
+    """
+
+    workload: str
+    name: str
+    unit: str
+    value: Spread
+    ratio: Spread | None = None
+    yardstick: str = ""
+    aim: str = ""
+    reached: bool | None = None
+    more: dict[str, float] = {}
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
+    """Return the ratios of repeats that ran side by side."""
+    return spread([mine / other for mine, other in zip(ours, theirs, strict=True)])

@@ -1,0 +1,5 @@
+"""``python -m inorder`` is the ``inorder`` command."""
+
+from inorder.cli import main
+
+main()

@@ -1,0 +1,70 @@
+"""The commands, and how a run of them ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from inorder.cli import options
+from inorder.cli.check import check
+from inorder.cli.config import config
+from inorder.cli.demo import demo
+from inorder.cli.entry import version
+from inorder.cli.failures import ExitCode, report
+from inorder.cli.pub import pub
+from inorder.cli.sub import sub
+from inorder.cli.worker import up, worker
+
+EPILOG = """\
+Settings come from flags, then INORDER_* variables (INORDER_WORKER__PORT), then inorder.toml, then defaults;
+**inorder config** shows each with its origin.
+
+Exit codes: 0 done; 1 failed (unreachable, refused, or the demo saw a wrong order); 2 wrong usage or settings;
+124 not done within -W seconds; 130 stopped by Ctrl-C; 141 the reader of the output went away; 143 stopped by SIGTERM.
+"""
+
+app = typer.Typer(
+    name="inorder",
+    help="One total order for MQTT and Redis pub/sub: every subscriber sees the same order.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, up, worker, pub, sub, check, config):
+    app.command()(command)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"inorder {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _inorder(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; return its exit code. Nothing but a wish to exit passes through."""
+    options.debugging = False
+    try:
+        code = app(args=list(arguments), prog_name="inorder", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(ExitCode.FAILED)
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError):  # or the interpreter's last flush complains again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return report(error, debug=options.debugging)

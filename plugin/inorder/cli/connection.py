@@ -1,0 +1,82 @@
+"""From settings to a client, and running it until it is done, told to stop or out of time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import ssl
+from collections.abc import Coroutine
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.errors import InvalidOption
+
+if TYPE_CHECKING:
+    import inorder
+    from inorder.settings import ClientSection
+
+ResultT = TypeVar("ResultT")
+
+
+def make_client(section: ClientSection) -> inorder.Client:
+    """Make a client, not yet open. Raises UsageError and MissingExtra."""
+    import inorder
+    from inorder.settings import split_brokers
+
+    mode: Any = str(section.mode)
+    if section.mode == "bounded":
+        mode = inorder.Bounded(buffer=section.buffer, max_wait=section.max_wait)
+    return inorder.Client(
+        split_brokers(section.brokers),
+        workers=list(section.workers),
+        client_id=section.client_id,
+        token=section.token.get_secret_value() if section.token else None,
+        mode=mode,
+        times=inorder.ClientTimes(
+            **{field.name: getattr(section, field.name) for field in fields(inorder.ClientTimes)}
+        ),
+        tls=worker_tls(section),
+    )
+
+
+def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
+    """Return the TLS context for the workers, ``None`` without TLS. Raises InvalidOption naming the bad file."""
+    if not (section.tls or section.tls_ca or section.tls_cert):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=section.tls_ca)
+    except OSError as error:
+        raise InvalidOption("client.tls_ca", str(section.tls_ca), f"a readable PEM file ({error})") from None
+    if section.tls_cert is not None:
+        try:
+            context.load_cert_chain(section.tls_cert, section.tls_key)
+        except OSError as error:
+            allowed = f"a readable PEM certificate with its key in client.tls_key ({error})"
+            raise InvalidOption("client.tls_cert", str(section.tls_cert), allowed) from None
+    return context
+
+
+def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine; Ctrl-C and SIGTERM cancel it, so that it can close what it opened."""
+    return asyncio.run(_terminable(main))
+
+
+async def _terminable(main: Coroutine[Any, Any, ResultT]) -> ResultT:
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(main)
+    terminated = False
+
+    def stop() -> None:
+        nonlocal terminated
+        terminated = True
+        task.cancel()
+
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not on Windows, not in a thread
+        loop.add_signal_handler(signal.SIGTERM, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if terminated:
+            raise CommandFailed("", ExitCode.TERMINATED) from None
+        raise

@@ -1,0 +1,121 @@
+"""``inorder demo``: see the disorder of a broker, and then its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.connection import run_until_stopped
+from inorder.cli.failures import ExitCode
+from inorder.demo.plan import BrokerKind
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+
+    from inorder.demo.outcome import Outcome
+
+Progress = Callable[[int], None]
+
+
+def demo(
+    events: Annotated[int, typer.Option(min=2, max=2_000_000, help="Events of a run, over both publishers.")] = 4000,
+    rate: Annotated[
+        float, typer.Option(min=1, max=1_000_000, metavar="PER SECOND", help="Events a second of each publisher.")
+    ] = 2000.0,
+    broker: Annotated[
+        BrokerKind,
+        typer.Option(
+            help="mqtt: two bridged mosquittos; redis: two sites, each with a primary and a replica of the other's; "
+            "memory: in-process, with artificial delays, no server needed."
+        ),
+    ] = BrokerKind.MQTT,
+    seed: Annotated[int, typer.Option(help="memory only: starts the artificial delays.")] = 1,
+    json: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Show what inorder does: the same workload without it and with it, on real brokers started for the purpose.
+
+    Two publishers, each with a topic and a broker of its own; two subscribers of both topics, one at each broker. How
+    often do the two see a pair of events in opposite order? An adjacent pair follows each other directly at the
+    first subscriber. Everything started is gone afterwards.
+
+    Exit code 1 if, with inorder, a pair was still inverted or an event was missing without being reported.
+    """
+    from inorder.demo.brokers import ABOUT, layout
+    from inorder.demo.run import run_demo
+
+    console = output.console(stderr=json)
+    if not json:
+        console.print(f"Two publishers at {rate:g} events/s each, two subscribers of both topics: {ABOUT[broker]}.")
+    with layout(broker, seed) as brokers, _Show(console, quiet=json) as show:
+        outcome = run_until_stopped(run_demo(brokers, events=events, rate=rate, show=show))
+    if json:
+        output.emit(outcome.as_dict())
+    else:
+        _print(console, outcome)
+    return ExitCode.OK if outcome.is_good else ExitCode.FAILED
+
+
+class _Show:
+    """A progress bar on a terminal, a line for each half elsewhere."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console, self._quiet = console, quiet
+        self._bars: RichProgress | None = None
+
+    def __enter__(self) -> _Show:
+        if self._console.is_terminal and not self._quiet:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bars = Progress(*columns, console=self._console)
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def begin(self, text: str, total: int) -> Progress:
+        """Start showing a half."""
+        if self._bars is not None:
+            bars, task = self._bars, self._bars.add_task(text, total=total)
+            return lambda seen: bars.update(task, completed=seen)
+        if not self._quiet:
+            self._console.print(f"{text}: {total:,} notifications ...")
+        return lambda seen: None
+
+
+def _print(console: Console, outcome: Outcome) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    figures = outcome.as_dict()
+    table = Table("", "without inorder", "with inorder", title=f"{outcome.events:,} events, 2 subscribers")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows = (
+        ("adjacent pairs in opposite order", "inversions", ","),
+        ("all pairs in opposite order", "inverted_pairs", ","),
+        ("notifications missing", "missing", ","),
+        ("median latency, ms", "p50_ms", ".1f"),
+        ("99th percentile, ms", "p99_ms", ".1f"),
+        ("events a second", "events_per_second", ","),
+    )
+    for text, key, form in rows:
+        table.add_row(text, *(_cell(figures[f"{key}_{half}"], form) for half in ("without", "with")))
+    for text, key in (("late", "late"), ("repeated", "duplicates"), ("reported as gaps", "gaps")):
+        table.add_row(text, "-", _cell(figures[key], ","))
+    console.print(table)
+    for problem in figures["problems"][:10]:
+        console.print(f"[yellow]note:[/] {escape(problem)}")
+    style = "bold green" if outcome.is_good else "bold red"
+    console.print(f"[{style}]{escape(outcome.sentence())}[/]")
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,87 @@
+"""Exit codes, and every failure as one line on stderr."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from enum import IntEnum
+
+import typer
+
+from inorder import errors
+
+
+class ExitCode(IntEnum):
+    """What the command's exit code says; ``inorder --help`` lists them."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    TIMED_OUT = 124
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+    TERMINATED = 143
+
+
+class CommandFailed(Exception):
+    """A command ends with a message and an exit code; nobody needs a traceback."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+# The base of typer's own usage errors. Older typers take it from click, newer ones bring it along, neither exports it.
+ParsingError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+_HINTS: tuple[tuple[type[BaseException], str], ...] = (
+    (errors.WorkerUnreachable, "start one with: inorder up; or name another with --worker host:port"),
+    (errors.BrokerUnreachable, "is the broker running? name another with --broker URL"),
+    (errors.Unauthorized, "see --token, INORDER_CLIENT__TOKEN, or the user and password in the broker's URL"),
+    (errors.VersionMismatch, "install the same release of inorder on both sides"),
+    (errors.PortInUse, "--port 0 takes any free one"),
+    (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
+    (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
+)
+
+
+def report(error: BaseException, *, debug: bool = False) -> ExitCode:
+    """Say on stderr what went wrong and return the exit code for it."""
+    if debug:
+        traceback.print_exception(error)
+    code, text = _explained(error)
+    if text:
+        sys.stderr.write(f"error: {' '.join(text.split())}\n")
+    return code
+
+
+def _explained(error: BaseException) -> tuple[ExitCode, str]:
+    match error:
+        case KeyboardInterrupt() | typer.Abort():
+            return ExitCode.INTERRUPTED, ""
+        case BrokenPipeError():
+            return ExitCode.BROKEN_PIPE, ""
+        case CommandFailed():
+            return error.code, str(error)
+        case errors.InorderError():
+            code = ExitCode.USAGE if isinstance(error, errors.UsageError) else ExitCode.FAILED
+            return code, _hinted(error)
+        case OSError():
+            return ExitCode.FAILED, str(error)
+    if isinstance(error, ParsingError):
+        return ExitCode.USAGE, _parsing_message(error)
+    return ExitCode.FAILED, f"unexpected {type(error).__name__}: {error} (this is a bug; --debug shows where)"
+
+
+def _hinted(error: errors.InorderError) -> str:
+    hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), "")
+    return f"{error} ({hint})" if hint else str(error)
+
+
+def _parsing_message(error: Exception) -> str:
+    message = getattr(error, "format_message", error.__str__)()
+    if not message:  # no arguments at all: the help was printed
+        return ""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "inorder"
+    return f"{message} (see {command} --help)"

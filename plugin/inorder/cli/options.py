@@ -1,0 +1,110 @@
+"""Options that several commands share, and the settings they make."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from inorder.settings import Loaded
+
+debugging = False
+"""Whether ``--debug`` was given: failures then show their traceback."""
+
+
+class Order(StrEnum):
+    """The orders that can be asked for."""
+
+    TOTAL = "total"
+    FIFO = "fifo"
+    NONE = "none"
+
+
+class Mode(StrEnum):
+    """How long an event waits for those that come before it."""
+
+    STRICT = "strict"
+    TAG = "tag"
+    BOUNDED = "bounded"
+
+
+def _debug(value: bool) -> None:
+    global debugging
+    debugging = debugging or value
+
+
+CONNECTION = "Connection"
+COMMON = "Common"
+
+Brokers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--broker",
+        "-b",
+        metavar="[SPACE=]URL",
+        rich_help_panel=CONNECTION,
+        help="Broker, such as mqtt://localhost:1883 or redis://localhost; again for more, each with a space of its own "
+        "(plant=mqtt://..., office=redis://...).",
+    ),
+]
+Workers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--worker", "-w", metavar="HOST:PORT", rich_help_panel=CONNECTION, help="Ordering worker; again for more."
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        rich_help_panel=CONNECTION,
+        help="Secret that the worker asks for. Better in INORDER_CLIENT__TOKEN or inorder.toml: other users of this "
+        "machine can see flags.",
+    ),
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", rich_help_panel=CONNECTION, help="Talk TLS to the worker; its authority's certificate (PEM)."
+    ),
+]
+ClientId = Annotated[
+    str | None, typer.Option(metavar="TEXT", rich_help_panel=CONNECTION, help="Name of this client; else a random one.")
+]
+Space = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", rich_help_panel=CONNECTION, help="The topics' space, where there are several brokers."
+    ),
+]
+Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="MQTT quality of service.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", "-c", metavar="FILE", rich_help_panel=COMMON, help="Settings file instead of inorder.toml."
+    ),
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", callback=_debug, rich_help_panel=COMMON, help="Show the traceback of a failure.")
+]
+
+
+def settings(config: Path | None, **sections: dict[str, Any]) -> Loaded:
+    """Read all settings with a command's flags on top. Raises InvalidSetting."""
+    from inorder.settings import load
+
+    return load(
+        {section: {key: _plain(value) for key, value in flags.items()} for section, flags in sections.items()},
+        config=config,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """An option that may be repeated and was not given is an empty list to some typers, ``None`` to others."""
+    if isinstance(value, list) and not value:
+        return None
+    return str(value) if isinstance(value, StrEnum) else value

@@ -1,0 +1,40 @@
+"""What goes to stdout and stderr: JSON for programs, rich for people at a terminal, plain text for pipes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def emit(value: Any) -> None:
+    """Print one JSON value on one line, at once."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")) + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Print a line for people on stderr, where it cannot get between data."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def is_terminal() -> bool:
+    """Tell whether a person is likely to read stdout."""
+    return sys.stdout.isatty()
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console; on a pipe it prints plain text without cutting lines."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, soft_wrap=not stream.isatty())
+
+
+def printable(text: str) -> str:
+    """Escape control characters, so that no payload or topic can drive a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -1,0 +1,137 @@
+"""``inorder worker`` and ``inorder up``: run the ordering service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.failures import ExitCode
+
+if TYPE_CHECKING:
+    from inorder.settings import Settings
+    from inorder.worker import Worker, WorkerSettings
+
+Store = Annotated[
+    str | None, typer.Option(metavar="URL", help="Where the numbers are kept: sqlite:///FILE or postgresql://...")
+]
+Host = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Address to listen on; one that others reach needs a token.")
+]
+Port = Annotated[int | None, typer.Option(metavar="PORT", help="Port to listen on; 0 takes any free one.")]
+WorkerToken = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Secret that clients must show. Better in INORDER_WORKER__TOKEN.")
+]
+
+
+def worker(
+    store: Store = None,
+    host: Host = None,
+    port: Port = None,
+    token: WorkerToken = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate (PEM); turns TLS on.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    stages: Annotated[int | None, typer.Option(metavar="N", help="Stages of a new store.")] = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Run one ordering worker, logging to stderr, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
+
+    With --json one line on stdout says when it is ready, and where it listens.
+    """
+    flags = {"host": host, "port": port, "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages}
+    loaded = options.settings(config, worker=flags, store={"url": store})
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)
+
+
+def up(
+    store: Store = None,
+    host: Host = None,
+    port: Port = None,
+    token: WorkerToken = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Start everything inorder needs, in one process: the worker, with its numbers in ./inorder.db.
+
+    Your broker stays as it is. Ctrl-C stops cleanly (exit code 0).
+    """
+    loaded = options.settings(config, worker={"host": host, "port": port, "token": token}, store={"url": store})
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
+    brokers = loaded.settings.client.brokers
+
+    def welcome(running: Worker) -> None:
+        from rich.markup import escape
+
+        from inorder.settings import masked_url
+
+        console = output.console()
+        console.print(f"[bold green]inorder is up[/]: worker {escape(running.address)}, {_store(running)}")
+        other = "" if running.address.endswith(":7401") else f" --worker {running.address}"
+        console.print(f"broker: {escape(' '.join(map(masked_url, brokers)))} (yours; name another with --broker)")
+        console.print(
+            f"try: [cyan]inorder sub 'demo/#'{other}[/], and elsewhere: [cyan]inorder pub demo/a hello{other}[/]"
+        )
+
+    return _serve(worker_settings(loaded.settings), _print_ready if json else welcome)
+
+
+def worker_settings(settings: Settings) -> WorkerSettings:
+    """Return a worker's settings. Raises MissingExtra and InvalidOption."""
+    from inorder.worker import WorkerSettings
+
+    values: dict[str, Any] = {key: getattr(settings.worker, key) for key in type(settings.worker).model_fields}
+    token = settings.worker.token
+    values["token"] = token.get_secret_value() if token else None
+    return WorkerSettings(store=settings.store.url, **values)
+
+
+def _store(running: Worker) -> str:
+    from rich.markup import escape
+
+    return f"store {escape(str(running.status()['store']))}"
+
+
+def _print_ready(running: Worker) -> None:
+    status = running.status()
+    output.emit({"type": "ready", "address": running.address, "worker": status["worker"], "store": status["store"]})
+
+
+def _serve(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:
+    """Run a worker until a signal; say so once it is ready."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_until_signal(settings, started))
+
+
+async def _until_signal(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:
+    from inorder.worker import Worker
+
+    running = Worker(settings)
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(NotImplementedError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, running.stop)
+    async with running:
+        started(running)
+        await running.wait_stopped()
+    return ExitCode.OK
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's event loop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,1 @@
+"""``inorder demo``: the same workload on real brokers, first without inorder, then with it."""

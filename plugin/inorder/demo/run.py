@@ -1,0 +1,52 @@
+"""The demo from start to end."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
+
+from inorder.demo.brokers import Layout
+from inorder.demo.outcome import Half, Outcome, half
+from inorder.demo.plan import BrokerKind, SiteJob
+from inorder.demo.processes import Progress, run_here, run_in_processes
+from inorder.errors import MissingExtra
+
+
+class Show(Protocol):
+    """Where progress is shown."""
+
+    def begin(self, text: str, total: int) -> Progress:
+        """A half begins; ``total`` notifications are expected of it."""
+
+
+async def run_demo(layout: Layout, *, events: int, rate: float, show: Show) -> Outcome:
+    """Run both halves on brokers that are up, at ``rate`` events a second and publisher."""
+    count = events // 2
+    without = await _run_half(layout.jobs(count, rate), "without inorder", show)
+    async with _worker() as address:
+        ordered = await _run_half(layout.jobs(count, rate, (address,)), "with inorder", show)
+    return Outcome(layout.kind, 2 * count, rate, without, ordered)
+
+
+async def _run_half(jobs: list[SiteJob], text: str, show: Show) -> Half:
+    progress = show.begin(text, sum(job.total for job in jobs))
+    run = run_here if jobs[0].kind == BrokerKind.MEMORY else run_in_processes
+    results = await run(jobs, progress)
+    progress(sum(job.total for job in jobs))
+    return half(jobs, results)
+
+
+@contextlib.asynccontextmanager
+async def _worker() -> AsyncIterator[str]:
+    """A real worker on TCP, its numbers on disk with every commit synced; in this process, which only waits."""
+    try:
+        from inorder.worker import Worker, WorkerSettings
+    except ImportError:
+        raise MissingExtra("the ordering worker", "worker") from None
+    with tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder:
+        settings = WorkerSettings(store=f"sqlite:///{Path(folder) / 'inorder.db'}", port=0)
+        async with Worker(settings) as worker:
+            yield worker.address

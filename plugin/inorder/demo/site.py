@@ -1,0 +1,77 @@
+"""One site's process: ``python -m inorder.demo.site``.
+
+It reads its job from stdin, one JSON line, and answers on stdout, one JSON object a line: ``ready``, ``seen`` and
+``result`` or ``error``. After ``ready`` it waits for the common start on stdin. When stdin ends, whoever started it
+is gone, and so it ends too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from typing import Any
+
+import msgspec
+
+from inorder.demo.plan import Link, SiteJob, SiteResult
+from inorder.errors import InorderError
+
+
+async def run_site(job: SiteJob, link: Link) -> SiteResult:
+    """Run one site: with inorder where the job names workers."""
+    if job.workers:
+        from inorder.demo.ordered import run_ordered
+
+        return await run_ordered(job, link)
+    from inorder.demo.bare import run_bare
+
+    return await run_bare(job, link)
+
+
+class _Pipes:
+    """The link to the parent process."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._start: asyncio.Future[float] = self._loop.create_future()
+        self._told = -1
+        threading.Thread(target=self._listen, name="demo-stdin", daemon=True).start()
+
+    async def ready(self) -> float:
+        """Say that the site is subscribed and wait for the start."""
+        write({"ready": True})
+        return await self._start
+
+    def progress(self, seen: int) -> None:
+        """Tell the parent, if there is something new."""
+        if seen != self._told:
+            self._told = seen
+            write({"seen": seen})
+
+    def _listen(self) -> None:
+        line = sys.stdin.buffer.readline()
+        if line:
+            self._loop.call_soon_threadsafe(self._start.set_result, msgspec.json.decode(line, type=float))
+            sys.stdin.buffer.read()
+        os._exit(1)
+
+
+def write(message: dict[str, Any]) -> None:
+    """Send one message to the parent."""
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def _main() -> None:
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=SiteJob)
+    try:
+        write({"result": await run_site(job, _Pipes())})
+    except (InorderError, OSError) as error:
+        write({"error": f"{type(error).__name__}: {error}"})
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
+    os._exit(0)  # the thread that reads stdin would hold the interpreter's exit up

@@ -1,0 +1,82 @@
+"""``inorder check``: 0 all is well, 1 something is not, 2 wrong usage (in test_usage)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Cli, Start
+
+from inorder.testing.services import Mosquitto, RedisServer
+
+
+def test_all_is_well(cli: Cli, worker_address: str, mosquitto: Mosquitto, redis_server: RedisServer) -> None:
+    brokers = ("--broker", f"plant={mosquitto.url}", "--broker", redis_server.url)
+    shown = cli("check", *brokers, "--worker", worker_address, "--store", "sqlite:///numbers.db", "--json")
+    assert shown.code == 0, shown
+    assert shown.json["ok"] is True
+    assert [(found["what"], found["status"]) for found in shown.json["checks"]] == [
+        ("broker", "ok"),
+        ("broker", "ok"),
+        ("worker", "ok"),
+        ("store", "ok"),
+    ]
+    text = cli("check", *brokers, "--worker", worker_address)
+    assert text.code == 0
+    assert text.out.count("ok ") == 3
+    assert "skipped store" in text.out
+
+
+def test_what_is_unreachable_is_named(cli: Cli, unused_port: int) -> None:
+    shown = cli("check", "-b", f"mqtt://127.0.0.1:{unused_port}", "-w", f"127.0.0.1:{unused_port}", "--json")
+    assert shown.code == 1
+    broker, worker, store = shown.json["checks"]
+    assert (broker["status"], worker["status"], store["status"]) == ("failed", "failed", "skipped")
+    assert "refused" in broker["detail"]
+    assert "refused" in worker["detail"]
+    assert list(Path().iterdir()) == []
+
+
+def test_a_wrong_token_is_told(cli: Cli, start: Start) -> None:
+    child = start("worker", "--port", 0, "--token", "right", "--json")
+    address = child.line().split('"address": "')[1].split('"')[0]
+    wrong = cli("check", "-b", "memory://x", "-w", address, "--token", "hunter2")
+    assert wrong.code == 1
+    assert "token" in wrong.out
+    assert "hunter2" not in wrong.out
+    assert cli("check", "-b", "memory://x", "-w", address, "--token", "right").code == 0
+
+
+def test_something_else_on_the_workers_port(cli: Cli, mosquitto: Mosquitto) -> None:
+    shown = cli("check", "-b", "memory://x", "-w", f"127.0.0.1:{mosquitto.port}", "--timeout", "2")
+    assert shown.code == 1
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        shown = cli("check", "-b", "memory://x", "-w", address, "--timeout", "0.3")
+    assert shown.code == 1
+    assert "no answer within 0.3 s" in shown.out
+
+
+def test_stores(cli: Cli, worker_address: str) -> None:
+    base = ("check", "-b", "memory://x", "-w", worker_address, "--store")
+    fresh = cli(*base, "sqlite:///new.db")
+    assert fresh.code == 0
+    assert "does not exist yet" in fresh.out
+    assert not Path("new.db").exists()
+    Path("garbage.db").write_bytes(b"this is no database" * 100)
+    assert cli(*base, "sqlite:///garbage.db").code == 1
+    with sqlite3.connect("other.db") as other:
+        other.execute("create table meta (key text)")
+    other.close()
+    assert cli(*base, "sqlite:///other.db").code == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_store_that_cannot_be_made(cli: Cli, worker_address: str) -> None:
+    Path("locked").mkdir(mode=0o500)
+    shown = cli("check", "-b", "memory://x", "-w", worker_address, "--store", "sqlite:///locked/new.db")
+    assert shown.code == 1
+    assert "cannot be written" in shown.out

@@ -1,0 +1,49 @@
+"""``inorder worker`` and ``inorder up`` as processes: start, clean stop, what keeps them from starting."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Cli, Start
+
+
+@pytest.mark.parametrize("command", ["worker", "up"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_starts_says_so_and_stops_cleanly(start: Start, command: str, number: int) -> None:
+    child = start(command, "--port", 0, "--json")
+    ready = json.loads(child.line())
+    assert ready["type"] == "ready"
+    assert ready["address"].startswith("127.0.0.1:")
+    assert ready["store"] == "sqlite:///inorder.db"
+    assert Path("inorder.db").exists()
+    ended = child.interrupt(number)
+    assert ended.code == 0, ended
+    assert "Traceback" not in ended.err
+
+
+def test_up_tells_a_person_what_to_do_next(start: Start) -> None:
+    child = start("up", "--port", 0)
+    said = "".join(child.line() for _ in range(3))
+    assert "inorder is up" in said
+    assert "inorder sub" in said
+    assert child.interrupt().err == ""
+
+
+def test_a_taken_port(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for command in ("worker", "up"):
+            cli(command, "--port", port, "--store", "sqlite:///x.db").assert_refused(1, str(port), "in use", "--port 0")
+
+
+def test_stores_that_cannot_be_used(cli: Cli) -> None:
+    cli("worker", "--port", 0, "--store", "sqlite:///nowhere/x.db").assert_refused(1, "nowhere")
+    Path("garbage.db").write_bytes(b"this is no database" * 100)
+    cli("up", "--port", 0, "--store", "sqlite:///garbage.db").assert_refused(1, "garbage.db")
+    shown = cli("worker", "--port", 0, "--store", "postgresql://me:hunter2@127.0.0.1:1/x")
+    shown.assert_refused(1, "127.0.0.1", "me:***")
+    assert "hunter2" not in shown.err

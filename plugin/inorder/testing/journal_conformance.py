@@ -1,0 +1,231 @@
+"""What every Journal must do. Inherit the suite and give it two ways into one and the same store.
+
+class TestMyJournal(JournalConformance):
+    @pytest.fixture
+    def make_journal(self): ...
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from inorder.errors import Fenced
+from inorder.worker.journal import NO_HASH, Batch, Journal, Row, row_hash
+
+MakeJournal = Callable[[], Journal]
+
+
+class JournalConformance:
+    """The contract of inorder.worker.journal, rule by rule.
+
+    The fixture ``make_journal`` returns a function that makes journals; all that it makes in one test share one
+    store, which is new for the test.
+    """
+
+    @pytest.fixture
+    def make_journal(self) -> MakeJournal:
+        """Overridden by each journal's tests."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def journal(self, make_journal: MakeJournal) -> Journal:
+        """A journal over a new store of three stages."""
+        journal = make_journal()
+        journal.open(3)
+        return journal
+
+    # -- the store ---------------------------------------------------------------------------------------------
+
+    def test_opened_again_it_is_the_same_store(self, make_journal: MakeJournal) -> None:
+        """Domain and number of stages are fixed when the store is made."""
+        first = make_journal().open(3)
+        assert make_journal().open(5) == first
+        assert first.stages == 3
+        assert 0 < first.domain < 2**32
+
+    # -- claim -------------------------------------------------------------------------------------------------
+
+    def test_a_claim_raises_the_epoch(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """Epochs rise by take-over and never repeat."""
+        other = make_journal()
+        other.open(3)
+        epochs = [journal.claim(0, "a"), other.claim(0, "b"), journal.claim(0, "a")]
+        assert epochs == [1, 2, 3]
+        assert journal.claim(1, "a") == 1
+
+    def test_a_claim_may_depend_on_the_epoch(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """Conditional update: whoever saw an older epoch does not get the stage."""
+        other = make_journal()
+        other.open(3)
+        seen = journal.claim(0, "a")
+        assert other.claim(0, "b", seen) == seen + 1
+        with pytest.raises(Fenced):
+            journal.claim(0, "a", seen)
+        with pytest.raises(Fenced):
+            journal.append([Batch(0, seen, 1, b"x")])
+
+    def test_a_claim_whose_answer_was_lost_can_be_repeated(self, journal: Journal) -> None:
+        """The owner finds the epoch raised by itself, and takes it."""
+        seen = journal.claim(0, "a")
+        journal.claim(0, "a", seen)
+        assert journal.claim(0, "a", seen) == seen + 2
+
+    # -- append and replay -------------------------------------------------------------------------------------
+
+    def test_rows_come_back_in_order(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """Bytes are kept as they are, each stage has its own numbers."""
+        entries = [bytes([index]) * index * 100 for index in range(200)]
+        epochs = [journal.claim(stage, "a") for stage in range(3)]
+        for seq, data in enumerate(entries, start=1):
+            journal.append([Batch(0, epochs[0], seq, data), Batch(2, epochs[2], seq, data[::-1] + b"!")])
+        again = make_journal()
+        again.open(3)
+        assert [(row.seq, row.entries) for row in again.replay(0, 0)] == list(enumerate(entries, start=1))
+        assert [row.entries for row in again.replay(2, 150)] == [data[::-1] + b"!" for data in entries[150:]]
+        assert list(again.replay(1, 0)) == []
+
+    def test_rows_are_chained(self, journal: Journal) -> None:
+        """Each row's hash covers the row before it and all its own fields."""
+        epoch = self.fill(journal, 3)
+        previous = NO_HASH
+        for row in journal.replay(0, 0):
+            assert row == Row(
+                0, row.seq, epoch, previous, row_hash(0, row.seq, epoch, previous, row.entries), row.entries
+            )
+            previous = row.hash
+
+    def test_a_wrong_number_is_a_mistake(self, journal: Journal) -> None:
+        """Rows have no holes, and none is written twice."""
+        epoch = self.fill(journal, 2)
+        for seq in (2, 4):
+            with pytest.raises(ValueError, match="does not follow"):
+                journal.append([Batch(0, epoch, seq, b"x")])
+        assert [row.seq for row in journal.replay(0, 0)] == [1, 2]
+
+    def test_a_new_owner_continues_the_chain(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """The tail is read by the claim."""
+        self.fill(journal, 3)
+        other = make_journal()
+        other.open(3)
+        epoch = other.claim(0, "b")
+        other.append([Batch(0, epoch, 4, b"four")])
+        assert [(row.seq, row.epoch) for row in journal.replay(0, 0)] == [(1, 1), (2, 1), (3, 1), (4, 2)]
+
+    # -- fence -------------------------------------------------------------------------------------------------
+
+    def test_an_old_owner_writes_nothing(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """Also not for those of its stages that nobody took: one transaction, all or none."""
+        epochs = [journal.claim(stage, "a") for stage in range(2)]
+        journal.append([Batch(0, epochs[0], 1, b"x"), Batch(1, epochs[1], 1, b"y")])
+        other = make_journal()
+        other.open(3)
+        other.claim(1, "b")
+        with pytest.raises(Fenced, match="stage 1"):
+            journal.append([Batch(0, epochs[0], 2, b"x"), Batch(1, epochs[1], 2, b"y")])
+        assert [row.seq for row in other.replay(0, 0)] == [1]
+        assert [row.seq for row in other.replay(1, 0)] == [1]
+        journal.append([Batch(0, epochs[0], 2, b"z")])
+        assert [row.entries for row in other.replay(0, 0)] == [b"x", b"z"]
+
+    def test_an_old_owner_neither_beats_nor_saves(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """The fence holds for everything an owner writes."""
+        epoch = self.fill(journal, 1)
+        journal.beat([(0, epoch)])
+        other = make_journal()
+        other.open(3)
+        other.claim(0, "b")
+        with pytest.raises(Fenced):
+            journal.beat([(0, epoch)])
+        with pytest.raises(Fenced):
+            journal.save_snapshot(0, epoch, 1, b"state")
+        assert other.load_snapshot(0) is None
+
+    def test_two_owners_in_a_race_never_share_an_epoch(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """Two threads take a stage from each other; every row is of the epoch that was highest when it was written,
+        and the chain stays whole."""
+        rounds = 30
+        failures: list[BaseException] = []
+
+        def own(name: str) -> None:
+            try:
+                mine = make_journal()
+                mine.open(3)
+                for _ in range(rounds):
+                    epoch = mine.claim(0, name)
+                    seq = sum(1 for _ in mine.replay(0, 0))
+                    try:
+                        for step in range(3):
+                            mine.append([Batch(0, epoch, seq + 1 + step, name.encode())])
+                    except (Fenced, ValueError):  # ValueError: replay saw rows of the next owner
+                        continue
+                mine.close()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=own, args=(name,)) for name in ("a", "b")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        rows = list(journal.replay(0, 0))  # checks chain, numbering and rising epochs
+        by_epoch: dict[int, set[bytes]] = {}
+        for row in rows:
+            by_epoch.setdefault(row.epoch, set()).add(row.entries)
+        assert rows
+        assert all(len(owners) == 1 for owners in by_epoch.values())
+
+    # -- snapshots ---------------------------------------------------------------------------------------------
+
+    def test_without_a_snapshot(self, journal: Journal) -> None:
+        """A new stage has none."""
+        assert journal.load_snapshot(0) is None
+
+    def test_a_snapshot_shortens_the_replay(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """The newest is loaded, and replay goes on behind it with the chain unbroken."""
+        epoch = self.fill(journal, 10)
+        journal.save_snapshot(0, epoch, 10, b"ten")
+        journal.append([Batch(0, epoch, 11, b"x")])
+        other = make_journal()
+        other.open(3)
+        other.claim(0, "b")
+        found = other.load_snapshot(0)
+        assert found is not None
+        assert (found.seq, found.state) == (10, b"ten")
+        assert [row.seq for row in other.replay(0, found.seq)] == [11]
+        assert len(list(other.replay(0, 0))) == 11
+
+    def test_the_last_snapshot_but_one_keeps_its_rows(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """Rows that it covers are forgotten, later ones stay."""
+        epoch = self.fill(journal, 3)
+        for seq in range(3, 10):
+            journal.save_snapshot(0, epoch, seq, b"state")
+            journal.append([Batch(0, epoch, seq + 1, b"x")])
+        assert [row.seq for row in journal.replay(0, 8)] == [9, 10]
+        assert [row.seq for row in journal.replay(0, 9)] == [10]
+        other = make_journal()
+        other.open(3)
+        assert other.claim(0, "b") == epoch + 1
+        other.append([Batch(0, epoch + 1, 11, b"y")])
+
+    def test_a_snapshot_may_be_the_whole_journal(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """A new owner continues right behind the newest snapshot."""
+        epoch = self.fill(journal, 2)
+        journal.save_snapshot(0, epoch, 2, b"")
+        other = make_journal()
+        other.open(3)
+        epoch = other.claim(0, "b")
+        assert list(other.replay(0, 2)) == []
+        other.append([Batch(0, epoch, 3, b"")])
+        assert [row.seq for row in other.replay(0, 2)] == [3]
+
+    @staticmethod
+    def fill(journal: Journal, count: int) -> int:
+        """Claim stage 0 and append rows 1 to ``count``; return the epoch."""
+        epoch = journal.claim(0, "a")
+        for seq in range(1, count + 1):
+            journal.append([Batch(0, epoch, seq, b"row %d" % seq)])
+        return epoch

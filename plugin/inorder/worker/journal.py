@@ -1,0 +1,268 @@
+"""The journal port: what a stage host asks of a store, and the hash chain that both sides agree on.
+
+Contract, shown by ``inorder.testing.journal_conformance``:
+
+1. ``claim`` raises a stage's epoch by a conditional update; from its return on, no other owner's append succeeds.
+2. ``append`` writes all its batches or none, and only if no batch's stage has a higher epoch (Fenced).
+3. An append that returned is durable. One that raised may or may not be; the caller claims again and replays.
+4. ``replay`` yields rows in order, and never yields one whose chain or numbering it has not checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from inorder.errors import Fenced, StoreCorrupt
+
+NO_HASH: Final = bytes(32)
+"""What the first row of a stage has as its ``prev_hash``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What is fixed when a store is made. ``domain``: 32 random bits; ``stages``: how many."""
+
+    domain: int
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One group commit of one stage: ``seq`` is one more than that of the row before."""
+
+    stage: int
+    epoch: int
+    seq: int
+    entries: bytes
+
+
+class Row(NamedTuple):
+    """One stored row of the journal."""
+
+    stage: int
+    seq: int
+    epoch: int
+    prev_hash: bytes
+    hash: bytes
+    entries: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A stage's state after the journal row ``seq``, whose hash is ``hash``."""
+
+    stage: int
+    seq: int
+    hash: bytes
+    state: bytes
+
+
+class Tail(NamedTuple):
+    """The last row of a stage's journal: number and hash; number 0 while it is empty."""
+
+    seq: int
+    hash: bytes
+
+
+EMPTY_TAIL = Tail(0, NO_HASH)
+
+
+class Journal(Protocol):
+    """Where stages keep their commands. Synchronous; all calls come from one thread."""
+
+    url: str
+    """For messages; its password is masked."""
+
+    def open(self, stages: int) -> StoreInfo:
+        """Open the store, making it with this many stages if it is new; an existing one keeps its number.
+
+        Raises StoreUnreachable, StoreReadOnly, StoreVersionMismatch, StoreCorrupt.
+        """
+
+    def claim(self, stage: int, owner: str, seen: int | None = None) -> int:
+        """Own a stage and return its new epoch. ``seen``: claim only if the epoch still is this one (or was raised
+        by this very owner). Raises Fenced if it is not."""
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        """Write one row for each batch, in one transaction. Raises Fenced (nothing was written) or StoreError."""
+
+    def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
+        """Yield the rows after ``after_seq`` (0, or that of a snapshot), checked. Raises StoreCorrupt."""
+
+    def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
+        """Keep a stage's state after row ``seq``, and forget rows that the last snapshot but one covers."""
+
+    def load_snapshot(self, stage: int) -> Snapshot | None:
+        """Return the newest snapshot that is whole, ``None`` if there is none. Raises StoreCorrupt if all are
+        damaged and the rows they replaced are gone."""
+
+    def beat(self, owned: Sequence[tuple[int, int]]) -> None:
+        """Show that the owner of these (stage, epoch) pairs lives. Raises Fenced if one is not owned any more."""
+
+    def close(self) -> None:
+        """Let go of the store. No error."""
+
+    def interrupt(self) -> None:
+        """From another thread: let a running call that waits for a lock give up soon."""
+
+
+def new_domain() -> int:
+    """Return a fresh domain id: 32 random bits, never 0."""
+    return secrets.randbelow(2**32 - 1) + 1
+
+
+def row_hash(stage: int, seq: int, epoch: int, prev_hash: bytes, entries: bytes) -> bytes:
+    """Return a row's hash: SHA-256 over the hash before it and all its fields, each of fixed length or last."""
+    digest = hashlib.sha256(prev_hash)
+    digest.update(b"%020d%020d%020d" % (stage, seq, epoch))
+    digest.update(entries)
+    return digest.digest()
+
+
+def snapshot_hash(stage: int, seq: int, covered: bytes, state: bytes) -> bytes:
+    """Return a snapshot's hash over all its fields."""
+    return row_hash(stage, seq, 0, covered, state)
+
+
+class Tails:
+    """The last row of every stage this process owns, from which the next rows are made."""
+
+    def __init__(self) -> None:
+        self._tails: dict[int, Tail] = {}
+
+    def __getitem__(self, stage: int) -> Tail:
+        return self._tails[stage]
+
+    def __setitem__(self, stage: int, tail: Tail) -> None:
+        self._tails[stage] = tail
+
+    def make_rows(self, batches: Sequence[Batch]) -> list[Row]:
+        """Turn batches into rows. Raises ValueError for a number that does not follow (a mistake of the caller)."""
+        rows = []
+        for batch in batches:
+            tail = self._tails[batch.stage]
+            if batch.seq != tail.seq + 1:
+                raise ValueError(f"stage {batch.stage}: row {batch.seq} does not follow row {tail.seq}")
+            digest = row_hash(batch.stage, batch.seq, batch.epoch, tail.hash, batch.entries)
+            rows.append(Row(batch.stage, batch.seq, batch.epoch, tail.hash, digest, batch.entries))
+        return rows
+
+    def advance(self, rows: Iterable[Row]) -> None:
+        """Remember that these rows are written."""
+        for row in rows:
+            self._tails[row.stage] = Tail(row.seq, row.hash)
+
+
+def checked(rows: Iterable[Row], url: str, stage: int, start: Tail) -> Iterator[Row]:
+    """Yield rows whose numbering and chain are right, from the row after ``start``. Raises StoreCorrupt."""
+    seq, previous, epoch = start.seq, start.hash, 0
+    for row in rows:
+        seq += 1
+        if row.seq != seq:
+            raise StoreCorrupt(url, f"journal of stage {stage}: row {seq} is missing (the next one is {row.seq})")
+        if row.prev_hash != previous or row.hash != row_hash(stage, row.seq, row.epoch, row.prev_hash, row.entries):
+            raise StoreCorrupt(url, f"journal of stage {stage}: row {seq} is damaged (its hash does not fit)")
+        if row.epoch < epoch:
+            raise StoreCorrupt(url, f"journal of stage {stage}: row {seq} is of epoch {row.epoch} after {epoch}")
+        previous, epoch = row.hash, row.epoch
+        yield row
+
+
+def fenced(url: str, stage: int, ours: int | None, found: int) -> Fenced:
+    """Return the error for a stage that another owner took over."""
+    before = f"this worker holds epoch {ours}, " if ours is not None else ""
+    return Fenced(url, f"stage {stage} was taken over by another worker: {before}the store has epoch {found}")
+
+
+@dataclass(slots=True)
+class MemoryStore:
+    """What a store holds, for journals in memory that share it."""
+
+    info: StoreInfo | None = None
+    epochs: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    owners: dict[int, str] = field(default_factory=dict)
+    beats: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    rows: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    snapshots: dict[int, list[Snapshot]] = field(default_factory=lambda: defaultdict(list))
+
+
+class MemoryJournal:
+    """A journal in memory: as durable as the process. For tests and demonstrations."""
+
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.url = "memory"
+        self.store = store or MemoryStore()
+        self._tails = Tails()
+
+    def open(self, stages: int) -> StoreInfo:
+        """See Journal."""
+        if self.store.info is None:
+            self.store.info = StoreInfo(domain=new_domain(), stages=stages)
+        return self.store.info
+
+    def claim(self, stage: int, owner: str, seen: int | None = None) -> int:
+        """See Journal."""
+        epoch = self.store.epochs[stage]
+        if seen is not None and epoch != seen and self.store.owners.get(stage) != owner:
+            raise fenced(self.url, stage, seen, epoch)
+        self.store.epochs[stage] = epoch + 1
+        self.store.owners[stage] = owner
+        self._tails[stage] = self._tail(stage)
+        return epoch + 1
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        """See Journal."""
+        self._check_epochs((batch.stage, batch.epoch) for batch in batches)
+        rows = self._tails.make_rows(batches)
+        for row in rows:
+            self.store.rows[row.stage].append(row)
+        self._tails.advance(rows)
+
+    def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
+        """See Journal."""
+        known: list[Row | Snapshot] = [*self.store.rows[stage], *self.store.snapshots[stage]]
+        start = Tail(after_seq, next((one.hash for one in known if one.seq == after_seq), NO_HASH))
+        rows = [row for row in self.store.rows[stage] if row.seq > after_seq]
+        return checked(rows, self.url, stage, start)
+
+    def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
+        """See Journal."""
+        self._check_epochs([(stage, epoch)])
+        rows, kept = self.store.rows[stage], self.store.snapshots[stage]
+        covered = next(row.hash for row in rows if row.seq == seq)
+        kept[:] = [*kept[-1:], Snapshot(stage, seq, covered, state)]
+        if len(kept) > 1:
+            rows[:] = [row for row in rows if row.seq > kept[0].seq]
+
+    def load_snapshot(self, stage: int) -> Snapshot | None:
+        """See Journal."""
+        kept = self.store.snapshots[stage]
+        return kept[-1] if kept else None
+
+    def beat(self, owned: Sequence[tuple[int, int]]) -> None:
+        """See Journal."""
+        self._check_epochs(owned)
+        for stage, _ in owned:
+            self.store.beats[stage] += 1
+
+    def close(self) -> None:
+        """See Journal."""
+
+    def interrupt(self) -> None:
+        """See Journal."""
+
+    def _check_epochs(self, owned: Iterable[tuple[int, int]]) -> None:
+        for stage, epoch in owned:
+            if self.store.epochs[stage] != epoch:
+                raise fenced(self.url, stage, epoch, self.store.epochs[stage])
+
+    def _tail(self, stage: int) -> Tail:
+        rows, kept = self.store.rows[stage], self.store.snapshots[stage]
+        if rows:
+            return Tail(rows[-1].seq, rows[-1].hash)
+        return Tail(kept[-1].seq, kept[-1].hash) if kept else EMPTY_TAIL

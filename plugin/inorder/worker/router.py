@@ -1,0 +1,139 @@
+"""Which stage and which command a client's frame means, after a check of its shape.
+
+A stage trusts its commands; whatever could make it fail or loop is refused here, as ProtocolError, before anything
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from inorder.core.commands import ChangeSubscription, Create, CreateTopics, SettleNumbers
+from inorder.core.wire import (
+    MAX_NUMBER,
+    AskNumbers,
+    ClientFrame,
+    CreateTimestamps,
+    NameTopics,
+    Ping,
+    Pong,
+    Resolve,
+    Settle,
+    Subscribe,
+)
+from inorder.errors import ProtocolError
+from inorder.worker.host import StageHost
+from inorder.worker.work import Session
+
+MAX_NAME_BYTES: Final = 65_535
+MAX_ASKED: Final = 10_000
+"""Numbers answered for one AskNumbers; whoever asked for more asks again for the rest."""
+
+
+def route(frame: ClientFrame, session: Session, host: StageHost) -> Callable[[], None]:
+    """Return what is to be run for a frame of a session. Raises ProtocolError."""
+    handler = _HANDLERS.get(type(frame))
+    if handler is None:
+        raise ProtocolError(f"{type(frame).__name__} is not allowed here")
+    return handler(frame, session, host)
+
+
+def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+    _require(0 <= frame.low <= MAX_NUMBER, "low")
+    for event in frame.events:
+        if not (0 < event.counter <= MAX_NUMBER and event.topic > 0):
+            raise ProtocolError(f"counter {event.counter} or topic {event.topic} is out of range")
+        if event.after:
+            _check_pairs(event.after, "after")
+    command = Create(*session, frame.low, frame.events)
+    return lambda: host.step(frame.stage, command)
+
+
+def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+    for triples in (frame.confirmed, frame.void):
+        _require(len(triples) % 3 == 0, "confirmed or void")
+        for position in range(0, len(triples), 3):
+            topic, first, last = triples[position : position + 3]
+            _require(topic > 0 and 0 < first <= last <= MAX_NUMBER, "confirmed or void")
+    command = SettleNumbers(*session, frame.request, frame.confirmed, frame.void)
+    return lambda: host.step(frame.stage, command)
+
+
+def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], None]:
+    for space, name in frame.topics:
+        _check_name(space, name)
+    command = CreateTopics(*session, frame.request, frame.topics)
+    return lambda: host.step(len(host.stages) - 1, command)
+
+
+def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[[], None]:
+    _require(0 < frame.version <= MAX_NUMBER, "version")
+    for one in frame.filters:
+        _check_name(one.space, one.filter.text)
+        _check_name(one.space, one.filter.name)
+    command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded)
+    return lambda: host.step(len(host.stages) - 1, command)
+
+
+def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+    _check_pairs(frame.ranges, "ranges")
+    frame.ranges = _first_numbers(frame.ranges, MAX_ASKED)
+    return lambda: host.reply(session, host.stages[frame.stage].numbers(frame))
+
+
+def _name(frame: NameTopics, session: Session, host: StageHost) -> Callable[[], None]:
+    return lambda: host.reply(session, host.stages[-1].name_topics(frame))
+
+
+def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
+    return lambda: host.reply(session, Pong(frame.nonce))
+
+
+def _pong(frame: Pong, session: Session, host: StageHost) -> Callable[[], None]:
+    return lambda: None
+
+
+_HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
+    CreateTimestamps: _create,
+    Settle: _settle,
+    Resolve: _resolve,
+    Subscribe: _subscribe,
+    AskNumbers: _ask,
+    NameTopics: _name,
+    Ping: _ping,
+    Pong: _pong,
+}
+
+
+def _first_numbers(ranges: list[int], limit: int) -> list[int]:
+    """Cut flat ranges (first, last) so that they hold at most ``limit`` numbers."""
+    kept: list[int] = []
+    for first, last in zip(ranges[::2], ranges[1::2], strict=True):
+        if limit <= 0 or last < first:
+            continue
+        last = min(last, first + limit - 1)
+        limit -= last - first + 1
+        kept += (first, last)
+    return kept
+
+
+def _check_stage(stage: int, host: StageHost) -> None:
+    if not 0 <= stage < len(host.stages):
+        raise ProtocolError(f"there is no stage {stage}")
+
+
+def _check_pairs(flat: list[int], what: str) -> None:
+    _require(len(flat) % 2 == 0 and min(flat, default=0) >= 0 and max(flat, default=0) <= MAX_NUMBER, what)
+
+
+def _check_name(space: str, name: str) -> None:
+    _require(bool(space and name) and len(space.encode()) + len(name.encode()) <= MAX_NAME_BYTES, "space or name")
+
+
+def _require(allowed: bool, what: str) -> None:
+    if not allowed:
+        raise ProtocolError(f"{what} is out of range or not well formed")

@@ -1,0 +1,55 @@
+"""The tables of the store, and which version of them this release knows.
+
+``Table`` definitions are the truth for new stores; a store of an older version is brought up step by step, and one of
+a newer version is refused. Only plain types, so that SQLite and PostgreSQL hold the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+SCHEMA_VERSION: Final = 1
+
+metadata = sa.MetaData()
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False, comment="always 1"),
+    sa.Column("schema_version", sa.Integer, nullable=False),
+    sa.Column("domain", sa.BigInteger, nullable=False, comment="32 random bits, made with the store"),
+    sa.Column("stages", sa.Integer, nullable=False, comment="number of stages, fixed when the store is made"),
+    sa.Column("created", sa.Text, nullable=False, comment="ISO 8601, UTC; for people only"),
+)
+
+stages = sa.Table(
+    "stages",
+    metadata,
+    sa.Column("stage", sa.Integer, primary_key=True, autoincrement=False, comment="0 is the top"),
+    sa.Column("epoch", sa.BigInteger, nullable=False, comment="rises at each take-over"),
+    sa.Column("owner", sa.Text, nullable=False, comment="the process that claimed it last"),
+    sa.Column("beat", sa.BigInteger, nullable=False, comment="rises while the owner lives"),
+)
+
+journal = sa.Table(
+    "journal",
+    metadata,
+    sa.Column("stage", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False, comment="1, 2, 3, ... per stage"),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("prev_hash", sa.LargeBinary, nullable=False),
+    sa.Column("hash", sa.LargeBinary, nullable=False, comment="SHA-256 over prev_hash and the other columns"),
+    sa.Column("entries", sa.LargeBinary, nullable=False, comment="one group commit of commands"),
+)
+
+snapshots = sa.Table(
+    "snapshots",
+    metadata,
+    sa.Column("stage", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False, comment="the last journal row it covers"),
+    sa.Column("hash", sa.LargeBinary, nullable=False, comment="hash of that journal row"),
+    sa.Column("state_hash", sa.LargeBinary, nullable=False, comment="SHA-256 over the other columns"),
+    sa.Column("state", sa.LargeBinary, nullable=False),
+)

@@ -1,0 +1,284 @@
+"""Accepts clients, knows which connection speaks for which session, and tells subscribers the heads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hmac
+import logging
+import socket
+
+from inorder.core.commands import LeaveSession, OpenSession
+from inorder.core.wire import (
+    PROTOCOL_VERSIONS,
+    ClientFrame,
+    Frame,
+    Heads,
+    Hello,
+    StageInfo,
+    Subscribed,
+    Welcome,
+)
+from inorder.errors import InvalidOption, PortInUse
+from inorder.worker.connection import FRAME_COST, Connection, common_version
+from inorder.worker.host import StageHost
+from inorder.worker.router import route
+from inorder.worker.settings import WorkerSettings
+from inorder.worker.work import Session, Work
+
+ORDER_EPOCH = 1
+"""Rises with changes of the topic order (R14)."""
+
+MAX_CLIENT_ID = 128
+BACKLOG = 1024
+log = logging.getLogger("inorder.worker")
+
+
+class Server:
+    """The listening side of a worker; the host's sink.
+
+    Invariant: a client id has at most one current connection, the one that said hello last.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self.is_pressed = False
+        self.addresses: list[str] = []
+        self._host: StageHost | None = None
+        self._domain = 0
+        self._sockets: list[socket.socket] = []
+        self._listeners: list[asyncio.Server] = []
+        self._connections: set[Connection] = set()
+        self._sessions: dict[str, Connection] = {}
+        self._store_error: Exception | None = None
+        self._heads_queued = False
+        self._is_stopping = False
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    async def bind(self) -> None:
+        """Take the listening addresses; clients may connect and wait from now on. Raises PortInUse and
+        InvalidOption."""
+        host, port = self.settings.host, self.settings.port
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except OSError as error:
+            raise InvalidOption("host", host, f"an address of this machine ({error.strerror})") from None
+        unique = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+        for family, address in unique if port else unique[:1]:  # a free port is free in one family only
+            self._sockets.append(self._listen(family, address))
+
+    async def serve(self, host: StageHost, domain: int) -> None:
+        """Accept clients and hand their frames to the host. Raises InvalidOption for bad TLS files."""
+        self._host, self._domain = host, domain
+        context = self.settings.ssl_context()
+        loop = asyncio.get_running_loop()
+        while self._sockets:
+            listener = await loop.create_server(
+                lambda: Connection(self),
+                sock=self._sockets[0],
+                ssl=context,
+                ssl_handshake_timeout=self.settings.hello_timeout if context else None,
+                backlog=BACKLOG,
+            )
+            del self._sockets[0]
+            self._listeners.append(listener)
+
+    async def send_heads(self) -> None:
+        """Tell connected subscribers the heads that changed, for ever (R17)."""
+        while True:
+            await asyncio.sleep(self.settings.heads_interval)
+            if self._the_host.is_ready and not self._heads_queued and self._sessions:
+                self._heads_queued = True
+                self._the_host.submit(Work(None, FRAME_COST, self._tell_heads))
+
+    def stop_accepting(self) -> None:
+        """Take no more connections and no more frames."""
+        self._is_stopping = True
+        for sock in self._sockets:
+            sock.close()
+        self._sockets.clear()
+        for listener in self._listeners:
+            listener.close()
+        for connection in self._connections:
+            connection.stop_reading()
+
+    async def close(self, timeout: float) -> None:
+        """Say that the worker stops, close all connections, and cut those that are not closed in time (seconds)."""
+        self.stop_accepting()
+        if self._connections:
+            self._all_closed.clear()
+        for connection in list(self._connections):
+            connection.fail("stopping", "the worker stops")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._all_closed.wait()
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)  # lets connection_lost be called
+
+    def describe(self) -> dict[str, object]:
+        """Return numbers for health and status."""
+        return {"connections": len(self._connections), "sessions": len(self._sessions), "paused": self.is_pressed}
+
+    # -- ConnectionOwner ---------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """See ConnectionOwner."""
+        self._connections.add(connection)
+        if self._is_stopping:
+            connection.fail("stopping", "the worker stops")
+
+    def greeted(self, connection: Connection, hello: Hello) -> None:
+        """See ConnectionOwner."""
+        version = common_version(hello)
+        if version is None:
+            low, high = PROTOCOL_VERSIONS
+            theirs = f"{hello.lowest_version} to {hello.highest_version}"
+            text = f"this worker speaks protocol versions {low} to {high}, not {theirs}"
+            connection.fail("version", text, [low, high])
+        elif not self._token_fits(hello.token):
+            connection.fail("unauthorized", "the token is missing or wrong")
+        elif not (0 < len(hello.client_id) <= MAX_CLIENT_ID and -(2**63) <= hello.incarnation < 2**63):
+            connection.fail("protocol", f"a client id has 1 to {MAX_CLIENT_ID} characters, an incarnation 64 bits")
+        elif not self._the_host.is_ready:
+            connection.fail("store", self._store_text())
+        else:
+            self._open_session(connection, (hello.client_id, hello.incarnation), version)
+
+    def asked(self, connection: Connection, frame: ClientFrame, size: int) -> None:
+        """See ConnectionOwner."""
+        assert connection.session is not None
+        run = route(frame, connection.session, self._the_host)
+        self._the_host.submit(Work(connection, size, run))
+
+    def closed(self, connection: Connection) -> None:
+        """See ConnectionOwner. A superseded connection's end does not end the session."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_closed.set()
+        session = connection.session
+        if session is None or self._sessions.get(session[0]) is not connection:
+            return
+        del self._sessions[session[0]]
+        if self._the_host.is_ready and not self._is_stopping:
+            self._the_host.submit(Work(None, FRAME_COST, lambda: self._step_all(LeaveSession(*session))))
+
+    # -- HostSink ----------------------------------------------------------------------------------------------
+
+    def answer(self, session: Session, frames: list[Frame]) -> None:
+        """See HostSink."""
+        connection = self._sessions.get(session[0])
+        if connection is None or connection.session != session or not connection.is_current:
+            return
+        if not connection.is_welcome:  # what is left of an older connection is not for this one: it will ask again
+            frames = frames[next((i for i, frame in enumerate(frames) if frame is connection.welcome), len(frames)) :]
+            if not frames:
+                return
+            connection.is_welcome = True
+        if any(isinstance(frame, Subscribed) for frame in frames):
+            connection.is_told = False
+        connection.send(frames)
+
+    def store_failed(self, error: Exception) -> None:
+        """See HostSink."""
+        self._store_error = error
+        self._heads_queued = False
+        self._sessions.clear()
+        for connection in list(self._connections):
+            if connection.session is not None:
+                connection.fail("store", self._store_text())
+
+    def store_recovered(self) -> None:
+        """See HostSink."""
+        self._store_error = None
+
+    def pressed(self, is_pressed: bool) -> None:
+        """See HostSink."""
+        self.is_pressed = is_pressed
+        for connection in self._connections:
+            connection.pressure_changed()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def _the_host(self) -> StageHost:
+        assert self._host is not None, "serve() comes before the first connection"
+        return self._host
+
+    def _listen(self, family: int, address: tuple[object, ...]) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind(address)
+            sock.listen(BACKLOG)
+        except OSError as error:
+            sock.close()
+            where = f"{address[0]}:{address[1]}"
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse(where) from None
+            raise InvalidOption("host", where, f"an address this process may listen on ({error.strerror})") from None
+        sock.setblocking(False)
+        name = sock.getsockname()
+        self.addresses.append(f"[{name[0]}]:{name[1]}" if family == socket.AF_INET6 else f"{name[0]}:{name[1]}")
+        return sock
+
+    def _token_fits(self, token: str) -> bool:
+        wanted = self.settings.token
+        return wanted is None or hmac.compare_digest(token.encode(), wanted.encode())
+
+    def _store_text(self) -> str:
+        return f"the worker cannot use its store: {self._store_error or 'it is being read'}"
+
+    def _open_session(self, connection: Connection, session: Session, version: int) -> None:
+        older = self._sessions.get(session[0])
+        self._sessions[session[0]] = connection
+        connection.welcomed(session)
+        if older is not None and older.session == session:
+            older.close()  # the same process connected anew; it has given this one up
+        elif older is not None:
+            older.fail("replaced", "another process connected with this client id")
+        self._the_host.submit(Work(None, FRAME_COST, lambda: self._welcome(connection, session, version)))
+
+    def _welcome(self, connection: Connection, session: Session, version: int) -> None:
+        if not connection.is_current:
+            return
+        epochs = enumerate(self._the_host.epochs)
+        connection.welcome = Welcome(
+            version=version,
+            domain=self._domain,
+            worker=self.settings.name,
+            order_epoch=ORDER_EPOCH,
+            stages=[StageInfo(stage, epoch, "") for stage, epoch in epochs],
+            publisher_grace_ms=self.settings.stage_settings().publisher_grace_ms,
+            max_frame_bytes=self.settings.max_frame_bytes,
+        )
+        self._the_host.reply(session, connection.welcome)
+        self._step_all(OpenSession(*session))
+
+    def _step_all(self, command: OpenSession | LeaveSession) -> None:
+        for stage in range(len(self._the_host.stages)):
+            self._the_host.step(stage, command)
+
+    def _tell_heads(self) -> None:
+        """Collect heads behind everything that is being committed, so that none shows what is not durable yet."""
+        self._heads_queued = False
+        changed = [stage.changed_heads() for stage in self._the_host.stages]
+        for client_id, connection in self._sessions.items():
+            assert connection.session is not None
+            if not connection.is_writable:
+                connection.is_told = False  # once it reads again, all of them
+                continue
+            told, connection.is_told = connection.is_told, True
+            heads: list[int] = []
+            for stage, topics in zip(self._the_host.stages, changed, strict=True):
+                if topics or not told:
+                    heads += stage.heads(client_id, topics if told else None)
+            if heads:
+                self._the_host.reply(connection.session, Heads(heads))

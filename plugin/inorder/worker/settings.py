@@ -1,0 +1,190 @@
+"""What a worker is told: where it listens, where it keeps its numbers, and its bounds."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import ssl
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from inorder.core.commands import StageSettings
+from inorder.core.wire import MAX_FRAME_BYTES
+from inorder.errors import InvalidOption
+
+SECONDS = "a number of seconds over 0"
+MAX_STAGES = 64
+_DURATIONS = (
+    "linger", "publisher_grace", "confirm_timeout", "heads_interval", "hello_timeout", "write_timeout",
+    "stop_timeout", "store_timeout", "retry_max",
+)  # fmt: skip
+_COUNTS = (
+    "number_retention", "max_batch_commands", "max_batch_bytes", "max_queue_bytes", "snapshot_rows",
+    "snapshot_bytes", "max_requests", "max_write_bytes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """Settings of one worker. Durations are seconds, sizes are bytes. Raises InvalidOption when made wrong.
+
+    Attributes:
+        store: SQLAlchemy URL; ``sqlite:///file`` or ``postgresql://...``.
+        host, port: where to listen; port 0 takes any free one.
+        token: shared secret that clients must show; needed on addresses that other machines reach.
+        tls_cert, tls_key: PEM files; together they turn TLS on. ``tls_client_ca`` makes clients show a
+            certificate of that authority.
+        name: what the worker is called in answers and logs; made up if empty.
+        stages: number of stages; fixed when the store is made.
+        topic_order: for a new store, ``space:name`` of the topics of each stage, from the top.
+        linger, publisher_grace, confirm_timeout, number_retention: see StageSettings (R10, R16).
+        heads_interval: how often changed heads are sent (R17).
+        hello_timeout: how long a connection may be silent before its hello.
+        write_timeout: how long a client may leave its answers unread before it is disconnected.
+        stop_timeout: how long a clean stop may take before connections are cut.
+        beat_interval: how often an idle worker shows the store that it lives; 0 for never.
+        store_timeout: how long the store may be locked or silent before it counts as unreachable.
+        retry_max: longest pause between two attempts to recover from the store.
+        max_batch_commands, max_batch_bytes: bounds of one commit.
+        max_queue_bytes: commands that may wait for a commit, over all clients, before reading pauses.
+        snapshot_rows, snapshot_bytes: journal of one stage after which a snapshot is taken.
+        max_frame_bytes: longest frame accepted.
+        max_requests: frames of one connection without an answer before reading from it pauses.
+        max_write_bytes: unread answers of one client before it is disconnected.
+    """
+
+    store: str = "sqlite:///inorder.db"
+    host: str = "127.0.0.1"
+    port: int = 7401
+    token: str | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    name: str = ""
+    stages: int = 1
+    topic_order: list[list[str]] = field(default_factory=list)
+    linger: float = 60.0
+    publisher_grace: float = 10.0
+    confirm_timeout: float = 60.0
+    number_retention: int = 10_000
+    heads_interval: float = 1.0
+    hello_timeout: float = 10.0
+    write_timeout: float = 10.0
+    stop_timeout: float = 3.0
+    beat_interval: float = 1.0
+    store_timeout: float = 10.0
+    retry_max: float = 5.0
+    max_batch_commands: int = 2_000
+    max_batch_bytes: int = 1024 * 1024
+    max_queue_bytes: int = 64 * 1024 * 1024
+    snapshot_rows: int = 5_000
+    snapshot_bytes: int = 4 * 1024 * 1024
+    max_frame_bytes: int = MAX_FRAME_BYTES
+    max_requests: int = 256
+    max_write_bytes: int = 32 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        for name in _DURATIONS:
+            _require(getattr(self, name) > 0, name, getattr(self, name), SECONDS)
+        for name in _COUNTS:
+            _require(getattr(self, name) > 0, name, getattr(self, name), "a whole number over 0")
+        _require(self.beat_interval >= 0, "beat_interval", self.beat_interval, f"{SECONDS}, or 0 for never")
+        _require(0 <= self.port <= 65535, "port", self.port, "a port, 0 to 65535 (0: any free one)")
+        _require(self.token != "", "token", "", "a text that is not empty, or no token at all")
+        _require(1 <= self.stages <= MAX_STAGES, "stages", self.stages, f"a whole number, 1 to {MAX_STAGES}")
+        _require(
+            1024 <= self.max_frame_bytes <= MAX_FRAME_BYTES,
+            "max_frame_bytes", self.max_frame_bytes, f"1024 to {MAX_FRAME_BYTES}",
+        )  # fmt: skip
+        _require("://" in self.store, "store", "(not a URL)", "an SQLAlchemy URL such as sqlite:///inorder.db")
+        self._check_tls_pair()
+        self._check_listening()
+        self._check_topic_order()
+        if not self.name:
+            object.__setattr__(self, "name", f"worker-{secrets.token_hex(4)}")
+
+    def _check_tls_pair(self) -> None:
+        pair = (self.tls_cert is None) == (self.tls_key is None)
+        _require(pair, "tls_cert", self.tls_cert, "a PEM file together with tls_key")
+        needs = self.tls_client_ca is None or self.tls_cert is not None
+        _require(needs, "tls_client_ca", self.tls_client_ca, "a PEM file together with tls_cert and tls_key")
+
+    def _check_listening(self) -> None:
+        _require(
+            bool(self.token) or is_loopback(self.host),
+            "host", self.host,
+            "127.0.0.1 (or another loopback address), or any address together with a token",
+        )  # fmt: skip
+
+    def _check_topic_order(self) -> None:
+        _require(
+            len(self.topic_order) <= self.stages,
+            "topic_order", f"{len(self.topic_order)} lists", f"one list of topics for each of the {self.stages} stages",
+        )  # fmt: skip
+        seen: set[str] = set()
+        for text in (text for stage in self.topic_order for text in stage):
+            space, separator, name = text.partition(":")
+            _require(bool(space and separator and name), "topic_order", text, "space:name")
+            _require(text not in seen, "topic_order", text, "each topic once")
+            seen.add(text)
+
+    def __repr__(self) -> str:
+        shown = ((item.name, getattr(self, item.name)) for item in fields(self))
+        secret = {"token": "***" if self.token else None, "store": masked(self.store)}
+        return f"WorkerSettings({', '.join(f'{name}={secret.get(name, value)!r}' for name, value in shown)})"
+
+    def stage_settings(self) -> StageSettings:
+        """Return what the stages are told, in milliseconds."""
+        return StageSettings(
+            linger_ms=_milliseconds(self.linger),
+            publisher_grace_ms=_milliseconds(self.publisher_grace),
+            confirm_timeout_ms=_milliseconds(self.confirm_timeout),
+            number_retention=self.number_retention,
+        )
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """Return the server's TLS context, ``None`` without TLS. Raises InvalidOption naming the bad file."""
+        if self.tls_cert is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.tls_cert, self.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            allowed = f"a PEM certificate with its key in tls_key ({error})"
+            raise InvalidOption("tls_cert", str(self.tls_cert), allowed) from None
+        if self.tls_client_ca is not None:
+            try:
+                context.load_verify_locations(self.tls_client_ca)
+            except (OSError, ssl.SSLError) as error:
+                allowed = f"a PEM file of certificates ({error})"
+                raise InvalidOption("tls_client_ca", str(self.tls_client_ca), allowed) from None
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def masked(url: str) -> str:
+    """Return a store's URL without its password: hide too much rather than too little."""
+    head, separator, rest = url.partition("://")
+    base, question, _ = rest.partition("?")
+    user, at, place = base.rpartition("@")
+    if at:
+        base = f"{user.partition(':')[0]}:***@{place}" if ":" in user else base
+    return f"{head}{separator}{base}{question and '?...'}"
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _require(allowed: bool, option: str, value: object, text: str) -> None:
+    if not allowed:
+        raise InvalidOption(option, value, text)

@@ -1,0 +1,354 @@
+"""One SQL connection that is kept, kept safe, and never lets an exception of SQLAlchemy out.
+
+A store is used from one thread. Durability is checked, not assumed: SQLite runs in WAL mode with
+``synchronous=FULL``, PostgreSQL never with ``synchronous_commit=off``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+from sqlalchemy.pool import NullPool
+
+from inorder.errors import (
+    InvalidOption,
+    MissingExtra,
+    StoreCorrupt,
+    StoreError,
+    StoreReadOnly,
+    StoreUnreachable,
+    StoreVersionMismatch,
+)
+from inorder.worker import schema
+from inorder.worker.journal import StoreInfo, new_domain
+from inorder.worker.settings import masked
+
+T = TypeVar("T")
+
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
+)
+_ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database"
+_SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an empty database wait for each other
+_BUSY_WAIT_MS: Final = 250
+
+
+class Busy(StoreUnreachable):
+    """Another process holds the lock; nothing was done, so the work can be repeated."""
+
+
+class Conflict(StoreError):
+    """A row with this key is there already."""
+
+
+class Store:
+    """A connection to the SQL store, opened when first used and again after it broke.
+
+    Args:
+        url: SQLAlchemy URL. Raises InvalidOption or MissingExtra where it cannot be used.
+        timeout: seconds that a lock may be waited for.
+    """
+
+    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
+        self.url = masked(url)
+        self._timeout = timeout
+        self._interrupted = threading.Event()
+        self._connection: sa.Connection | None = None
+        parsed = _parsed(url)
+        self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        self._path = _sqlite_path(parsed) if self.is_sqlite else None
+        self._engine = _engine(parsed, timeout, self.is_sqlite)
+
+    def open(self, stages: int) -> StoreInfo:
+        """Read what the store is, and make it if it is new. See Journal.open for errors."""
+        if self._path is not None:
+            _check_place(self._path, self.url)
+        info = self.run(self._read_meta)
+        if info is None and self.is_sqlite:
+            self.run(self._use_wal)
+        return info or self.write(lambda connection: self._create(connection, stages))
+
+    def run(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do reads, or one statement that commits by itself. Repeated while the store is locked."""
+        return self._patiently(lambda: self._attempt(work))
+
+    def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do work in one transaction that has the write lock from its start. Repeated while the store is locked."""
+        return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, work)))
+
+    @property
+    def is_interrupted(self) -> bool:
+        """No more attempts are made."""
+        return self._interrupted.is_set()
+
+    def interrupt(self) -> None:
+        """From another thread: stop waiting for locks, and for a server that does not answer."""
+        self._interrupted.set()
+        connection = self._connection
+        if connection is not None and not self.is_sqlite:
+            with contextlib.suppress(Exception):  # it may break or end by itself at the same moment
+                _shut_down(connection.connection.dbapi_connection)
+
+    def close(self) -> None:
+        """Close the connection. No error."""
+        self.drop()
+        self._engine.dispose()
+
+    def drop(self) -> None:
+        """Forget a connection that may be broken; what it had not committed is rolled back by the store."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.invalidate()
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    # -- one attempt -------------------------------------------------------------------------------------------
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return attempt()
+            except Busy:
+                if time.monotonic() > deadline or self._interrupted.wait(0.005):
+                    reason = f"another process has kept it locked for {self._timeout:g} s"
+                    raise StoreUnreachable(self.url, reason) from None
+
+    def _attempt(self, work: Callable[[sa.Connection], T]) -> T:
+        try:
+            if self._connection is None:
+                if self.is_interrupted:
+                    raise StoreUnreachable(self.url, "it is being closed")
+                self._connection = self._connect()
+            return work(self._connection)
+        except exc.SQLAlchemyError as error:
+            translated = translate(error, self.url)
+            if not isinstance(translated, Busy | Conflict):
+                self.drop()
+            raise translated from None
+
+    def _in_transaction(self, connection: sa.Connection, work: Callable[[sa.Connection], T]) -> T:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN")
+        try:
+            result = work(connection)
+            connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            try:
+                connection.exec_driver_sql("ROLLBACK")
+            except exc.SQLAlchemyError:
+                self.drop()
+            raise
+        return result
+
+    def _connect(self) -> sa.Connection:
+        connection = self._engine.connect()
+        try:
+            if self.is_sqlite:
+                self._prepare_sqlite(connection)
+            else:
+                self._prepare_postgresql(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare_sqlite(self, connection: sa.Connection) -> None:
+        for pragma in (f"busy_timeout={_BUSY_WAIT_MS}", "synchronous=FULL", "cache_size=-8192"):
+            connection.exec_driver_sql(f"PRAGMA {pragma}")
+
+    def _use_wal(self, connection: sa.Connection) -> None:
+        """Switch a store that is being made, or was restored by a tool that switched back, to WAL mode."""
+        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+        if mode != "wal" and connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar() != "wal":
+            raise StoreUnreachable(
+                self.url, "its file system does not support SQLite's WAL mode; use a local disk, or postgresql://"
+            )
+
+    def _prepare_postgresql(self, connection: sa.Connection) -> None:
+        connection.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(self._timeout * 1000))}")
+        if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
+            connection.exec_driver_sql("SET synchronous_commit = on")
+
+    # -- schema ------------------------------------------------------------------------------------------------
+
+    def _read_meta(self, connection: sa.Connection) -> StoreInfo | None:
+        """Return what a store is, ``None`` if there is none yet. Changes nothing."""
+        inspector = sa.inspect(connection)
+        if not inspector.has_table(schema.meta.name):
+            return None
+        columns = {column["name"] for column in inspector.get_columns(schema.meta.name)}
+        if "schema_version" not in columns:
+            raise StoreVersionMismatch(
+                self.url, "it holds tables of another application; give inorder a database (or schema) of its own"
+            )
+        version = connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalar()
+        if version != schema.SCHEMA_VERSION:
+            raise StoreVersionMismatch(
+                self.url,
+                f"its schema has version {version}, this release knows {schema.SCHEMA_VERSION}; "
+                "use the release that wrote it, or a newer one",
+            )
+        row = connection.execute(sa.select(schema.meta.c.domain, schema.meta.c.stages)).one()
+        if self.is_sqlite:
+            self._use_wal(connection)
+        return StoreInfo(domain=row.domain, stages=row.stages)
+
+    def _create(self, connection: sa.Connection, stages: int) -> StoreInfo:
+        if not self.is_sqlite:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
+        if found := self._read_meta_locked(connection):
+            return found
+        schema.metadata.create_all(connection)
+        info = StoreInfo(domain=new_domain(), stages=stages)
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        connection.execute(
+            schema.meta.insert(),
+            {"id": 1, "schema_version": schema.SCHEMA_VERSION, "domain": info.domain, "stages": stages,
+             "created": created},
+        )  # fmt: skip
+        connection.execute(
+            schema.stages.insert(),
+            [{"stage": stage, "epoch": 0, "owner": "", "beat": 0} for stage in range(stages)],
+        )
+        return info
+
+    def _read_meta_locked(self, connection: sa.Connection) -> StoreInfo | None:
+        """Inside the transaction that makes the store: another worker may have made it meanwhile."""
+        if not sa.inspect(connection).has_table(schema.meta.name):
+            return None
+        row = connection.execute(sa.select(schema.meta.c.domain, schema.meta.c.stages)).one()
+        return StoreInfo(domain=row.domain, stages=row.stages)
+
+
+# -- the border to SQLAlchemy ------------------------------------------------------------------------------------
+
+_SQLITE_ERRORS: Final[dict[str, type[StoreError]]] = {
+    "SQLITE_BUSY": Busy,
+    "SQLITE_LOCKED": Busy,
+    "SQLITE_READONLY": StoreReadOnly,
+    "SQLITE_CORRUPT": StoreCorrupt,
+    "SQLITE_NOTADB": StoreCorrupt,
+    "SQLITE_CONSTRAINT": Conflict,
+}
+_POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
+    "23505": Conflict,  # unique_violation
+    "25006": StoreReadOnly,  # read_only_sql_transaction
+    "42501": StoreReadOnly,  # insufficient_privilege
+    "55P03": Busy,  # lock_not_available
+    "40P01": Busy,  # deadlock_detected
+    "40001": Busy,  # serialization_failure
+    "XX001": StoreCorrupt,  # data_corrupted
+    "XX002": StoreCorrupt,  # index_corrupted
+}
+
+
+def translate(error: exc.SQLAlchemyError, url: str) -> StoreError:
+    """Return the error of this package for one of SQLAlchemy; what is unknown counts as unreachable."""
+    original = getattr(error, "orig", None)
+    reason = (str(original) if original is not None else str(error)).strip().partition("\n")[0]
+    sqlite_name = getattr(original, "sqlite_errorname", None)
+    if sqlite_name is not None:
+        primary = "_".join(str(sqlite_name).split("_")[:2])
+        return _SQLITE_ERRORS.get(primary, StoreUnreachable)(url, reason)
+    state = getattr(original, "sqlstate", None)
+    return _POSTGRESQL_ERRORS.get(str(state), StoreUnreachable)(url, reason)
+
+
+def _parsed(url: str) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+    except exc.ArgumentError:
+        raise InvalidOption("store", masked(url), _ALLOWED_URLS) from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
+        raise InvalidOption("store", masked(url), _ALLOWED_URLS)
+    return parsed
+
+
+def _sqlite_path(url: sa.URL) -> Path:
+    name = url.database
+    if not name or name == ":memory:" or "mode=memory" in name or url.query.get("mode") == "memory":
+        raise InvalidOption("store", masked(str(url)), "a file: numbers must survive the process")
+    return Path(name.removeprefix("file:"))
+
+
+def _engine(url: sa.URL, timeout: float, is_sqlite: bool) -> sa.Engine:
+    if is_sqlite:
+        options: dict[str, Any] = {"timeout": _BUSY_WAIT_MS / 1000}
+    else:
+        options = {
+            "connect_timeout": max(2, round(timeout)),
+            "tcp_user_timeout": round(timeout * 1000),
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "application_name": "inorder-worker",
+        }
+    options = {name: value for name, value in options.items() if name not in url.query}
+    try:
+        engine = sa.create_engine(url, connect_args=options, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    except ImportError:
+        raise MissingExtra("a PostgreSQL store", "worker") from None
+    if is_sqlite:
+        event.listen(engine, "connect", _plain_sqlite)
+    return engine
+
+
+def _plain_sqlite(connection: Any, record: object) -> None:
+    """Transactions are begun by this module, never by Python's driver."""
+    connection.isolation_level = None
+
+
+def _shut_down(connection: Any) -> None:
+    """End both directions of a server connection's socket: whoever waits for it wakes up."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as own:
+        own.shutdown(socket.SHUT_RDWR)
+
+
+def _check_place(path: Path, url: str) -> None:
+    """Refuse places where SQLite cannot keep its promises, with words that help. Raises StoreUnreachable."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise StoreUnreachable(url, f"there is no folder {folder}")
+    kind = _file_system(folder)
+    if kind in NETWORK_FILE_SYSTEMS:
+        reason = f"{folder} is on a network file system ({kind}), where SQLite is not safe"
+        raise StoreUnreachable(url, f"{reason}; use a local disk, or postgresql://")
+
+
+def _file_system(folder: Path) -> str | None:
+    """Return the type of the file system, ``None`` where the system does not tell."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        mounts = Path("/proc/self/mounts").read_text().splitlines()
+        return _mounted_type(mounts, folder.resolve())
+    return None
+
+
+def _mounted_type(mounts: list[str], folder: Path) -> str | None:
+    best, kind = "", None
+    for line in mounts:
+        _, where, found, *_ = line.split(" ")
+        where = where.replace("\\040", " ")
+        if folder.is_relative_to(where) and len(where) >= len(best):
+            best, kind = where, found
+    return kind
+
+
+def chunks(rows: Callable[[int], list[T]], key: Callable[[T], int], after: int) -> Iterator[T]:
+    """Yield rows of ``rows(after)``, asked for again behind the last one until none are left."""
+    while found := rows(after):
+        yield from found
+        after = key(found[-1])

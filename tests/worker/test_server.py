@@ -1,0 +1,343 @@
+"""The worker's port: hellos, bad frames, sessions, slow readers, TLS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, settings, until
+from tests.worker.raw_client import RawClient
+
+from inorder.core.commands import LeaveSession
+from inorder.core.names import exact
+from inorder.core.wire import (
+    AskNumbers,
+    CreateTimestamps,
+    Failure,
+    Frame,
+    Hello,
+    NewEvent,
+    Numbers,
+    NumberState,
+    Ping,
+    Pong,
+    Resolve,
+    Settle,
+    SpaceFilter,
+    Subscribe,
+    Timestamps,
+    encode_frame,
+)
+from inorder.errors import PortInUse
+from inorder.testing.services import Certificates
+from inorder.worker import Worker
+from inorder.worker.router import MAX_ASKED
+
+
+async def refused(client: RawClient, *frames: Frame | bytes) -> Failure:
+    """Send frames, or bytes, on a bare connection and return why it was closed."""
+    await client.connect()
+    for frame in frames:
+        client.writer.write(frame if isinstance(frame, bytes) else encode_frame(frame))
+    failure = await client.failure()
+    await client.close()
+    return failure
+
+
+# -- hello -----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_welcome() -> None:
+    journal = TestJournal()
+    async with (
+        Worker(settings(publisher_grace=2.5, stages=2), journal=journal) as worker,
+        RawClient(worker.address) as client,
+    ):
+        welcome = client.welcome
+        assert journal.store.info is not None
+        assert (welcome.version, welcome.domain) == (1, journal.store.info.domain)
+        assert (welcome.worker, welcome.publisher_grace_ms) == ("test", 2500)
+        assert [(stage.stage, stage.epoch) for stage in welcome.stages] == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "hunter22", "hünter2"])
+async def test_a_wrong_token(token: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with Worker(settings(token="hunter2"), journal=TestJournal()) as worker:
+        failure = await refused(RawClient(worker.address), RawClient(worker.address, token=token).hello)
+        assert failure.code == "unauthorized"
+        async with RawClient(worker.address, token="hunter2") as client:
+            await client.ping()
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("versions", [(0, 0), (2, 9)])
+async def test_no_version_in_common(versions: tuple[int, int]) -> None:
+    async with Worker(settings(), journal=TestJournal()) as worker:
+        failure = await refused(RawClient(worker.address), RawClient(worker.address, versions=versions).hello)
+        assert (failure.code, failure.facts) == ("version", [1, 1])
+        async with RawClient(worker.address, versions=(0, 9)) as client:
+            assert client.welcome.version == 1
+
+
+async def test_a_silent_connection_is_closed() -> None:
+    async with Worker(settings(hello_timeout=0.05), journal=TestJournal()) as worker:
+        assert "no hello" in (await refused(RawClient(worker.address))).message
+
+
+# -- bad frames ------------------------------------------------------------------------------------------------------
+
+HELLO = Hello(1, 1, "", "bad", 1)
+BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
+    "garbage": ("too_large", [b"GET / HTTP/1.1\r\n\r\n"]),
+    "not MessagePack": ("protocol", [b"\0\0\0\4\xc1\xc1\xc1\xc1"]),
+    "empty frame": ("protocol", [b"\0\0\0\0"]),
+    "a worker's frame": ("protocol", [HELLO, b"\0\0\0\3\x92\x26\x90"]),
+    "oversized": ("too_large", [HELLO, (2048).to_bytes(4, "big")]),
+    "no hello": ("protocol", [Ping(1)]),
+    "two hellos": ("protocol", [HELLO, HELLO]),
+    "empty client id": ("protocol", [Hello(1, 1, "", "", 1)]),
+    "long client id": ("protocol", [Hello(1, 1, "", "x" * 129, 1)]),
+    "no such stage": ("protocol", [HELLO, CreateTimestamps(1, 1, [])]),
+    "counter 0": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(0, 1)])]),
+    "odd after": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(1, 1, [2])])]),
+    "odd triples": ("protocol", [HELLO, Settle(0, 1, [1, 2])]),
+    "reversed range": ("protocol", [HELLO, Settle(0, 1, [1, 5, 4])]),
+    "huge number": ("protocol", [HELLO, Settle(0, 1, [], [1, 1, 2**63])]),
+    "odd ranges": ("protocol", [HELLO, AskNumbers(1, 0, 1, [1])]),
+    "no name": ("protocol", [HELLO, Resolve(1, [("s", "")])]),
+    "version 0": ("protocol", [HELLO, Subscribe(0, [])]),
+    "empty filter": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("s", exact(""))])]),
+}
+
+
+@pytest.mark.parametrize(("code", "frames"), BAD.values(), ids=BAD.keys())
+async def test_bad_frames_end_their_connection_and_no_other(code: str, frames: list[Frame | bytes]) -> None:
+    journal = TestJournal()
+    async with (
+        Worker(settings(max_frame_bytes=1024), journal=journal) as worker,
+        RawClient(worker.address) as bystander,
+    ):
+        assert (await refused(RawClient(worker.address), *frames)).code == code
+        await bystander.ping()
+        assert not {"Create", "SettleNumbers", "ChangeSubscription", "CreateTopics"} & set(kinds(journal))
+
+
+async def test_half_a_frame_waits_for_the_other() -> None:
+    async with Worker(settings(), journal=TestJournal()) as worker, RawClient(worker.address) as client:
+        whole = encode_frame(Ping(77))
+        for at in range(len(whole)):
+            client.writer.write(whole[at : at + 1])
+            await client.writer.drain()
+            await asyncio.sleep(0)
+        assert (await client.next(Pong)).nonce == 77
+
+
+async def test_too_many_numbers_are_answered_in_part() -> None:
+    async with Worker(settings(), journal=TestJournal()) as worker, RawClient(worker.address) as client:
+        topic, *_ = await client.resolve("a")
+        await client.create(topic, 1)
+        client.send(AskNumbers(5, 0, topic.id, [1, 2**62]))
+        answer = await client.next(Numbers)
+        assert (answer.request, len(answer.answers)) == (5, MAX_ASKED)
+        assert answer.answers[0].state is NumberState.PENDING
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_incarnation_supersedes_its_older_connection() -> None:
+    """Requests that still come over the old one are dropped, and its end is not the end of the session."""
+    journal = TestJournal()
+    async with Worker(settings(), journal=journal) as worker:
+        old = RawClient(worker.address)
+        async with old:
+            topic, *_ = await old.resolve("a")
+            async with RawClient(worker.address) as new:
+                old.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+                assert await old.is_closed()
+                assert [event.number for event in await new.create(topic, 2)] == [1]
+                await new.ping()
+                assert "LeaveSession" not in kinds(journal)
+        await until(lambda: "LeaveSession" in kinds(journal))
+
+
+async def test_queued_requests_of_a_superseded_connection_are_dropped() -> None:
+    journal = TestJournal()
+    async with Worker(settings(max_batch_commands=2), journal=journal) as worker, RawClient(worker.address) as old:
+        topic, *_ = await old.resolve("a")
+        journal.hold()
+        old.send(*(CreateTimestamps(0, 1, [NewEvent(counter, topic.id)]) for counter in range(1, 11)))
+        await until(lambda: journal.waiting == 1 and len(worker._host._backlog) > 2)
+        new = RawClient(worker.address)
+        await new.connect()
+        new.send(new.hello)
+        assert await old.is_closed()
+        journal.let_go()
+        await new.next(type(old.welcome))
+        assert new.skipped == []  # answers to the old connection's requests do not come before the welcome
+        await new.ping()
+        assert worker._host.metrics.timestamps < 10
+        await new.close()
+
+
+async def test_a_new_incarnation_replaces_the_older_one() -> None:
+    async with (
+        Worker(settings(), journal=TestJournal()) as worker,
+        RawClient(worker.address, incarnation=1) as old,
+        RawClient(worker.address, incarnation=2) as new,
+    ):
+        assert (await old.failure()).code == "replaced"
+        await new.ping()
+
+
+async def test_a_disconnect_begins_the_grace() -> None:
+    journal = TestJournal()
+    async with Worker(settings(), journal=journal) as worker:
+        async with RawClient(worker.address, "gone", 7):
+            pass
+        await until(lambda: LeaveSession("gone", 7) in commands_in(journal)[-1])
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_client_that_leaves_answers_unread_is_disconnected(caplog: pytest.LogCaptureFixture) -> None:
+    """By time, and nothing more is taken from it meanwhile; others live on."""
+    options = settings(max_requests=10_000, max_write_bytes=200_000, write_timeout=0.05)
+    async with (
+        Worker(options, journal=TestJournal()) as worker,
+        RawClient(worker.address, "bystander") as bystander,
+        RawClient(worker.address, "slow") as client,
+    ):
+        names = [f"topic/{index:030}" for index in range(200)]
+        await client.resolve(*names)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        request = encode_frame(Resolve(1, [("s", name) for name in names]))
+        async with asyncio.timeout(PATIENCE):
+            while "slow_client" not in caplog.text:
+                client.writer.write(request)
+                await asyncio.sleep(0)
+        await bystander.ping()
+        assert worker.status()["connections"] == 1
+    assert "client='slow'" in caplog.text
+
+
+async def test_memory_for_unread_answers_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    """By size: a megabyte of answers at once to a client that may have 100 kB unread."""
+    journal = TestJournal()
+    async with (
+        Worker(settings(max_write_bytes=100_000), journal=journal) as worker,
+        RawClient(worker.address, "slow") as client,
+    ):
+        names = [f"topic/{index:030}" for index in range(500)]
+        await client.resolve(*names)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(20):
+            journal.hold()
+            client.send(*(Resolve(1, [("s", name) for name in names]) for _ in range(40)))
+            await until(lambda: journal.waiting == 1 or not worker._server._connections)
+            journal.let_go()
+            await until(lambda: worker._host._is_idle)
+            if not worker._server._connections:
+                break
+    assert "event=slow_client" in caplog.text
+
+
+async def test_answers_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inorder.worker.connection import Connection
+
+    sends: list[int] = []
+    send = Connection.send
+
+    def counted(connection: Connection, frames: list[Frame]) -> None:
+        sends.append(len(frames))
+        send(connection, frames)
+
+    monkeypatch.setattr(Connection, "send", counted)
+    journal = TestJournal()
+    async with Worker(settings(), journal=journal) as worker, RawClient(worker.address) as client:
+        topic, *_ = await client.resolve("a")
+        journal.hold()
+        client.send(*(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]) for _ in range(2)))
+        await until(lambda: journal.waiting == 1)
+        client.send(*(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]) for _ in range(9)), Ping(1))
+        await until(lambda: len(worker._host._open.replies) + len(worker._host._open.settled) >= 11)
+        sends.clear()
+        journal.let_go()
+        await client.next(Pong)
+        assert len(sends) == 2
+        assert sum(sends) == 2 + 10
+
+
+@pytest.fixture
+def certificates() -> Iterator[Certificates]:
+    with Certificates() as made:
+        yield made
+
+
+# -- listening -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_taken_port() -> None:
+    store = TestJournal()
+    async with Worker(settings(), journal=store) as worker:
+        port = int(worker.address.rpartition(":")[2])
+        with pytest.raises(PortInUse, match=str(port)):
+            async with Worker(settings(port=port), journal=TestJournal(store.store)):
+                pass
+        async with RawClient(worker.address) as client:
+            await client.resolve("a")  # not fenced: the port is taken before the stages
+
+
+async def test_tls(certificates: Certificates) -> None:
+    options = settings(tls_cert=certificates.certificate, tls_key=certificates.key)
+    async with Worker(options, journal=TestJournal()) as worker:
+        async with RawClient(worker.address, tls=certificates.client_context()) as client:
+            await client.ping()
+        plain = RawClient(worker.address)
+        await plain.connect()
+        plain.send(plain.hello)
+        assert await plain.is_closed()
+        await plain.close()
+
+
+async def test_tls_may_ask_for_a_certificate(certificates: Certificates) -> None:
+    paths = {"tls_cert": certificates.certificate, "tls_key": certificates.key, "tls_client_ca": certificates.ca}
+    async with Worker(settings(**paths), journal=TestJournal()) as worker:
+        anonymous = RawClient(worker.address, tls=certificates.client_context())
+        with pytest.raises((OSError, EOFError)):
+            async with anonymous:
+                pass
+        await anonymous.close()
+        assert worker.status()["sessions"] == 0
+
+
+async def test_a_stop_answers_what_was_taken() -> None:
+    journal = TestJournal()
+    async with Worker(settings(), journal=journal) as worker:
+        async with RawClient(worker.address) as client:
+            topic, *_ = await client.resolve("a")
+            journal.hold()
+            client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+            await until(lambda: journal.waiting == 1)
+            worker.stop()
+            journal.let_go()
+            assert [event.number for event in (await client.next(Timestamps)).events] == [1]
+            assert (await client.failure()).code == "stopping"
+        await worker.wait_stopped()
+        late = RawClient(worker.address)
+        with pytest.raises(ConnectionRefusedError):
+            await late.connect()
+
+
+async def test_status_has_no_secrets() -> None:
+    options = settings(token="hunter2", store="postgresql://me:hunter2@db/x")
+    async with Worker(options, journal=TestJournal()) as worker, RawClient(worker.address, token="hunter2") as client:
+        topic, *_ = await client.resolve("a")
+        await client.create(topic, 1, 2)
+        status = worker.status()
+    assert "hunter2" not in str(status)
+    assert (status["sessions"], status["timestamps"], status["ready"]) == (1, 2, True)
+    assert status["commit_ms_p50"] is not None

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from itertools import accumulate
 
 import msgspec
+from tests.core.history import EventId, History, Notified, Span, SubscriberHistory, violations
 
 from inorder.core.commands import (
     AnyCommand,
@@ -37,7 +38,7 @@ from inorder.core.commands import (
     Tick,
 )
 from inorder.core.names import Filter, FilterKind, exact
-from inorder.core.notifications import Bounded
+from inorder.core.notifications import Bounded, Verdict
 from inorder.core.ordering import GapFound, Mode, OrderingModule, Output
 from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.stage import Stage
@@ -64,7 +65,6 @@ from inorder.core.wire import (
     decode_worker_frame,
     encode_frame,
 )
-from tests.core.history import EventId, History, Notified, Span, SubscriberHistory, violations
 
 SPACE = "m"
 LINGER = 20.0
@@ -99,6 +99,7 @@ class Host:
     def run(self, command: AnyCommand) -> None:
         self.opened.append((_encode(command), self.now))
         self.effects += self.stage.step(command, self.now)
+        self.note_states()
 
     def ask(self, name: str, ask: Ask) -> None:
         """A query's answer leaves after the commit of what it may have seen."""
@@ -128,7 +129,6 @@ class Host:
         if not (self.opened or self.effects):
             return False
         self.journal += self.opened
-        self.note_states()
         effects, self.opened, self.effects = self.effects, [], []
         for effect in effects:
             if isinstance(effect, Send):
@@ -377,11 +377,18 @@ class Client:
                 self.module.receive(message.topic, message.number, list(message.deps), message.event, 1, self.world.now)
             )
 
+    def _is_wanted(self, event: EventId) -> bool:
+        topic = self.world.history.stamped[event].place[0]
+        info = self.world.hosts[-1].stage._state.info(topic)
+        return self.subscriber.covers(info)
+
     def record(self, outputs: list[Output]) -> None:
         for each in outputs:
             if isinstance(each, GapFound):
                 self.history.gaps.append((each.topic, each.first, each.last, str(each.reason)))
             else:
+                if each.verdict is Verdict.UNSEQUENCED and not self._is_wanted(each.content):
+                    continue  # it waited for the name of its topic, and was unsubscribed meanwhile
                 place = each.topic, each.number
                 self.history.notified.append(Notified(each.content, place, str(each.verdict), self.world.now))
 

@@ -33,6 +33,11 @@ class FifoSequencer:
         self._late: set[Hashable] = set()
         self.duplicates = 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits."""
+        return not self._late
+
     def receive(self, stream: Hashable, counter: int, content: Any, now: float) -> list[Any]:
         """Return the contents whose turn has come, in order."""
         known = self._streams.get(stream)

@@ -20,11 +20,14 @@ class MissingNumbers:
     Attributes:
         known: the highest number known to exist.
         unstamped_at: when a message without a stamp last arrived on the topic, s.
+        confirmed: missing numbers that the ENS accepted, with their dependencies. They are lost when overdue;
+            kept, because by then the stage may know them no longer.
     """
 
     def __init__(self, clock: int) -> None:
         self.known = clock
         self.unstamped_at: float | None = None
+        self.confirmed: dict[int, list[int]] = {}
         self._learned: deque[tuple[int, float]] = deque()
         self._next_ask: float | None = None
 
@@ -62,6 +65,29 @@ class MissingNumbers:
         """Do not ask before ``when`` (s); ``None``: as soon as the timeout allows."""
         self._next_ask = when
 
+    def confirm(self, number: int, deps: list[int]) -> None:
+        """The ENS accepted this missing number."""
+        confirmed = self.confirmed
+        is_higher = not confirmed or number > next(reversed(confirmed))
+        confirmed[number] = deps
+        if not is_higher:
+            self.confirmed = dict(sorted(confirmed.items()))
+
+    def next_loss(self, clock: int, loss_timeout: float) -> float | None:
+        """Return when the next confirmed number is to be given up (s), or ``None``."""
+        while self.confirmed:
+            lowest = next(iter(self.confirmed))
+            known = self.learned_at(lowest)
+            if lowest > clock and known is not None:
+                return known + loss_timeout
+            del self.confirmed[lowest]
+        return None
+
+    def next_lost(self) -> tuple[int, list[int]]:
+        """Return and forget the lowest confirmed number, with its dependencies."""
+        lowest = next(iter(self.confirmed))
+        return lowest, self.confirmed.pop(lowest)
+
     def ranges(self, clock: int, present: Container[int], now: float, gap_timeout: float) -> list[int]:
         """Return what to ask for now, as flat pairs ``first, last``: missing at least ``gap_timeout``."""
         through = clock
@@ -72,7 +98,7 @@ class MissingNumbers:
         through = min(through, clock + MAX_ASKED)
         pairs: list[int] = []
         for number in range(clock + 1, through + 1):
-            if number in present:
+            if number in present or number in self.confirmed:
                 continue
             if pairs and pairs[-1] == number - 1:
                 pairs[-1] = number

@@ -16,7 +16,7 @@ from inorder.core.gaps import JumpedNumbers, MissingNumbers
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import raise_to
 from inorder.core.waiting import Sequenced, WaitingRoom, hole
-from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicStart
+from inorder.core.wire import Numbers, NumberState, TopicStart
 
 Mode = Literal["strict", "tag"] | Bounded
 
@@ -370,7 +370,8 @@ class OrderingModule:
 
     def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> list[Output]:
         """Unknown topics were named: those of this subscription begin at 0 (they are younger than it, R13), the
-        others concern no one here."""
+        others concern no one here. An event that waited for the name of such a topic goes out unsequenced: the
+        caller drops it if its topic was unsubscribed meanwhile."""
         awake: deque[Sequenced] = deque()
         parked: list[Sequenced] = []
         for topic in mine:
@@ -461,44 +462,42 @@ class OrderingModule:
             if answer.state is NumberState.UNKNOWN:
                 self._discredit(topic, answer.number)
                 break
-            entry, when = self._judge(topic, answer, missing, now)
-            if entry is not None:
-                self._room.put(entry)
-                self._learn_dependencies(entry, now)
-                made.append(entry)
-            elif when is not None:
-                again = when if again is None else min(again, when)
+            if answer.state is NumberState.PENDING:
+                again = now + self.times.gap_timeout
+            elif answer.state is NumberState.CONFIRMED:
+                missing.confirm(answer.number, answer.deps)
+            else:
+                reason = GapReason.ABANDONED if answer.state is NumberState.ABANDONED else None
+                made.append(self._put_hole(topic, answer.number, answer.deps, reason, now))
         missing.ask_again_at(again)
+        made += self._lose_overdue(topic, missing, now)
         self._run(made)
         if self._bound is not None:
             self._enforce(now)
         return self._drain()
 
-    def _judge(
-        self, topic: int, answer: NumberAnswer, missing: MissingNumbers, now: float
-    ) -> tuple[Sequenced | None, float | None]:
-        """Return (the hole that an answer makes, or when to ask again)."""
-        state = answer.state
-        reason: GapReason | None = None
-        if state is NumberState.PENDING:
-            return None, now + self.times.gap_timeout
-        if state is NumberState.ABANDONED:
-            reason = GapReason.ABANDONED
-        elif state is NumberState.CONFIRMED:
-            known = missing.learned_at(answer.number)
-            lost_at = (now if known is None else known) + self.times.loss_timeout
-            if lost_at > now:
-                return None, min(lost_at, now + self.times.gap_timeout)
-            reason = self._loss_reason(topic, answer.number, missing, known)
-        made = hole(topic, answer.number, answer.deps, reason, now)
+    def _put_hole(self, topic: int, number: int, deps: list[int], reason: GapReason | None, now: float) -> Sequenced:
+        made = hole(topic, number, deps, reason, now)
         self._add_base(made)
-        return made, None
+        self._room.put(made)
+        self._learn_dependencies(made, now)
+        return made
 
-    def _loss_reason(self, topic: int, number: int, missing: MissingNumbers, known: float | None) -> GapReason:
+    def _lose_overdue(self, topic: int, missing: MissingNumbers, now: float) -> list[Sequenced]:
+        """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""
+        timeout, clock, made = self.times.loss_timeout, self._clock[topic], []
+        while (due := missing.next_loss(clock, timeout)) is not None and due <= now:
+            number, deps = missing.next_lost()
+            if number not in self._room.topic(topic):
+                made.append(self._put_hole(topic, number, deps, self._loss_reason(topic, number, missing), now))
+        return made
+
+    def _loss_reason(self, topic: int, number: int, missing: MissingNumbers) -> GapReason:
         if number in self._given_up.get(topic, ()):
             self._given_up[topic].discard(number)
             return GapReason.OVERFLOW
         at = missing.unstamped_at
+        known = missing.learned_at(number)
         since = 0.0 if known is None else known - self.times.loss_timeout
         return GapReason.UNSTAMPED if at is not None and at >= since else GapReason.LOST
 
@@ -510,11 +509,12 @@ class OrderingModule:
         if following is not None:
             self._add_base(following)
             self._learn_dependencies(following, now)
-        last = min(through, self._missing[topic].known)
+        missing = self._missing[topic]
+        last = min(through, missing.known)
         made = [
             hole(topic, number, [], GapReason.EXPIRED, now)
             for number in range(self._clock[topic] + 1, last + 1)
-            if number not in self._room.topic(topic)
+            if number not in self._room.topic(topic) and number not in missing.confirmed
         ]
         for entry in made:
             self._room.put(entry)
@@ -535,7 +535,9 @@ class OrderingModule:
     # -- time --------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Output]:
-        """Time passed: bounded events may go, jumped numbers may be overdue."""
+        """Time passed: bounded events may go, confirmed and jumped numbers may be overdue."""
+        made = [entry for topic, missing in self._watched() for entry in self._lose_overdue(topic, missing, now)]
+        self._run(deque(made))
         self._enforce(now)
         for topic, jumped in self._jumped.items():
             for first, last in jumped.overdue(now, self.times.loss_timeout):
@@ -545,6 +547,13 @@ class OrderingModule:
     def next_deadline(self) -> float | None:
         """Return when :meth:`tick` and :meth:`questions` are next due (s), or ``None``."""
         due = [missing.due(self._clock[topic], self.times.gap_timeout) for topic, missing in self._watched()]
+        due.append(self.next_tick())
+        return min((each for each in due if each is not None), default=None)
+
+    def next_tick(self) -> float | None:
+        """Return when :meth:`tick` is next due (s), or ``None``; all there is to do while no worker can be asked."""
+        times, clock = self.times, self._clock
+        due = [missing.next_loss(clock[topic], times.loss_timeout) for topic, missing in self._watched()]
         due += [jumped.due(self.times.loss_timeout) for jumped in self._jumped.values()]
         bound = self._bound
         if bound is not None and bound.max_wait is not None and (oldest := self._room.oldest()) is not None:

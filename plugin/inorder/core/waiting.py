@@ -12,6 +12,9 @@ from typing import Any
 
 from inorder.core.notifications import GapReason, Verdict
 
+TIDY_AT = 64
+"""Places of those that left, beyond twice as many as wait, before they are dropped."""
+
 
 class Sequenced:
     """An event with a timestamp, on its way to the application; or a hole: a number without an event (R17).
@@ -116,6 +119,14 @@ class WaitingRoom:
             if not entry.is_hole:
                 self.count -= 1
                 self.size -= entry.size
+            self._tidy(entry.topic, waiting)
+
+    def _tidy(self, topic: int, waiting: dict[int, Sequenced]) -> None:
+        """Drop the places of those that left once they are the majority: nobody meets them in strict mode."""
+        if len(self._arrivals) > 2 * self.count + TIDY_AT:
+            self._arrivals = deque(each for each in self._arrivals if not each.done)
+        if len(self._order[topic]) > 2 * len(waiting) + TIDY_AT:
+            self._order[topic] = sorted(waiting)
 
     def sleep(self, entry: Sequenced, topic: int, number: int) -> None:
         """Wake the entry when ``topic`` reaches ``number``."""

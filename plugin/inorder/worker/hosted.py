@@ -28,6 +28,9 @@ from inorder.worker.journal import Batch, Journal
 
 Monotonic = Callable[[], float]
 
+WORTH_BYTES: Final = 8
+"""A large state is not written again for less journal than an eighth of it: that costs more than replaying it."""
+
 
 class StageImage(msgspec.Struct, array_like=True):
     """What a snapshot holds: the stage's own snapshot, and what its host must know again.
@@ -82,7 +85,7 @@ class HostedStage:
         self._settings: StageSettings | None = None
         self._sessions: dict[str, int] = {}
         self._groups: list[tuple[int, list[msgspec.Raw]]] = []
-        self._rows_since_snapshot = self._bytes_since_snapshot = 0
+        self._rows_since_snapshot = self._bytes_since_snapshot = self._image_bytes = 0
 
     @property
     def index(self) -> int:
@@ -119,8 +122,12 @@ class HostedStage:
         """Right after ``close_row``: return an image of the state after that row, if it is time for one."""
         if self._rows_since_snapshot < bounds.snapshot_rows and self._bytes_since_snapshot < bounds.snapshot_bytes:
             return None
+        if self._bytes_since_snapshot * WORTH_BYTES < self._image_bytes:
+            return None
+        image = _encoder.encode(StageImage(self.now(), self._settings, self._sessions, self.stage.snapshot()))
         self._rows_since_snapshot = self._bytes_since_snapshot = 0
-        return _encoder.encode(StageImage(self.now(), self._settings, self._sessions, self.stage.snapshot()))
+        self._image_bytes = len(image)
+        return image
 
     def first_commands(self, settings: StageSettings, topics: list[TopicInfo]) -> list[AnyCommand]:
         """Return what a stage must be told before anything else after its recovery: changed settings, the topic
@@ -141,7 +148,7 @@ class HostedStage:
         self.stage = type(self.stage).restore(image.state)
         self.stage.epoch = self.epoch
         self._settings, self._sessions = image.settings, image.sessions
-        self.seq, self._now = seq, image.now
+        self.seq, self._now, self._image_bytes = seq, image.now, len(data)
 
     def replay_row(self, seq: int, entries: bytes) -> None:
         """Step a stored row again; its effects left when it was committed, or will be asked for again. Raises

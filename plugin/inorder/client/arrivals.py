@@ -19,6 +19,11 @@ from inorder.ports import Arrival
 
 _log = logging.getLogger("inorder.client")
 
+LOOP_COPIES = 8
+"""Repetitions of one event from which on a loop of bridges is suspected."""
+MAX_COUNTED = 4096
+"""Events whose repetitions are counted at a time."""
+
 
 class ArrivalCounts(msgspec.Struct):
     """What arrived, beyond what the ordering module counts.
@@ -62,6 +67,7 @@ class Arrivals:
         self._names: dict[int, TopicInfo] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._alarmed: set[str] = set()
+        self._copies: dict[tuple[int, int], int] = {}
         self.fifo = FifoSequencer(gap_timeout)
         self.counts = ArrivalCounts()
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
@@ -85,14 +91,15 @@ class Arrivals:
         route = self._routes.of(space, arrival.topic)
         if route is None:
             return
-        if route.overlaps > 1 and arrival.via and route.canonical not in arrival.via:
-            self.counts.overlaps += 1
-            return
         stamp = None
         if arrival.stamp is not None:
             stamp = decode_stamp(arrival.stamp)
             if stamp is None:
                 self.counts.corrupt += 1
+        # where there is a stamp, its number tells copies apart, whichever of them comes first
+        if stamp is None and route.overlaps > 1 and arrival.via and route.canonical not in arrival.via:
+            self.counts.overlaps += 1
+            return
         if route.ordering == "none" or stamp is None:
             self._unsequenced(space, arrival, stamp, now)
         elif isinstance(stamp, FifoStamp):
@@ -116,10 +123,26 @@ class Arrivals:
             now,
             retained=arrival.retained,
         )
-        if counts.duplicates != before and overlaps > 1 and not arrival.redelivered:
+        if counts.duplicates != before and self._is_overlap(space, arrival, stamp, overlaps):
             counts.duplicates = before
             self.counts.overlaps += 1
-        self.deliver(outputs)
+        if outputs:
+            self.deliver(outputs)
+
+    def _is_overlap(self, space: str, arrival: Arrival, stamp: TotalStamp, overlaps: int) -> bool:
+        """Tell whether a repeated event is the copy for a further filter, and say so if there are far too many."""
+        if arrival.redelivered:
+            return False
+        if len(self._copies) >= MAX_COUNTED:
+            self._copies.clear()
+        key = stamp.topic, stamp.number
+        copies = self._copies[key] = self._copies.get(key, 0) + 1
+        if copies == overlaps + LOOP_COPIES:
+            self._alarm(
+                f"loop {space}/{arrival.topic}",
+                f"events on topic {arrival.topic!r} arrive again and again: do bridges forward them in a loop?",
+            )
+        return copies < overlaps and len(arrival.via) <= 1
 
     def _is_ours(self, space: str, arrival: Arrival, stamp: TotalStamp) -> bool:
         """Tell whether a stamp is of this domain and of the topic it arrived on; if not, say so once."""
@@ -141,7 +164,7 @@ class Arrivals:
 
     def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
         topic = self._ids.get((space, arrival.topic))
-        if topic is not None and stamp is None:
+        if topic is not None and stamp is None and not arrival.retained:
             self._ordering.unsequenced(topic, now)
         self.counts.unsequenced += 1
         number = stamp.number if isinstance(stamp, TotalStamp) else None

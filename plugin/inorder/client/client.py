@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -25,6 +25,7 @@ from inorder.core.notifications import Bounded, Receipt, Reconnected
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import (
+    MAX_FRAME_BYTES,
     PROTOCOL_VERSIONS,
     AskNumbers,
     Frame,
@@ -133,10 +134,13 @@ class Client:
             self.incarnation, self._send, lambda: self._domain, self._arrivals.named, self._times.max_pending
         )
         self._publishing.settle_wanted = self._settle_soon
-        self._subscribing = Subscribing(self._subscriber, self._ordering, self._routes, self._arrivals, self._send)
+        self._subscribing = Subscribing(
+            self._subscriber, self._ordering, self._routes, self._arrivals, self._send, self._wake
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._state: Literal["new", "open", "closed"] = "new"
         self._error: InorderError | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._pump_due = False
         self._settle_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -176,7 +180,7 @@ class Client:
             if self._worker is not None:
                 await self._worker.connect()
             for link in self._links.values():
-                await link.connect()
+                await link.open()
         except BaseException:
             await self.close()
             raise
@@ -203,46 +207,61 @@ class Client:
             self._fail(error if isinstance(error, InorderError) else InorderError(f"{task.get_name()}: {error!r}"))
 
     def _fail(self, error: InorderError) -> None:
-        """Nothing more can come: readers, subscribers and publishers get the reason."""
-        self._error = self._error or error
-        self._stream.end(error)
-        self._subscribing.fail(error)
+        """Nothing more can come: readers, subscribers and publishers get the reason, and the brokers are left at once
+        (another process may have taken this client id over; coming back would throw it out)."""
+        if self._error is None and self._closing is None:
+            self._error = error
+            self._stream.end(error)
+            self._close_soon()
 
     async def close(self) -> None:
         """Finish what is on its way (for at most ``close_timeout``), leave the brokers, end the stream. Safe more
         than once."""
-        if self._state == "closed":
-            return
-        was_open, self._state = self._state == "open", "closed"
-        if was_open:
-            await self._drain()
-        self._publishing.give_up()
-        self._subscribing.fail(Closed("the client is closed"))
-        self._pump()
+        if self._state == "new":
+            self._state = "closed"
+            self._stream.end()
+        else:
+            await asyncio.shield(self._close_soon())  # goes on to its end where the caller is cancelled
+
+    def _close_soon(self) -> asyncio.Task[None]:
+        if self._closing is None:
+            self._state = "closed"
+            self._closing = asyncio.create_task(self._close(), name=f"inorder {self.client_id}: close")
+        return self._closing
+
+    async def _close(self) -> None:
+        deadline = self._loop.time() + self._times.close_timeout
+        reason = self._error or Closed("the client was closed before that was done")
+        self._subscribing.stop(reason)
+        if self._error is None:
+            await self._drain(deadline)
+        self._publishing.give_up(reason)
+        self._pump()  # tells what became void
         for timer in (self._timer, self._settle_timer):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        closing = [asyncio.wait_for(link.ens.close(), self._times.close_timeout) for link in self._links.values()]
-        await asyncio.gather(*closing, return_exceptions=True)
+        seconds = max(deadline - self._loop.time(), self._times.close_timeout / 3)
+        closing: list[Awaitable[None]] = [asyncio.wait_for(each.ens.close(), seconds) for each in self._links.values()]
         if self._worker is not None:
-            self._worker.close()
+            closing.append(self._worker.close(seconds))
+        for failure in await asyncio.gather(*closing, return_exceptions=True):
+            if failure is not None:
+                _log.info("while closing: %r", failure)
         self._stream.end()
 
-    async def _drain(self) -> None:
+    async def _drain(self, deadline: float) -> None:
         """Let publishes finish and say good-bye to the topic managers: the topics linger, then count no more."""
-        if self._worker is None or not self._worker.is_connected or self._error is not None:
-            return
-        deadline = self._loop.time() + self._times.close_timeout
-        self._subscribing.leave()
-        while self._is_busy() and self._worker.is_connected and self._loop.time() < deadline:
+        while self._loop.time() < deadline:
+            is_heard = self._worker is not None and self._worker.is_connected
+            if is_heard:
+                self._subscribing.leave()
+            if not (self._publishing.pending or (is_heard and self._subscribing.is_changing)):
+                return
             self._pump(settle=True)
             await asyncio.sleep(0.005)
-
-    def _is_busy(self) -> bool:
-        return self._publishing.pending > 0 or self._subscribing.is_changing
 
     def _check_open(self) -> None:
         if self._error is not None:
@@ -307,7 +326,7 @@ class Client:
             raise InvalidOption("qos", qos, f"one of {', '.join(map(str, ens.capabilities.qos))}")
         if retain and not ens.capabilities.retain:
             raise InvalidOption("retain", retain, "False: this broker keeps no messages")
-        return Outgoing(name, body, None, False, qos, retain, tuple(properties))
+        return Outgoing(name, body, None, False, qos, retain, _checked_properties(properties))
 
     def _link(self, space: str | None) -> EnsLink:
         if space is None and len(self._links) == 1:
@@ -394,7 +413,7 @@ class Client:
     def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._arrivals.arrived(link.space, arrival, self._loop.time())
-        if not self._pump_due and not self._ordering.is_idle:
+        if not self._pump_due and not (self._ordering.is_idle and self._arrivals.fifo.is_idle):
             self._wake()
 
     def ens_malformed(self, link: EnsLink, reason: str) -> None:
@@ -460,8 +479,8 @@ class Client:
         self._arrivals.learn(frame.topics)
         self._publishing.named(frame.topics)
         asked = self._naming.pop(frame.request, None)
-        # while a change is on its way its answer names the topics, with their clocks (R9)
-        if asked is not None and self._subscriber.change is None:
+        # while a subscribe is outstanding its answer names the topics, with their clocks (R9)
+        if asked is not None and not self._subscribing.is_holding:
             mine, foreign = self._subscriber.named(each for each in frame.topics if each.id in asked)
             known = {each.id for each in frame.topics}
             foreign += [each for each in asked if each not in known]
@@ -493,11 +512,12 @@ class Client:
             self._arm()
             return
         machine, send = self._publishing.machine, self._worker.send
-        if machine.is_waiting_for_names and (unnamed := machine.unnamed()):
-            send(Resolve(self._request_id(), unnamed))
         requests = machine.requests()
         for request in requests:
             send(request)
+        if machine.is_waiting_for_names:
+            for names in _in_frames(machine.unnamed()):
+                send(Resolve(self._request_id(), names))
         if settle or requests or self._state == "closed":
             for settlement in machine.settlements():
                 send(settlement)
@@ -525,7 +545,8 @@ class Client:
 
     def _arm(self) -> None:
         """Set the timer to the next thing that is due without any arrival."""
-        due = self._ordering.next_deadline()
+        is_heard = self._worker is not None and self._worker.is_connected
+        due = self._ordering.next_deadline() if is_heard else self._ordering.next_tick()  # whom should it ask?
         fifo = self._arrivals.fifo.next_deadline()
         if fifo is not None:
             due = fifo if due is None else min(due, fifo)
@@ -546,12 +567,46 @@ class Client:
 def _checked_id(client_id: str | None) -> str:
     if client_id is None:
         return f"inorder-{secrets.token_hex(4)}"
-    if not isinstance(client_id, str) or not client_id or len(client_id.encode("utf-8", "replace")) > 255:
-        raise InvalidOption("client_id", client_id, "a text of 1 to 255 bytes")
+    if not isinstance(client_id, str) or not 0 < len(client_id) <= 128 or not _is_text(client_id):
+        raise InvalidOption("client_id", client_id, "a text of 1 to 128 characters")
     return client_id
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
+
+
+def _checked_properties(properties: Any) -> tuple[tuple[str, str], ...]:
+    if not properties:
+        return ()
+    pairs = tuple(properties)
+    if isinstance(properties, (str, bytes, Mapping)) or not all(
+        isinstance(pair, tuple) and len(pair) == 2 and _is_text(pair[0]) and _is_text(pair[1]) for pair in pairs
+    ):
+        raise InvalidOption("properties", properties, "a sequence of (name, value) pairs of text")
+    return pairs
+
+
+def _in_frames(names: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Cut topics to be named into lists that fit into a frame each."""
+    size, batch = 0, list[tuple[str, str]]()
+    for space, name in names:
+        size += len(space.encode()) + len(name.encode()) + 16
+        if batch and size > MAX_FRAME_BYTES // 16:
+            yield batch
+            size, batch = 0, []
+        batch.append((space, name))
+    if batch:
+        yield batch
+
+
 def _checked_mode(mode: Mode) -> Mode:
-    if mode in ("strict", "tag") or isinstance(mode, Bounded):
+    if mode == "strict" or mode == "tag":
         return mode
+    if isinstance(mode, Bounded):
+        limits = (mode.buffer, mode.max_wait, mode.buffer_bytes)
+        if all(each is None or (isinstance(each, (int, float)) and each >= 0) for each in limits) and any(
+            each is not None for each in limits
+        ):
+            return mode
     raise InvalidOption("mode", mode, "'strict', 'tag' or Bounded(buffer=..., max_wait=...)")

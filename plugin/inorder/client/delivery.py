@@ -34,7 +34,9 @@ class DeliveryStream(AsyncIterator[Notification]):
         return len(self._queue)
 
     def put(self, item: Notification) -> None:
-        """Append a notification."""
+        """Append a notification; after the end there are none."""
+        if self._ended:
+            return
         size = len(item.payload) if isinstance(item, Event) else 0
         if self._overflow is not None and not self._has_room():
             self._give_up(item)
@@ -100,6 +102,8 @@ class DeliveryStream(AsyncIterator[Notification]):
             InorderError: the client failed for good, and everything was taken.
         """
         queue = self._queue
+        if self._waiter is not None:
+            raise StreamInUse("events() is being iterated by another task; a client has one delivery stream")
         while not queue:
             if self._overflow is not None and self._has_room():
                 continue
@@ -107,8 +111,6 @@ class DeliveryStream(AsyncIterator[Notification]):
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
-            if self._waiter is not None:
-                raise StreamInUse("events() is being iterated by another task; a client has one delivery stream")
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter

@@ -47,7 +47,13 @@ class EnsLink:
         self._outcomes: dict[int, Callable[[Exception | None], None]] = {}
         self._next_token = 1
         self._lost = asyncio.Event()
+        self._restored: asyncio.Future[None] | None = None
+        self._refusals: dict[Filter, Refused] = {}
+        self._connects = 0
+        self._connected_at = 0.0
+        self._is_back_untold = False
         self.is_connected = False
+        self.is_restored = False
 
     def __repr__(self) -> str:
         state = "connected" if self.is_connected else "not connected"
@@ -57,6 +63,8 @@ class EnsLink:
 
     def arrived(self, arrival: Arrival) -> None:
         """See :class:`~inorder.ports.EnsSink`."""
+        if self._is_back_untold:
+            self._tell_back()
         self._events.ens_arrived(self, arrival)
 
     def malformed(self, reason: str) -> None:
@@ -80,52 +88,75 @@ class EnsLink:
     def connection_lost(self, error: Exception) -> None:
         """See :class:`~inorder.ports.EnsSink`."""
         _log.warning("lost the broker of space %s: %s", self.space, error)
-        self.is_connected = False
+        self.is_connected = self.is_restored = False
         self._outcomes.clear()
         self._lost.set()
 
     # -- use ---------------------------------------------------------------------------------------------------
 
-    async def connect(self) -> None:
-        """Connect once. Raises what :meth:`~inorder.ports.Ens.connect` does."""
+    async def open(self) -> None:
+        """Connect for the first time. Raises what :meth:`~inorder.ports.Ens.connect` does."""
+        await self._connect()
+        self.is_restored = self.is_connected
+
+    async def _connect(self) -> None:
         self._lost.clear()
         await self.ens.connect(self)
+        self._connects += 1
+        self._connected_at = asyncio.get_running_loop().time()
         self.is_connected = not self._lost.is_set()
+
+    def _tell_back(self) -> None:
+        """Once for each reconnection, before anything that arrives on it."""
+        if self._is_back_untold:
+            self._is_back_untold = False
+            self._events.ens_reconnected(self)
 
     def hand_over(self, message: Outgoing, outcome: Callable[[Exception | None], None]) -> bool:
         """Give a message to the broker; ``outcome`` is called once, unless the connection is lost first. Return
-        whether there is a connection at all."""
-        if not self.is_connected:
+        whether it was given: not while there is no connection, nor before :meth:`EnsEvents.ens_restored`, which
+        hands over first what waits longer."""
+        if not self.is_restored:
             return False
         token = self._next_token
         self._next_token += 1
         self._outcomes[token] = outcome
-        self.ens.publish(message, token)
+        try:
+            self.ens.publish(message, token)
+        except InorderError as error:
+            self._outcomes.pop(token, None)
+            outcome(error)
         return True
 
     async def subscribe(self, filter: Filter, qos: int) -> None:
-        """Subscribe; without a connection, as soon as there is one. Raises Refused."""
+        """Subscribe; without a connection, as soon as there is one. Raises Refused, and TimedOut if the broker is
+        there and does not answer; then everything is as before."""
+        before = self._filters.get(filter)
         self._filters[filter] = qos
         try:
             await self._subscribe(filter, qos)
-        except LinkError:
-            if self.is_connected:
-                raise  # not the connection: the broker did not answer
-            await self._restored_with(filter)
-        except InorderError:
-            self._filters.pop(filter, None)
+        except BaseException:
+            if before is None:
+                self._filters.pop(filter, None)
+            else:
+                self._filters[filter] = before
             raise
 
     async def _subscribe(self, filter: Filter, qos: int) -> None:
-        if not self.is_connected:
-            raise LinkError(f"the broker of space {self.space} is not connected")
-        await self.ens.subscribe(filter, qos=qos)
-
-    async def _restored_with(self, filter: Filter) -> None:
-        """Wait until a reconnection has subscribed the filter."""
-        if filter in self._filters:
+        connection = self._connects
+        if self.is_connected:
+            try:
+                await self.ens.subscribe(filter, qos=qos)
+                return
+            except LinkError:
+                if self.is_connected and self._connects == connection:
+                    raise  # not the connection: the broker did not answer
+        if not self.is_restored:
             self._restored = self._restored or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._restored)
+        refusal = self._refusals.get(filter)
+        if refusal is not None:
+            raise refusal
 
     async def unsubscribe(self, filter: Filter) -> None:
         """Unsubscribe; without a connection there is nothing to do."""
@@ -137,26 +168,37 @@ class EnsLink:
 
     async def run(self) -> None:
         """Connect again whenever the connection is lost, until cancelled."""
+        loop, first = asyncio.get_running_loop(), self._times.backoff_first
+        pause = 0.0
         while True:
             await self._lost.wait()
-            pause = self._times.backoff_first
-            while not await self._reconnect():
+            # a broker that takes us in and throws us out again (two clients of one id) must not be asked without a rest
+            if loop.time() - self._connected_at >= self._times.heartbeat:
+                pause = 0.0
+            self._is_back_untold = False
+            await asyncio.sleep(pause)
+            while True:
+                pause = min(2 * pause or first, self._times.backoff_max)
+                if await self._reconnect():
+                    break
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, self._times.backoff_max)
 
     async def _reconnect(self) -> bool:
         """Connect unless that worked before, subscribe everything again; return whether both succeeded."""
         try:
             if not self.is_connected:
-                await self.connect()
-                self._events.ens_reconnected(self)
+                self._is_back_untold = True
+                await self._connect()
+                self._tell_back()
             for filter, qos in list(self._filters.items()):
                 await self._subscribe_again(filter, qos)
         except InorderError as error:
+            self._is_back_untold = False
             _log.info("space %s: still not back at %s: %s", self.space, self.ens.address, error)
             return False
         if self._lost.is_set():
             return False
+        self.is_restored = True
         if self._restored is not None and not self._restored.done():
             self._restored.set_result(None)
         self._restored = None
@@ -164,10 +206,10 @@ class EnsLink:
         return True
 
     async def _subscribe_again(self, filter: Filter, qos: int) -> None:
+        self._refusals.pop(filter, None)
         try:
             await self.ens.subscribe(filter, qos=qos)
         except Refused as error:
+            self._refusals[filter] = error
             # the others must not suffer; it is tried again at the next reconnection
             _log.error("space %s: the broker no longer accepts the filter %r: %s", self.space, filter.text, error)
-
-    _restored: asyncio.Future[None] | None = None

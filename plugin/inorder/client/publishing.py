@@ -13,7 +13,7 @@ from inorder.core.notifications import Receipt
 from inorder.core.publisher import Publication, Publisher
 from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
 from inorder.core.wire import Frame, Settled, Timestamps, TopicInfo
-from inorder.errors import Abandoned, Closed, QueueFull, Refused
+from inorder.errors import Abandoned, InorderError, QueueFull, Refused
 from inorder.ports import Outgoing
 
 _log = logging.getLogger("inorder.client")
@@ -27,6 +27,8 @@ class Publish(asyncio.Future[Receipt]):
         super().__init__(loop=loop)
         self.link, self.message = link, message
         self.publication: Publication | None = None
+        self.is_fifo = False
+        self.was_handed = False
         self.on_cancel: Callable[[Publish], None] | None = None
 
     def cancel(self, msg: object = None) -> bool:
@@ -84,27 +86,44 @@ class Publishing:
 
     def plain(self, publish: Publish, *, fifo: bool) -> None:
         """Hand over a publish without a timestamp; ``fifo`` numbers it per topic and incarnation."""
+        publish.is_fifo = fifo
+        publish.on_cancel = self._plain_cancelled
+        self._open.add(publish)
+        self._plain.setdefault(publish.link.space, deque()).append(publish)
+        self._hand_over_plain(publish)
+
+    def _hand_over_plain(self, publish: Publish) -> None:
         message, link = publish.message, publish.link
-        if fifo:
+        if not link.is_restored:
+            return
+        if publish.is_fifo and message.stamp is None:  # numbered only now: one that is cancelled before leaves no hole
             key = link.space, message.topic
             counter = self._fifo[key] = self._fifo.get(key, 0) + 1
             message.stamp = encode_stamp(FifoStamp(self._incarnation, counter))
             # who reads properties is known for total order only: the payload form is read by all of ours
             message.in_payload = not link.ens.capabilities.properties
-        self._open.add(publish)
-        self._plain.setdefault(link.space, deque()).append(publish)
+        publish.was_handed = True
         link.hand_over(message, partial(self._plain_outcome, publish))
 
-    def _plain_outcome(self, publish: Publish, error: Exception | None) -> None:
+    def _plain_cancelled(self, publish: Publish) -> None:
+        self._open.discard(publish)
+        if not publish.was_handed:
+            self._leave_plain(publish)
+
+    def _leave_plain(self, publish: Publish) -> None:
         waiting = self._plain[publish.link.space]
         if waiting and waiting[0] is publish:
             waiting.popleft()
-        else:
+        elif publish in waiting:
             waiting.remove(publish)
+
+    def _plain_outcome(self, publish: Publish, error: Exception | None) -> None:
+        self._leave_plain(publish)
         self._finish(publish, error or Receipt(publish.link.space, publish.message.topic, None))
 
     def _finish(self, publish: Publish, outcome: Receipt | Exception) -> None:
         self._open.discard(publish)
+        publish.on_cancel = publish.publication = None
         if not publish.done():
             if isinstance(outcome, Receipt):
                 publish.set_result(outcome)
@@ -113,8 +132,16 @@ class Publishing:
 
     def _cancelled(self, publish: Publish) -> None:
         self._open.discard(publish)
-        if publish.publication is not None:
-            self.machine.cancel(publish.publication)
+        publication, publish.publication = publish.publication, None
+        if publication is not None:
+            self._take_back(publication)
+
+    def _take_back(self, publication: Publication) -> None:
+        """Nobody wants it any more: unless it was handed over, its number becomes void."""
+        self.machine.cancel(publication)
+        if not publication.handed:
+            self.machine.refused(publication)
+        self.settle_wanted()
 
     # -- answers of the workers --------------------------------------------------------------------------------
 
@@ -127,6 +154,7 @@ class Publishing:
             self._finish(publication.content, Refused("the stage no longer knows this request; nothing was published"))
         for publication in answers.abandoned:
             self._finish(publication.content, Abandoned(publication.topic[1], publication.number))
+        self.settle_wanted()  # what was cancelled meanwhile
 
     def _hand_over(self, publication: Publication) -> None:
         publish: Publish = publication.content
@@ -149,10 +177,8 @@ class Publishing:
             self._finish(publish, error)
         else:
             self.machine.accepted(publication)
-            if not publish.done():
-                space, topic = publication.topic
-                publish.set_result(Receipt(space, topic, publication.number, self._names(publication.deps)))
-            self._open.discard(publish)
+            space, topic = publication.topic
+            self._finish(publish, Receipt(space, topic, publication.number, self._names(publication.deps)))
         self.settle_wanted()
 
     def settled(self, frame: Settled) -> None:
@@ -161,6 +187,7 @@ class Publishing:
             self.late_confirms += 1
             names = self._names([topic, number])
             _log.error("number %d of %s was abandoned before it was confirmed", number, names[0][0] if names else topic)
+        self.settle_wanted()  # what was accepted while these were on their way
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -178,15 +205,18 @@ class Publishing:
         were found to stand (R16)."""
         self.machine.ask_again(self.machine.handed_over(link.space))
         for publish in list(self._plain.get(link.space, ())):
-            link.hand_over(publish.message, partial(self._plain_outcome, publish))
+            if publish.done():
+                self._leave_plain(publish)
+            else:
+                self._hand_over_plain(publish)
 
-    def give_up(self) -> None:
+    def give_up(self, error: InorderError) -> None:
         """The client closes. What was not handed over becomes void; what was, and is not accepted, may have been
         delivered, so its number is left to be abandoned (R16)."""
+        if self._open:
+            _log.warning("%d publishes were not accepted: %s", len(self._open), error)
         for publish in list(self._open):
-            publication = publish.publication
-            if publication is not None:
-                self.machine.cancel(publication)
-                if not publication.handed:
-                    self.machine.refused(publication)
-            self._finish(publish, Closed("the client was closed before the event was accepted"))
+            if publish.publication is not None:
+                self._take_back(publish.publication)
+            self._finish(publish, error)
+            publish.exception()  # said above, once for all: not again for each that nobody awaits

@@ -22,6 +22,7 @@ class Subscribing:
 
     Args:
         send: sends a frame to the workers, or drops it while there is no connection.
+        wake: there may be something to ask the workers.
     """
 
     def __init__(
@@ -31,13 +32,17 @@ class Subscribing:
         routes: Routes,
         arrivals: Arrivals,
         send: Callable[[Frame], None],
+        wake: Callable[[], None],
     ) -> None:
         self._subscriber, self._ordering, self._routes = subscriber, ordering, routes
-        self._arrivals, self._send = arrivals, send
+        self._arrivals, self._send, self._wake = arrivals, send, wake
         self._lock = asyncio.Lock()
         self._done: asyncio.Future[None] | None = None
         self._links: dict[str, EnsLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._error: InorderError | None = None
+        self.is_holding = False
+        """A subscribe is outstanding: which topics it has is not known yet, so nothing is foreign (R9)."""
 
     @property
     def is_changing(self) -> bool:
@@ -62,7 +67,13 @@ class Subscribing:
         task = asyncio.create_task(change, name="inorder: subscription change")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if self._error is None or (caller is not None and caller.cancelling()):
+                raise
+            raise self._error from None
 
     async def _subscribe(self, link: EnsLink, filters: list[Filter], ordering: Ordering, qos: int) -> None:
         async with self._lock:
@@ -71,6 +82,7 @@ class Subscribing:
                 self._routes.add(Subscription(link.space, filter, ordering, qos))
             changes = self._wanted() != self._subscriber.filters
             if changes:
+                self.is_holding = True
                 self._ordering.subscribing()  # R9: from here on, until the clock is known
             try:
                 for filter in filters:
@@ -79,7 +91,13 @@ class Subscribing:
                 await self._take_back(link, before, changes)
                 raise
             if changes:
+                self._drop(self._wanted())  # what this call made weaker than total
                 await self._change()
+
+    def _drop(self, wanted: list[SpaceFilter]) -> None:
+        dropped = self._subscriber.dropped(wanted)
+        if dropped:
+            self._arrivals.deliver(self._ordering.unsubscribed(dropped, asyncio.get_running_loop().time()))
 
     async def _take_back(self, link: EnsLink, before: dict[Filter, Subscription | None], changes: bool) -> None:
         """The broker refused one: all of the call is undone."""
@@ -92,7 +110,9 @@ class Subscribing:
         if changes:
             now = asyncio.get_running_loop().time()
             wildcards = self._subscriber.has_wildcards
+            self.is_holding = False
             self._arrivals.deliver(self._ordering.subscribed([], now, filters=wildcards))
+            self._wake()
 
     async def _unsubscribe(self, link: EnsLink, filters: Iterable[Filter]) -> None:
         async with self._lock:
@@ -100,9 +120,8 @@ class Subscribing:
                 self._routes.remove(link.space, filter)
             wanted = self._wanted()
             if wanted != self._subscriber.filters:
-                dropped = self._subscriber.dropped(wanted)
-                now = asyncio.get_running_loop().time()
-                self._arrivals.deliver(self._ordering.unsubscribed(dropped, now))
+                self._drop(wanted)
+                self._wake()
             for filter in filters:
                 await link.unsubscribe(filter)
             if wanted != self._subscriber.filters:
@@ -136,6 +155,7 @@ class Subscribing:
         starts = self._subscriber.completed(frame)
         if starts is None:
             return
+        self.is_holding = False
         outputs = self._ordering.subscribed(starts, now, filters=self._subscriber.has_wildcards)
         self._arrivals.deliver(outputs)
         if self._done is not None and not self._done.done():
@@ -147,7 +167,8 @@ class Subscribing:
             self._subscriber.begin([])
             self.request()
 
-    def fail(self, error: InorderError) -> None:
-        """No answer will come."""
-        if self._done is not None and not self._done.done():
-            self._done.set_exception(error)
+    def stop(self, error: InorderError) -> None:
+        """No more changes; outstanding calls raise the error."""
+        self._error = self._error or error
+        for task in self._tasks:
+            task.cancel()

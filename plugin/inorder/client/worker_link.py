@@ -70,7 +70,8 @@ class _Connection(asyncio.Protocol):
         self.heard = loop.time()
         self._loop = loop
         self._failure: Exception | None = None
-        self._lost = False
+        self._is_reported = False
+        self.ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -105,17 +106,34 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = self._failure or LinkError(f"the connection ended: {exc or 'closed by the worker'}")
+        self._failure = reason
+        self.ended.set()
         if not self.welcomed.done():
             self.welcomed.set_exception(reason)
-        elif not self._lost:
-            self._lost = True
+        elif not self._is_reported:
+            self._is_reported = True
             self._on_lost(reason)
+
+    def check_alive(self) -> None:
+        """Raise what ended the connection, if it has ended."""
+        if self.ended.is_set() and self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         """Close without a report."""
-        self._lost = True
+        self._is_reported = True
+        self.welcomed.cancel()
         if self.transport is not None:
             self.transport.close()
+
+    async def wait_closed(self, timeout: float) -> None:
+        """Wait until what was written has left, at most ``timeout`` seconds; then cut the connection."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self.ended.wait()
+        except TimeoutError:
+            if self.transport is not None:
+                self.transport.abort()
 
 
 def error_of(failure: Failure) -> PeerError:
@@ -161,6 +179,7 @@ class WorkerLink:
         self._connection: _Connection | None = None
         self._lost = asyncio.Event()
         self._closed = False
+        self._connected_at = 0.0
 
     def __repr__(self) -> str:
         return f"<WorkerLink {', '.join(self._names)}: {'connected' if self.is_connected else 'not connected'}>"
@@ -201,6 +220,7 @@ class WorkerLink:
                 await loop.create_connection(lambda: connection, host, port, ssl=self._tls)
                 connection.send(self._hello)
                 welcome = await connection.welcomed
+                connection.check_alive()
         except TimeoutError:
             connection.close()
             raise TimedOut(f"the hello to {host}:{port}", self._times.connect_timeout) from None
@@ -208,6 +228,7 @@ class WorkerLink:
             connection.close()
             raise
         self._connection = connection
+        self._connected_at = loop.time()
         self._lost.clear()
         self._events.worker_connected(welcome)
 
@@ -220,14 +241,21 @@ class WorkerLink:
 
     async def run(self) -> None:
         """Watch the connection and connect again whenever it is lost, until cancelled or refused for good."""
+        loop = asyncio.get_running_loop()
+        pause = 0.0
         while True:
             await self._watch()
+            # a worker that takes us in and throws us out again must not be asked without a rest
+            if loop.time() - self._connected_at >= self._times.heartbeat:
+                pause = 0.0
             error = self._lost_error
             if isinstance(error, FATAL):
                 self._events.worker_failed(error)
                 return
             try:
+                await asyncio.sleep(pause)
                 await self._reconnect()
+                pause = min(2 * pause or self._times.backoff_first, self._times.backoff_max)
             except FATAL as refusal:
                 self._events.worker_failed(refusal)
                 return
@@ -259,11 +287,12 @@ class WorkerLink:
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
 
-    def close(self) -> None:
-        """Close the connection; nothing is reported afterwards."""
+    async def close(self, timeout: float) -> None:
+        """Close the connection, within ``timeout`` seconds; nothing is reported afterwards."""
         self._closed = True
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            await connection.wait_closed(timeout)
 
     _lost_error: Exception = LinkError("not connected")

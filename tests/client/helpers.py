@@ -1,0 +1,164 @@
+"""A site for tests: an in-process broker whose faults are seeded, a real worker beside it, clients with short timers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from inorder import Client, ClientTimes, Event, Gap, Reconnected
+from inorder.worker import Worker, WorkerSettings
+from inorder_adapters.memory import Hub, hub
+
+Mode = Any  # "strict", "tag" or Bounded; a client checks it itself
+Notification = Event | Gap | Reconnected
+
+PATIENCE = 30.0
+"""Seconds after which a test that waits for a condition fails."""
+
+TIMES: dict[str, float] = {
+    "connect_timeout": 5.0, "backoff_first": 0.01, "backoff_max": 0.1, "heartbeat": 0.3, "gap_timeout": 0.1,
+    "loss_timeout": 0.4, "settle_delay": 0.005,
+}  # fmt: skip
+
+
+def times(**changes: float) -> ClientTimes:
+    """Return short timers."""
+    given: dict[str, Any] = {**TIMES, **changes}
+    return ClientTimes(**given)
+
+
+def worker_settings(store: Path, **changes: Any) -> WorkerSettings:
+    """Return settings for an SQLite file and short timers."""
+    defaults: dict[str, Any] = {
+        "store": f"sqlite:///{store}", "port": 0, "heads_interval": 0.1, "beat_interval": 0.0, "stop_timeout": 1.0,
+        "publisher_grace": 5.0,
+    }  # fmt: skip
+    return WorkerSettings(**{**defaults, **changes})
+
+
+class Site:
+    """A broker and a worker.
+
+    Attributes:
+        name: the broker's.
+        worker: the worker.
+    """
+
+    def __init__(self, name: str, store: Path) -> None:
+        self.name = name
+        self.store = store
+        self.worker: Worker
+        self.address = ""
+
+    @property
+    def hub(self) -> Hub:
+        return hub(self.name)
+
+    def client(
+        self, client_id: str, *, mode: Mode = "strict", clock: ClientTimes | None = None, **options: Any
+    ) -> Client:
+        """Return a client; ``options`` are the in-process broker's, for this client."""
+        return Client(
+            f"memory://{self.name}",
+            workers=[self.address],
+            client_id=client_id,
+            mode=mode,
+            options=options,
+            times=clock or times(),
+        )
+
+    async def start(self, **changes: Any) -> None:
+        """Start the worker, again on the port it had before."""
+        port = int(self.address.rpartition(":")[2] or 0)
+        self.worker = await Worker(worker_settings(self.store, port=port, **changes)).__aenter__()
+        self.address = self.worker.address
+
+    async def stop(self) -> None:
+        """Stop the worker."""
+        await self.worker.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def new_site(folder: Path, **changes: Any) -> AsyncIterator[Site]:
+    """Make a site, with a broker that nobody else uses."""
+    site = Site(f"site-{folder.name}-{id(folder)}", folder / "worker.db")
+    await site.start(**changes)
+    try:
+        yield site
+    finally:
+        await site.stop()
+
+
+async def until(condition: Callable[[], bool], what: str = "the condition") -> None:
+    """Wait for a condition that nothing announces."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain for {what}") from None
+
+
+async def take(client: Client, count: int) -> list[Notification]:
+    """Return the next notifications."""
+    taken: list[Notification] = []
+    await _take_until(client, lambda: len(taken) >= count, taken)
+    return taken
+
+
+async def take_events(client: Client, count: int) -> list[Notification]:
+    """Return the next notifications, up to the one that makes it ``count`` events."""
+    taken: list[Notification] = []
+    await _take_until(client, lambda: len(events_of(taken)) >= count, taken)
+    return taken
+
+
+async def take_through(client: Client, payload: bytes) -> list[Notification]:
+    """Return the next notifications, up to the event with this payload."""
+    taken: list[Notification] = []
+    await _take_until(
+        client, lambda: bool(taken) and isinstance(taken[-1], Event) and taken[-1].payload == payload, taken
+    )
+    return taken
+
+
+async def _take_until(client: Client, is_enough: Callable[[], bool], taken: list[Notification]) -> None:
+    stream = client.events()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not is_enough():
+                taken.append(await anext(stream))
+    except TimeoutError:
+        last = taken[-3:]
+        raise AssertionError(f"the stream dried up after {len(taken)}: {last}; {client.stats()}") from None
+
+
+def events_of(taken: Iterable[Notification]) -> list[Event]:
+    return [each for each in taken if isinstance(each, Event)]
+
+
+def gaps_of(taken: Iterable[Notification]) -> list[Gap]:
+    return [each for each in taken if isinstance(each, Gap)]
+
+
+def keys(taken: Iterable[Notification]) -> list[tuple[str, int | None]]:
+    """Return what was notified, comparable between subscribers."""
+    return [(each.topic, each.number) for each in events_of(taken)]
+
+
+def payloads(taken: Iterable[Notification]) -> list[bytes]:
+    return [each.payload for each in events_of(taken)]
+
+
+async def published(client: Client, topic: str, count: int, *, prefix: str = "", first: int = 0, **how: Any) -> None:
+    """Publish numbered events to one topic and wait until all are accepted."""
+    futures = [
+        client.publish(topic, f"{prefix}{number}".encode(), **how) for number in range(first, first + count)
+    ]
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*futures)
+
+

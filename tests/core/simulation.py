@@ -210,6 +210,7 @@ class Client:
         self.is_up = False
         self.filters: set[Filter] = set()
         self.arriving: list[Message] = []
+        self.slow = {topic for topic in range(1, 9) if self.world.rng.random() < 0.2}
         self.leaving: deque[Publication] = deque()
         self.unknown: deque[Publication] = deque()
         self.published: dict[int, int] = {}
@@ -437,10 +438,13 @@ class World:
         self.history = History(LINGER)
         self.broker: dict[tuple[str, int], set[int]] = {}
         self.hosts: list[Host] = []
-        count = rng.randint(1, 3)
+        count = rng.choice((1, 2, 3, 3, 4))
         self.hosts = [Host(self, index, count) for index in range(count)]
         self._place(count)
         self.loss = rng.choice((0.0, 0.02, 0.1))
+        self.reordering = rng.choice((0.0, 0.5, 1.0))
+        # runs differ in what happens often: rare combinations need a run that is full of one kind of event
+        self.weights = list(accumulate(weight * rng.choice((0.3, 1, 1, 3)) for _, weight in _WEIGHTED))
         self.clients: dict[str, Client] = {}
         for number in range(rng.randint(2, 5)):
             mode: Mode = rng.choice(("strict", "strict", "tag", Bounded(buffer=3), Bounded(max_wait=2.0)))
@@ -496,7 +500,7 @@ class World:
         rng = self.rng
         self.steps += 1
         client, host = rng.choice(list(self.clients.values())), rng.choice(self.hosts)
-        rng.choices(_ACTIONS, cum_weights=_WEIGHTS)[0](self, client, host)
+        rng.choices(_ACTIONS, cum_weights=self.weights)[0](self, client, host)
 
     def _publish(self, client: Client, _: Host) -> None:
         for _ in range(self.rng.choice((1, 1, 1, 3))):
@@ -524,8 +528,9 @@ class World:
 
     def _arrive(self, client: Client, _: Host) -> None:
         if client.arriving:
-            at = self.rng.randrange(len(client.arriving)) if self.rng.random() < 0.5 else 0
-            client.arrived(client.arriving.pop(at))
+            at = self.rng.randrange(len(client.arriving)) if self.rng.random() < self.reordering else 0
+            if client.arriving[at].topic not in client.slow or self.rng.random() < 0.1:
+                client.arrived(client.arriving.pop(at))
 
     def _hand_over(self, client: Client, _: Host) -> None:
         client.hand_over(self.rng, faults=True)
@@ -603,20 +608,21 @@ class World:
         for client in self.clients.values():
             if not client.is_up:
                 client.connect()
-        for round_ in range(60):
-            self._quiet_round()
-            if round_ > 30 and self._is_quiet():
-                break
+        began = self.now
+        while self.now < began + 90 and not (self.now > began + 30 and self._is_quiet()):
+            self.now += 1.0
+            for host in self.hosts:
+                self._tick(next(iter(self.clients.values())), host)
+                for client in self.clients.values():
+                    self._heads(client, host)
+            for _ in range(3):
+                self._exchange()
         self._finish()
 
-    def _quiet_round(self) -> None:
-        self.now += 1.0
+    def _exchange(self) -> None:
         for client in self.clients.values():
             client.pump()
         for host in self.hosts:
-            self._tick(next(iter(self.clients.values())), host)
-            for client in self.clients.values():
-                self._heads(client, host)
             while host.step(self.rng):
                 pass
             host.commit()
@@ -681,7 +687,6 @@ _WEIGHTED: list[tuple[Callable[[World, Client, Host], None], float]] = [
     (World._crash, 0.4),
 ]
 _ACTIONS = [action for action, _ in _WEIGHTED]
-_WEIGHTS = list(accumulate(weight for _, weight in _WEIGHTED))
 
 
 def simulate(seed: int) -> list[str]:

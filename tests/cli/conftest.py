@@ -45,7 +45,12 @@ class Child:
     def __init__(self, *arguments: object) -> None:
         command = [sys.executable, "-m", "inorder", *map(str, arguments)]
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def line(self) -> str:
@@ -58,10 +63,23 @@ class Child:
         assert self._process.stderr is not None
         return self._process.stderr.readline()
 
-    def interrupt(self, number: int = signal.SIGINT) -> Run:
+    def interrupt(self, number: int = signal.SIGINT, *, close_stdin: bool = True) -> Run:
         """Send a signal and wait for the end."""
         self._process.send_signal(number)
+        if not close_stdin:
+            self._process.wait(timeout=30)
         return self.wait()
+
+    def write(self, text: str) -> None:
+        """Give it something on stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(text)
+        self._process.stdin.flush()
+
+    def close_stdout(self) -> None:
+        """Stop reading, as ``head`` does."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def wait(self, timeout: float = 30.0) -> Run:
         out, err = self._process.communicate(timeout=timeout)

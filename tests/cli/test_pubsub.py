@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import signal
-import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from tests.cli.conftest import Child, Cli, Start
+from tests.cli.conftest import Child, Cli, Run, Start
 
 from inorder import Event, Verdict
 from inorder.cli import formats
 from inorder.errors import InvalidOption
-from inorder.testing.services import Mosquitto, RedisServer
+from inorder.testing.services import Certificates, Mosquitto, RedisServer
 
 
 def subscribed(start: Start, *arguments: object) -> Child:
@@ -47,16 +44,28 @@ def test_round_trip_with_numbers(cli: Cli, start: Start, here: tuple[str, ...]) 
     ]
 
 
-def test_lines_of_stdin_keep_their_order(
-    cli: Cli, start: Start, here: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_stdin_keep_their_order(start: Start, here: tuple[str, ...]) -> None:
     child = subscribed(start, "cli/b", *here, "-C", 1500, "-F", "%n %p")
-    lines = "".join(f"line {i}\n" for i in range(1500)).encode()
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(lines)))
-    assert cli("pub", "cli/b", "-l", *here).code == 0
+    publisher = start("pub", "cli/b", "-l", *here)
+    publisher.write("\n".join(f"line {i}" for i in range(1500)))
+    assert publisher.wait() == Run(0, "", "")
     ended = child.wait()
     assert ended.code == 0
     assert ended.out.splitlines() == [f"{i + 1} line {i}" for i in range(1500)]
+
+
+def test_an_interrupt_ends_a_wait_for_stdin(start: Start, here: tuple[str, ...]) -> None:
+    publisher = start("pub", "cli/i", "-l", "--json", *here)
+    publisher.write("one\n")
+    assert json.loads(publisher.line())["number"] == 1  # at once, not with the next line
+    assert publisher.interrupt(close_stdin=False) == Run(130, "", "")
+
+
+def test_the_reader_of_the_output_goes_away(cli: Cli, start: Start, here: tuple[str, ...]) -> None:
+    child = subscribed(start, "cli/j", *here, "-F", "%p")
+    child.close_stdout()
+    assert cli("pub", "cli/j", "x", *here).code == 0
+    assert child.wait() == Run(141, "", "")
 
 
 def test_payload_of_a_file_is_kept_byte_by_byte(cli: Cli, start: Start, here: tuple[str, ...]) -> None:
@@ -135,6 +144,18 @@ def test_a_wrong_token(cli: Cli, start: Start, mosquitto: Mosquitto) -> None:
     refused.assert_refused(1, "token")
     assert "hunter2" not in refused.err
     assert cli("pub", "a", "x", "-b", mosquitto.url, "-w", address, "--token", "right").code == 0
+
+
+def test_tls_to_the_worker(cli: Cli, start: Start, mosquitto: Mosquitto) -> None:
+    with Certificates() as certificates:
+        pair = ("--tls-cert", certificates.certificate, "--tls-key", certificates.key)
+        child = start("worker", "--port", 0, *pair, "--json")
+        address = json.loads(child.line())["address"]
+        to_it = ("-b", mosquitto.url, "-w", address)
+        assert cli("check", *to_it, "--tls-ca", certificates.ca).code == 0
+        assert cli("pub", "cli/k", "x", *to_it, "--tls-ca", certificates.ca).code == 0
+        assert cli("check", *to_it, "--timeout", 1).code == 1
+    cli("pub", "cli/k", "x", *to_it, "--tls-ca", certificates.ca).assert_refused(2, "client.tls_ca", "PEM")
 
 
 # -- formats, without a broker ---------------------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from inorder.cli import options
+from inorder.cli import options, output
 from inorder.cli.check import check
 from inorder.cli.config import config
 from inorder.cli.demo import demo
@@ -65,6 +64,6 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(ExitCode.FAILED)
     except (Exception, KeyboardInterrupt) as error:
-        if isinstance(error, BrokenPipeError):  # or the interpreter's last flush complains again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            output.discard()
         return report(error, debug=options.debugging)

@@ -86,7 +86,7 @@ async def _check_all(loaded: Loaded, timeout: float) -> list[Finding]:
 
 
 async def _finding(what: str, name: str, timeout: float, probe: Callable[[], Awaitable[str]]) -> Finding:
-    from inorder.errors import InorderError
+    from inorder.errors import InorderError, UsageError
 
     begun = time.perf_counter()
     try:
@@ -94,6 +94,8 @@ async def _finding(what: str, name: str, timeout: float, probe: Callable[[], Awa
             status, detail = "ok", await probe()
     except TimeoutError:
         status, detail = "failed", f"no answer within {timeout:g} s"
+    except UsageError:
+        raise
     except (InorderError, OSError) as error:
         # The name of what was looked at stands beside it already.
         status, detail = "failed", " ".join(str(getattr(error, "reason", error)).split())

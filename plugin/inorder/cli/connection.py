@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import ssl
 from collections.abc import Coroutine
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from inorder.cli import output
 from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.errors import InvalidOption
 
@@ -25,6 +27,8 @@ def make_client(section: ClientSection) -> inorder.Client:
     import inorder
     from inorder.settings import split_brokers
 
+    # What the client has to say meanwhile (a lost connection, say) reads like our own lines.
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     mode: Any = str(section.mode)
     if section.mode == "bounded":
         mode = inorder.Bounded(buffer=section.buffer, max_wait=section.max_wait)
@@ -60,7 +64,11 @@ def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
 
 def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run a coroutine; Ctrl-C and SIGTERM cancel it, so that it can close what it opened."""
-    return asyncio.run(_terminable(main))
+    try:
+        return asyncio.run(_terminable(main))
+    except BrokenPipeError:
+        output.discard()
+        raise CommandFailed("", ExitCode.BROKEN_PIPE) from None
 
 
 async def _terminable(main: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -113,6 +113,9 @@ def _print(console: Console, outcome: Outcome) -> None:
     console.print(table)
     for problem in figures["problems"][:10]:
         console.print(f"[yellow]note:[/] {escape(problem)}")
+    console.print(
+        "[dim]In total order a subscriber waits for the slower way: see the 99th percentile without inorder.[/]"
+    )
     style = "bold green" if outcome.is_good else "bold red"
     console.print(f"[{style}]{escape(outcome.sentence())}[/]")
 

@@ -49,6 +49,8 @@ def report(error: BaseException, *, debug: bool = False) -> ExitCode:
     """Say on stderr what went wrong and return the exit code for it."""
     if debug:
         traceback.print_exception(error)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     code, text = _explained(error)
     if text:
         sys.stderr.write(f"error: {' '.join(text.split())}\n")

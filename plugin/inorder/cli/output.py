@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,11 @@ def say(text: str) -> None:
     """Print a line for people on stderr, where it cannot get between data."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def discard() -> None:
+    """Let what is still buffered for stdout vanish: its reader is gone, and the last flush would complain again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_terminal() -> bool:

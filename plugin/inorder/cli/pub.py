@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
-from collections import deque
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,9 +95,26 @@ async def _repeated(payload: bytes, times: int) -> AsyncIterator[bytes]:
 
 
 async def _stdin_lines() -> AsyncIterator[bytes]:
-    """Read on a thread: a terminal or a slow pipe must not hold up the connections."""
-    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
-        yield line.removesuffix(b"\n")
+    """Read on a thread, as a terminal or a slow pipe must not hold up the connections. It is a daemon that holds no
+    lock, so that Ctrl-C ends the process even while it waits for a line."""
+    loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes](maxsize=16)
+
+    def read() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for more
+            while True:
+                chunk = os.read(sys.stdin.fileno(), 65_536)
+                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
+                if not chunk:
+                    return
+
+    threading.Thread(target=read, name="inorder-stdin", daemon=True).start()
+    rest = b""
+    while chunk := await chunks.get():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
 
 
 async def _publish_all(
@@ -107,19 +126,22 @@ async def _publish_all(
     as_json: bool,
     wait: float | None,
 ) -> int:
-    in_flight: deque[asyncio.Future[inorder.Receipt]] = deque()
+    receipts: asyncio.Queue[asyncio.Future[inorder.Receipt] | None] = asyncio.Queue(IN_FLIGHT)
     try:
-        async with asyncio.timeout(wait):
-            async with client:
-                async for payload in payloads:
-                    in_flight.append(client.publish(topic, payload, **publish))
-                    while in_flight and (len(in_flight) >= IN_FLIGHT or in_flight[0].done()):
-                        _show(await in_flight.popleft(), as_json=as_json)
-                while in_flight:
-                    _show(await in_flight.popleft(), as_json=as_json)
+        async with asyncio.timeout(wait), client, asyncio.TaskGroup() as group:
+            group.create_task(_show_all(receipts, as_json=as_json))
+            async for payload in payloads:
+                await receipts.put(client.publish(topic, payload, **publish))
+            await receipts.put(None)
     except TimeoutError:
         raise CommandFailed(f"not done within {wait:g} s", ExitCode.TIMED_OUT) from None
     return ExitCode.OK
+
+
+async def _show_all(receipts: asyncio.Queue[asyncio.Future[inorder.Receipt] | None], *, as_json: bool) -> None:
+    """Wait for the receipts in their order; the first failure ends the command."""
+    while (receipt := await receipts.get()) is not None:
+        _show(await receipt, as_json=as_json)
 
 
 def _show(receipt: inorder.Receipt, *, as_json: bool) -> None:

@@ -92,8 +92,7 @@ async def _stream(
 ) -> int:
     async with client:
         await client.subscribe(*topics, **subscription)
-        if not output.is_terminal():
-            output.say(f"subscribed to {', '.join(topics)}")
+        output.say(output.printable(f"subscribed to {', '.join(topics)}"))
         try:
             async with asyncio.timeout(wait):
                 async for item in client.events():

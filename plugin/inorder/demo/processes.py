@@ -43,7 +43,7 @@ async def run_in_processes(jobs: Sequence[SiteJob], progress: Progress) -> list[
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(site.finish(start)) for site in sites]
         return [task.result() for task in tasks]
-    except* InorderError as errors:
+    except BaseExceptionGroup as errors:
         raise _first(errors) from None
     finally:
         await asyncio.shield(asyncio.gather(*(site.close() for site in sites)))
@@ -66,7 +66,7 @@ class _Site:
     async def start(self) -> None:
         """Start the process and return when it is subscribed."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "inorder.demo.site"),
+            *(sys.executable, "-P", "-m", "inorder.demo.site"),  # -P: nothing from the current directory
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -138,6 +138,9 @@ async def run_here(jobs: Sequence[SiteJob], progress: Progress) -> list[SiteResu
             seen[self._name] = count
             progress(sum(seen.values()))
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(run_site(job, Here(job.name))) for job in jobs]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run_site(job, Here(job.name))) for job in jobs]
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
     return [task.result() for task in tasks]

@@ -11,12 +11,15 @@ import asyncio
 import os
 import sys
 import threading
+import traceback
 from typing import Any
 
 import msgspec
 
 from inorder.demo.plan import Link, SiteJob, SiteResult
 from inorder.errors import InorderError
+
+_input = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (unbuffered: no lock is held while a thread reads)
 
 
 async def run_site(job: SiteJob, link: Link) -> SiteResult:
@@ -51,10 +54,9 @@ class _Pipes:
             write({"seen": seen})
 
     def _listen(self) -> None:
-        line = sys.stdin.buffer.readline()
-        if line:
+        if line := _input.readline():
             self._loop.call_soon_threadsafe(self._start.set_result, msgspec.json.decode(line, type=float))
-            sys.stdin.buffer.read()
+            _input.readline()
         os._exit(1)
 
 
@@ -65,13 +67,14 @@ def write(message: dict[str, Any]) -> None:
 
 
 async def _main() -> None:
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=SiteJob)
+    job = msgspec.json.decode(_input.readline(), type=SiteJob)
     try:
         write({"result": await run_site(job, _Pipes())})
-    except (InorderError, OSError) as error:
+    except Exception as error:
+        if not isinstance(error, InorderError):
+            traceback.print_exception(error)
         write({"error": f"{type(error).__name__}: {error}"})
 
 
 if __name__ == "__main__":
     asyncio.run(_main())
-    os._exit(0)  # the thread that reads stdin would hold the interpreter's exit up

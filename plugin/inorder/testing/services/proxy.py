@@ -178,15 +178,25 @@ class _End(asyncio.Protocol):
         self.direction = direction
         self._pair = pair
         self._is_finished = False
+        self._early = bytearray()
         self._held_by = {"unconnected"}  # until the other end can be written to
 
     def hold(self, reason: str, is_held: bool) -> None:
         """Stop reading for a reason, or drop that reason; reading goes on when there is none left."""
         (self._held_by.add if is_held else self._held_by.discard)(reason)
+        self._apply_hold()
+
+    def _apply_hold(self) -> None:
         if self.transport is None or self.transport.is_closing():
             return
         if self._held_by:
             self.transport.pause_reading()
+            return
+        if self._early and self.peer.transport is not None:
+            self.peer.transport.write(bytes(self._early))
+            self._early.clear()
+        if self._is_finished:
+            self._pass_end_on()
         else:
             self.transport.resume_reading()
 
@@ -204,21 +214,30 @@ class _End(asyncio.Protocol):
         if self._pair.closed.is_set():  # cut, or left by the client, while this end was being connected
             self.reset()
             return
-        self.hold("unconnected", self.peer.transport is None)
+        if self.peer.transport is not None:
+            self._held_by.discard("unconnected")
+        # Not at once: some releases of Python 3.11 start to read right after this call, paused or not.
+        asyncio.get_running_loop().call_soon(self._apply_hold)
         self.peer.hold("unconnected", False)
 
     def data_received(self, data: bytes) -> None:
-        if self.peer.transport is not None:
+        if self._held_by:  # read before the pause took effect
+            self._early += data
+        elif self.peer.transport is not None:
             self.peer.transport.write(data)
 
     def eof_received(self) -> bool:
-        if self.peer.transport is not None and self.peer.transport.can_write_eof():
-            self.peer.transport.write_eof()
         self._is_finished = True
-        if self.peer._is_finished:
-            self.peer.close()
-            return False
+        if not self._held_by:
+            self._pass_end_on()
         return True  # the other direction may still carry something
+
+    def _pass_end_on(self) -> None:
+        if self.peer._is_finished:
+            self.close()
+            self.peer.close()
+        elif self.peer.transport is not None and self.peer.transport.can_write_eof():
+            self.peer.transport.write_eof()
 
     def close(self) -> None:
         if self.transport is not None:

@@ -444,7 +444,7 @@ class World:
         self.loss = rng.choice((0.0, 0.02, 0.1))
         self.reordering = rng.choice((0.0, 0.5, 1.0))
         # runs differ in what happens often: rare combinations need a run that is full of one kind of event
-        self.weights = list(accumulate(weight * rng.choice((0.3, 1, 1, 3)) for _, weight in _WEIGHTED))
+        self.weights = list(accumulate(weight * rng.choice((0.2, 1, 1, 4)) for _, weight in _WEIGHTED))
         self.clients: dict[str, Client] = {}
         for number in range(rng.randint(2, 5)):
             mode: Mode = rng.choice(("strict", "strict", "tag", Bounded(buffer=3), Bounded(max_wait=2.0)))
@@ -458,7 +458,7 @@ class World:
         rng = self.rng
         self.retention = rng.choice((10_000, 10_000, 4))
         settings = StageSettings(linger_ms=int(LINGER * 1000), number_retention=self.retention)
-        self.names = [f"t/{number}" for number in range(rng.randint(2, 6))]
+        self.names = [f"t/{number}" for number in range(rng.choice((2, 3, 3, 4, 6)))]
         self.new_names = [f"n/{number}" for number in range(rng.choice((0, 0, 2)))]
         stages = sorted(rng.randrange(count) for _ in self.names)
         topics = [
@@ -693,7 +693,7 @@ def simulate(seed: int) -> list[str]:
     """Run one seed; return what it broke. An exception of the core is a violation too."""
     try:
         world = World(seed)
-        return violations(world.run(random.Random(seed).randint(150, 600)))
+        return violations(world.run(random.Random(seed).randint(200, 800)))
     except Exception:
         return [traceback.format_exc()]
 

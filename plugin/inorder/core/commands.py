@@ -76,7 +76,7 @@ class SubscriptionRide(Ride, tag=4):
         topics: ids it covers now, resolved at the bottom stage.
         plain: those of them whose stamps this client can read in the payload only.
         fresh: those that are new to the client: it takes their clocks and needs their bases (R8).
-        starts: flat pairs, filled stage by stage.
+        starts: flat pairs, filled stage by stage; of lingering topics too, for the stages above.
         bases: for each fresh topic a flat list, filled stage by stage.
     """
 

@@ -136,14 +136,15 @@ class Subscribing:
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases))
         self._announce(ride)
-        self._remember(ride)
+        # lingering topics form pairs with the new ones (R10), so stages above must know their numbers as well
+        lingering = self._remember(ride)
         wanted = set(ride.topics)
         for topic in ride.fresh:
             base = state.topics[topic].base
             entries = [part for other, number in base.items() if other in wanted for part in (other, number)]
             if entries:
                 ride.bases[topic] = ride.bases.get(topic, []) + entries
-        for topic in ride.topics:
+        for topic in [*ride.topics, *lingering]:
             if state.topics[topic].stage == state.index:
                 ride.starts += (topic, state.topics[topic].number)
         if state.index > 0:
@@ -163,7 +164,8 @@ class Subscribing:
             if start > manager.number:
                 state.raise_number(manager, start)
 
-    def _remember(self, ride: SubscriptionRide) -> None:
+    def _remember(self, ride: SubscriptionRide) -> Iterable[int]:
+        """Store the changed subscription; return its lingering topics."""
         state = self._state
         known = state.overlaps.get(ride.client_id)
         lingering: dict[int, tuple[int, int]] = {}
@@ -187,6 +189,7 @@ class Subscribing:
                 lingering,
             )
         )
+        return lingering
 
     def completed(self, ride: SubscribedRide) -> None:
         """The completed clock is back at the bottom stage: answer the client (R7)."""

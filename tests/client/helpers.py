@@ -1,9 +1,9 @@
-"""A site for tests: an in-process broker whose faults are seeded, a real worker beside it, clients with short timers."""
+"""A site for tests: an in-process broker with seeded faults, a real worker beside it, clients with short timers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from inorder import Client, ClientTimes, Event, Gap, Reconnected
 from inorder.worker import Worker, WorkerSettings
 from inorder_adapters.memory import Hub, hub
+from inorder_adapters.memory.options import MemoryOptions
 
 Mode = Any  # "strict", "tag" or Bounded; a client checks it itself
 Notification = Event | Gap | Reconnected
@@ -76,6 +77,13 @@ class Site:
         self.worker = await Worker(worker_settings(self.store, port=port, **changes)).__aenter__()
         self.address = self.worker.address
 
+    async def lose(self, client: Client, action: Awaitable[None]) -> None:
+        """Let a client miss what is published meanwhile."""
+        line = self.hub.members[client.client_id].line
+        options, line._options = line._options, MemoryOptions(loss=1.0)
+        await action
+        line._options = options
+
     async def stop(self) -> None:
         """Stop the worker."""
         await self.worker.__aexit__(None, None, None)
@@ -96,7 +104,7 @@ async def until(condition: Callable[[], bool], what: str = "the condition") -> N
     """Wait for a condition that nothing announces."""
     try:
         async with asyncio.timeout(PATIENCE):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 (what is waited for has no event)
                 await asyncio.sleep(0.005)
     except TimeoutError:
         raise AssertionError(f"waited in vain for {what}") from None
@@ -155,10 +163,6 @@ def payloads(taken: Iterable[Notification]) -> list[bytes]:
 
 async def published(client: Client, topic: str, count: int, *, prefix: str = "", first: int = 0, **how: Any) -> None:
     """Publish numbered events to one topic and wait until all are accepted."""
-    futures = [
-        client.publish(topic, f"{prefix}{number}".encode(), **how) for number in range(first, first + count)
-    ]
+    futures = [client.publish(topic, f"{prefix}{number}".encode(), **how) for number in range(first, first + count)]
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*futures)
-
-

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
-
-from inorder import Bounded, Client, Event, GapReason, Verdict
 from tests.client.helpers import (
     Site,
     events_of,
@@ -22,7 +21,9 @@ from tests.client.helpers import (
     until,
 )
 
-ROUGH = {"delay_ms": "0..20", "reorder": 0.3, "duplicate": 0.1}
+from inorder import Bounded, Client, Event, GapReason, Verdict
+
+ROUGH: dict[str, Any] = {"delay_ms": "0..20", "reorder": 0.3, "duplicate": 0.1}
 
 
 async def both(site: Site, publisher: Client, count: int, prefix: str = "") -> None:
@@ -109,27 +110,17 @@ async def test_bounded_reports_what_it_passed_over_and_never_came(site: Site) ->
     async with site.client("one", mode=Bounded(buffer=0)) as one, site.client("publisher") as publisher:
         await one.subscribe("a")
         await published(publisher, "a", 1)
-        site.hub.members["one"].line._options = lossy(1.0)
-        await published(publisher, "a", 3, first=1)
-        site.hub.members["one"].line._options = lossy(0.0)
+        await site.lose(one, published(publisher, "a", 3, first=1))
         await published(publisher, "a", 1, first=4)
         seen = await take(one, 3)
         assert payloads(seen) == [b"0", b"4"]
         assert [(each.first, each.last, each.reason) for each in gaps_of(seen)] == [(2, 4, GapReason.SKIPPED)]
 
 
-def lossy(share: float) -> object:
-    from inorder_adapters.memory.options import MemoryOptions
-
-    return MemoryOptions(loss=share)
-
-
 async def test_fifo_keeps_each_publishers_order_without_workers(site: Site) -> None:
     """``fifo``: per publisher and topic, known to no worker."""
-    from inorder import Client as PlainClient
-
-    one = PlainClient(f"memory://{site.name}", workers=(), client_id="one", options={"seed": 7, **ROUGH})
-    publisher = PlainClient(f"memory://{site.name}", workers=(), client_id="publisher")
+    one = Client(f"memory://{site.name}", workers=(), client_id="one", options={"seed": 7, **ROUGH})
+    publisher = Client(f"memory://{site.name}", workers=(), client_id="publisher")
     async with one, publisher:
         await one.subscribe("a", ordering="fifo")
         await published(publisher, "a", 1, order="fifo")
@@ -145,9 +136,7 @@ async def test_a_lost_fifo_event_holds_the_others_for_gap_timeout_only(site: Sit
     async with site.client("one") as one, site.client("publisher") as publisher:
         await one.subscribe("a", ordering="fifo")
         await published(publisher, "a", 1, order="fifo")
-        site.hub.members["one"].line._options = lossy(1.0)
-        await published(publisher, "a", 1, first=1, order="fifo")
-        site.hub.members["one"].line._options = lossy(0.0)
+        await site.lose(one, published(publisher, "a", 1, first=1, order="fifo"))
         await published(publisher, "a", 2, first=2, order="fifo")
         assert payloads(await take_events(one, 3)) == [b"0", b"2", b"3"]
 
@@ -176,9 +165,7 @@ async def test_a_publisher_without_the_plugin_is_delivered_at_once(site: Site) -
     """B56: plain messages pass in arrival position, also while sequenced ones wait, and are counted."""
     async with site.client("one", clock=times(loss_timeout=60.0)) as one, site.client("publisher") as publisher:
         await one.subscribe("a")
-        site.hub.members["one"].line._options = lossy(1.0)
-        await published(publisher, "a", 1)
-        site.hub.members["one"].line._options = lossy(0.0)
+        await site.lose(one, published(publisher, "a", 1))
         await published(publisher, "a", 1, first=1)
         await published(publisher, "a", 1, prefix="plain", order="none")
         (first,) = await take(one, 1)

@@ -95,14 +95,16 @@ class Connection:
         self._end()
 
     async def close(self) -> None:
-        """Let what was published leave, for at most ``close_timeout``, and disconnect."""
-        if self._is_open:
-            await self._drain(self._target.options.close_timeout)
-        if self._is_open:
-            self._is_open = False
-            self._client.disconnect()
-            self._write()
-        self._end()
+        """Let what was published leave, for at most ``close_timeout``, and disconnect; at once when cancelled."""
+        try:
+            if self._is_open:
+                await self._drain(self._target.options.close_timeout)
+        finally:
+            if self._is_open:
+                self._is_open = False
+                self._client.disconnect()
+                self._write()
+            self._end()
 
     def subscribing(self, text: str, qos: int) -> asyncio.Future[ReasonCode | None]:
         """Send SUBSCRIBE; the answer's code is the future's result. Raises LinkError."""

@@ -97,8 +97,10 @@ class MqttEns:
         if self._opening is not None:
             self._opening.abort()
         if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
+            try:
+                await self._connection.close()
+            finally:
+                self._connection = None
 
     def _connected(self) -> Connection:
         if self._connection is None:

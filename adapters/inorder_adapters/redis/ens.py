@@ -118,9 +118,11 @@ class RedisEns:
     async def close(self) -> None:
         """Disconnect, after what was published has left or ``close_timeout`` has passed."""
         self._is_closed = True
-        if self._publishing is not None:
-            await self._publishing.drain(self._target.options.close_timeout)
-        self._end(LinkError(f"the connection to server {self.address} was closed"))
+        try:
+            if self._publishing is not None:
+                await self._publishing.drain(self._target.options.close_timeout)
+        finally:
+            self._end(LinkError(f"the connection to server {self.address} was closed"))
         if self._ending:
             await asyncio.wait(self._ending)
 

@@ -26,6 +26,7 @@ from inorder.testing.services import (
     RedisServer,
     Server,
     ServerFailed,
+    WorkerServer,
     bridged_mosquittos,
     find_binary,
     free_port,
@@ -246,6 +247,17 @@ def test_postgres_keeps_its_data_over_a_kill_and_makes_databases() -> None:
         psycopg = pytest.importorskip("psycopg")
         with psycopg.connect(first) as connection:
             assert connection.execute("SHOW log_connections").fetchone() == ("on",)
+
+
+def test_a_worker_recovers_on_the_same_port_from_the_same_store() -> None:
+    with WorkerServer() as server:
+        port, store = server.port, server.store
+        server.kill()
+        assert not can_connect(port)
+        server.start()
+        assert (server.port, server.store) == (port, store)
+        assert server.url == f"127.0.0.1:{port}"
+        assert can_connect(port)
 
 
 # -- the proxy ---------------------------------------------------------------------------------------------------------

@@ -46,12 +46,13 @@ class ArrivalReader:
             if "UserProperty" in properties:
                 stamp, own = take_stamp(properties["UserProperty"])
             if "SubscriptionIdentifier" in properties:
-                via = self._via(tuple(properties["SubscriptionIdentifier"]))
+                via = self.via(tuple(properties["SubscriptionIdentifier"]))
         if stamp is None:
             stamp, payload = split(payload)
         return Arrival(topic, payload, stamp, message.retain, message.dup, via, message.qos, own)
 
-    def _via(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+    def via(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        """Return the filters that subscription identifiers stand for."""
         via = self._via_of_ids.get(ids)
         if via is None:
             via = tuple(self._filter_of_id[known] for known in ids if known in self._filter_of_id)

@@ -12,6 +12,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
@@ -22,11 +23,12 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
-from inorder.ports import EnsCapabilities, EnsSink
+from inorder.ports import Arrival, EnsCapabilities, EnsSink
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions, request_refusal
 from inorder_adapters.mqtt.options import Target
 from inorder_adapters.mqtt.outbox import Outbox
+from inorder_adapters.mqtt.packets import read_publishes
 from inorder_adapters.mqtt.paho_client import close_socket, connect_socket, make_client
 from inorder_adapters.mqtt.properties import make_properties
 from inorder_adapters.text import MAX_TOPIC_BYTES
@@ -35,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _READ_BATCH = 64
 _PACKET_OVERHEAD = 16
+_PEEK_BYTES = 16_384
 _TCP_CORK = getattr(socket, "TCP_CORK", None)
 
 
@@ -180,11 +183,14 @@ class Connection:
         if self._has_writer:
             self._has_writer = False
             self._loop.remove_writer(self._fd)
+            self.schedule()  # what waited for the socket
 
     def _read(self) -> None:
-        """Read packets until paho makes no progress, at most a batch of them."""
+        """Read packets until there are no more or paho makes no progress, at most a batch of them."""
         client = self._client
         for _ in range(_READ_BATCH):
+            if self._read_publishes():
+                break
             before = self._handled
             client.loop_read()
             if self._handled == before:
@@ -192,10 +198,39 @@ class Connection:
         if self._is_open:
             self._report_outcomes()
             self.outbox.fill()
+            if self.outbox.direct.is_waiting:
+                self.schedule()
         connected = client.socket()
         if isinstance(connected, ssl.SSLSocket) and connected.pending():
             # TLS has decrypted more than was read; the socket itself may stay silent about it.
             self._loop.call_soon(self._read)
+
+    def _read_publishes(self) -> bool:
+        """Take the QoS 0 publishes at the front of the socket; return whether paho has nothing to read for now.
+
+        They are looked at first and taken only if they are complete, so that paho finds a packet's beginning next.
+        """
+        plain = self._plain_socket()
+        if plain is None or not self._client.is_between_packets:
+            return False
+        try:
+            data = plain.recv(_PEEK_BYTES, socket.MSG_PEEK)
+        except OSError:
+            return False
+        arrivals, size = read_publishes(data, self._target.protocol == 5, self._reader.via)
+        left = size
+        while left:
+            left -= len(plain.recv(left))
+        for arrival in arrivals:
+            self._arrived(arrival)
+        return size > 0 and (size == len(data) or len(data) == _PEEK_BYTES)
+
+    def _arrived(self, arrival: Arrival) -> None:
+        try:
+            self._sink.arrived(arrival)
+        except Exception:
+            # Through paho it would leave its reader in the middle of a packet, and the packet would come again.
+            logger.exception("the owner of an MQTT connection failed on an arrival")
 
     def _pump(self) -> None:
         self._pump_handle = None
@@ -205,23 +240,44 @@ class Connection:
             self._report_outcomes()
 
     def _write(self) -> None:
+        client, direct = self._client, self.outbox.direct
+        self._write_direct()
+        if not direct.is_waiting and client.want_write():
+            self._write_with_paho()
+        if not self._is_attached:
+            return
+        if not (client.want_write() or direct.is_waiting):
+            self._stop_writer()
+        elif not self._has_writer:
+            self._has_writer = self.outbox.is_blocked = True
+            self._loop.add_writer(self._fd, self._pump)
+
+    def _write_direct(self) -> None:
+        """Write what does not go through paho; what it began to write before must have left already."""
+        plain, direct = self._plain_socket(), self.outbox.direct
+        if plain is not None and direct.is_waiting:
+            with suppress(OSError):  # the connection broke, which paho's reader is about to find
+                direct.write(plain)
+
+    def _write_with_paho(self) -> None:
         client = self._client
         # For QoS 0 paho would make a ReasonCode and a Properties object per message just for this callback.
         client.on_publish = None
-        connected = client.socket()
-        if _TCP_CORK is not None and type(connected) is socket.socket:
+        plain = self._plain_socket()
+        if _TCP_CORK is not None and plain is not None:
             # One segment for many small packets, instead of one each.
-            plain: socket.socket = connected
             plain.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, 1)
             client.loop_write()
-            if client.socket() is connected:
+            if client.socket() is not None:
                 plain.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, 0)
         else:
             client.loop_write()
         client.on_publish = self._on_publish
-        if self._is_attached and client.want_write() and not self._has_writer:
-            self._has_writer = self.outbox.is_blocked = True
-            self._loop.add_writer(self._fd, self._pump)
+
+    def _plain_socket(self) -> socket.socket | None:
+        """Return the socket if it may be used beside paho: TLS keeps what it has decrypted to itself."""
+        connected = self._client.socket()
+        return connected if isinstance(connected, socket.socket) and not isinstance(connected, ssl.SSLSocket) else None
 
     def _tick(self) -> None:
         """Drive paho's keepalive."""
@@ -299,7 +355,7 @@ class Connection:
         if limit is not None:
             self.outbox.max_packet_bytes = limit
         self.outbox.window = min(self._target.options.max_inflight, said.get("ReceiveMaximum", 65_535))
-        self.outbox.open(self.capabilities)
+        self.outbox.open(self.capabilities, is_direct=self._plain_socket() is not None)
 
     def _on_disconnect(
         self, client: Client, userdata: Any, flags: DisconnectFlags, code: ReasonCode, properties: Properties | None
@@ -319,11 +375,7 @@ class Connection:
         except UnicodeDecodeError:
             self._sink.malformed(f"a topic from broker {self._target.address} is not UTF-8")
             return
-        try:
-            self._sink.arrived(arrival)
-        except Exception:
-            # Through paho it would leave its reader in the middle of a packet, and the packet would come again.
-            logger.exception("the owner of an MQTT connection failed on an arrival")
+        self._arrived(arrival)
 
     def _on_publish(
         self, client: Client, userdata: Any, mid: int, code: ReasonCode, properties: Properties | None

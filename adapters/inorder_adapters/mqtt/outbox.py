@@ -7,6 +7,7 @@ with everything behind them. So paho's own queue stays empty and its ``max_infli
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 
 from paho.mqtt.client import Client, MQTTMessageInfo
@@ -16,16 +17,65 @@ from paho.mqtt.reasoncodes import ReasonCode
 from inorder.errors import InorderError, PayloadTooLarge, Refused, UsageError
 from inorder.ports import EnsCapabilities, Outgoing
 from inorder_adapters.mqtt.failures import request_refusal
+from inorder_adapters.mqtt.packets import publish_packet
 from inorder_adapters.mqtt.properties import (
     MAX_PROPERTY_BYTES,
+    NO_PROPERTIES,
     PublishProperties,
     pack_properties,
     property_problem,
 )
 from inorder_adapters.payload_form import protect, wire_payload
 
+_WRITE_BYTES = 65_536
 _MAX_REMAINING = 268_435_455
 _FIXED_HEADER = 5
+
+
+class DirectWrites:
+    """Whole packets on their way to the socket, and which of them have left."""
+
+    def __init__(self) -> None:
+        self._packets: deque[tuple[bytes, int]] = deque()
+        self._begun = 0
+        self._written: list[int] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Some bytes have not left yet."""
+        return bool(self._packets)
+
+    def put(self, packet: bytes, token: int) -> None:
+        """Take a packet."""
+        self._packets.append((packet, token))
+
+    def write(self, connected: socket.socket) -> None:
+        """Write until everything has left or the socket takes no more. Raises OSError."""
+        packets = self._packets
+        while packets:
+            try:
+                sent = self._begun + connected.send(memoryview(self._batch())[self._begun :])
+            except BlockingIOError:
+                return
+            while packets and sent >= len(packets[0][0]):
+                packet, token = packets.popleft()
+                sent -= len(packet)
+                self._written.append(token)
+            self._begun = sent
+
+    def _batch(self) -> bytes:
+        batch, size = [], 0
+        for packet, _ in self._packets:
+            batch.append(packet)
+            size += len(packet)
+            if size >= _WRITE_BYTES:
+                break
+        return b"".join(batch)
+
+    def written(self) -> list[int]:
+        """Return, and forget, the tokens of what has left since the last call."""
+        written, self._written = self._written, []
+        return written
 
 
 class Outbox:
@@ -35,14 +85,17 @@ class Outbox:
         window: QoS 1 and 2 publishes that may be without an answer.
         max_packet_bytes: the broker's limit for a whole packet.
         is_blocked: the socket takes no more for now, so nothing more is handed to paho.
+        direct: what goes to the socket without paho: QoS 0, while paho has nothing to write itself.
     """
 
     def __init__(self, client: Client, protocol: int, window: int) -> None:
         self.window = window
         self.max_packet_bytes = _MAX_REMAINING + _FIXED_HEADER
         self.is_blocked = False
+        self.direct = DirectWrites()
         self._client = client
         self._has_properties = protocol == 5
+        self._is_direct = False
         self._capabilities: EnsCapabilities | None = None
         self._queue: deque[tuple[Outgoing, int]] = deque()
         self._unwritten: deque[tuple[MQTTMessageInfo, int]] = deque()
@@ -53,11 +106,11 @@ class Outbox:
     @property
     def is_empty(self) -> bool:
         """Whether everything that was published has an outcome."""
-        return not (self._queue or self._unwritten or self._inflight)
+        return not (self._queue or self._unwritten or self._inflight or self.direct.is_waiting)
 
-    def open(self, capabilities: EnsCapabilities) -> None:
-        """Learn what the broker can do."""
-        self._capabilities = capabilities
+    def open(self, capabilities: EnsCapabilities, *, is_direct: bool) -> None:
+        """Learn what the broker can do, and whether its socket may be written without paho."""
+        self._capabilities, self._is_direct = capabilities, is_direct
 
     def put(self, message: Outgoing, token: int) -> None:
         """Take a message."""
@@ -95,6 +148,7 @@ class Outbox:
         unwritten, accepted, refused = self._unwritten, self._accepted, self._refused
         while unwritten and unwritten[0][0].is_published():
             accepted.append(unwritten.popleft()[1])
+        accepted += self.direct.written()
         self._accepted, self._refused = [], []
         return accepted, refused
 
@@ -103,6 +157,9 @@ class Outbox:
         retain = message.retain and capabilities.retain
         payload, properties = self._on_the_wire(message, capabilities, retain)
         self._check_size(message.topic, payload, properties)
+        if not qos and self._is_direct and not self._client.want_write():
+            self.direct.put(publish_packet(message.topic.encode(), payload, retain, self._packed(properties)), token)
+            return
         for _ in range(len(self._inflight) + 1):
             try:
                 info = self._client.publish(message.topic, payload, qos, retain, properties)
@@ -120,6 +177,11 @@ class Outbox:
             self._inflight[info.mid] = token
         else:
             self._unwritten.append((info, token))
+
+    def _packed(self, properties: PublishProperties | None) -> bytes:
+        if not self._has_properties:
+            return b""
+        return NO_PROPERTIES if properties is None else properties.pack()
 
     def _on_the_wire(
         self, message: Outgoing, capabilities: EnsCapabilities, retain: bool

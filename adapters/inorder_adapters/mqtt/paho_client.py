@@ -47,6 +47,11 @@ class PahoClient(Client):
 
     on_refused: Callable[[int, ReasonCode], None] | None = None
 
+    @property
+    def is_between_packets(self) -> bool:
+        """No packet is half read, so that the next byte of the socket begins one."""
+        return bool(self._in_packet["command"] == 0)
+
     def _handle_pubrec(self) -> MQTTErrorCode:
         packet = self._in_packet["packet"]
         if len(packet) > 2 and packet[2] >= 0x80 and self.on_refused is not None:

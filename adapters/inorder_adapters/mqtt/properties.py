@@ -16,8 +16,10 @@ from inorder_adapters.stamp_property import STAMP_PROPERTY
 
 _USER_PROPERTY = 0x26
 _pack_length = struct.Struct("!H").pack
-_STAMP_HEAD = bytes([_USER_PROPERTY]) + _pack_length(len(STAMP_PROPERTY)) + STAMP_PROPERTY.encode()
+STAMP_KEY = STAMP_PROPERTY.encode()
+_STAMP_HEAD = bytes([_USER_PROPERTY]) + _pack_length(len(STAMP_KEY)) + STAMP_KEY
 MAX_PROPERTY_BYTES = 65_535
+NO_PROPERTIES = b"\0"
 
 
 class PublishProperties(Properties):

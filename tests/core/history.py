@@ -38,11 +38,13 @@ class Notified:
 
 @dataclass(slots=True)
 class Span:
-    """One uninterrupted subscription of one subscriber to one topic: numbers after ``start`` up to ``end``."""
+    """One uninterrupted subscription of one subscriber to one topic: numbers after ``start`` up to ``end``.
+    ``completed``: the step, ``began``: the time of its answer."""
 
     topic: int
     start: int
     completed: int
+    began: float
     end: int | None = None
     dropped: float | None = None
 
@@ -189,7 +191,8 @@ def _check_total_order(history: History, one: SubscriberHistory, two: Subscriber
         return
     for before, after in combinations(common, 2):
         if position[before.place] > position[after.place] and not (
-            _is_beyond_linger(history, one, before, after) or _is_beyond_linger(history, two, after, before)
+            _is_beyond_linger(history, (one, two), before, after)
+            or _is_beyond_linger(history, (two, one), after, before)
         ):
             yield (
                 f"TNO {one.name} ({one.mode}) was notified of {before.place} {before.event} before "
@@ -197,10 +200,25 @@ def _check_total_order(history: History, one: SubscriberHistory, two: Subscriber
             )
 
 
-def _is_beyond_linger(history: History, subscriber: SubscriberHistory, before: Notified, after: Notified) -> bool:
-    """R20: not promised across an unsubscription longer ago than ``linger``."""
+def _is_beyond_linger(
+    history: History, pair: tuple[SubscriberHistory, SubscriberHistory], before: Notified, after: Notified
+) -> bool:
+    """R20: not promised across an unsubscription longer ago than ``linger``. But while both go on holding what they
+    shared at its end, the removed topic is carried once more and the order stays (R10)."""
     stamped = max(history.stamped[before.event].stamped, history.stamped[after.event].stamped)
+    one, two = pair
+    first, second = before.place[0], after.place[0]
+    for span in one.spans:
+        if span.topic != first or span.dropped is None or span.dropped + history.linger > stamped:
+            continue
+        when = span.dropped + history.linger
+        if not (_held(one, second, when, stamped) and all(_held(two, each, when, stamped) for each in (first, second))):
+            return True
+    return False
+
+
+def _held(subscriber: SubscriberHistory, topic: int, since: float, until: float) -> bool:
     return any(
-        span.topic == before.place[0] and span.dropped is not None and span.dropped + history.linger <= stamped
+        span.topic == topic and span.began < since and (span.dropped is None or span.dropped > until)
         for span in subscriber.spans
     )

@@ -333,7 +333,7 @@ class Client:
         self.record(self.module.subscribed(starts, self.world.now, filters=self.subscriber.has_wildcards))
 
     def _begin(self, topic: int, start: int) -> None:
-        self.history.spans.append(Span(topic, start, self.world.steps))
+        self.history.spans.append(Span(topic, start, self.world.steps, self.world.now))
 
     # -- what arrives ------------------------------------------------------------------------------------------
 
@@ -444,7 +444,13 @@ class World:
         self.loss = rng.choice((0.0, 0.02, 0.1))
         self.reordering = rng.choice((0.0, 0.5, 1.0))
         # runs differ in what happens often: rare combinations need a run that is full of one kind of event
-        self.weights = list(accumulate(weight * rng.choice((0.2, 1, 1, 4)) for _, weight in _WEIGHTED))
+        churns = seed % 4 == 0
+        self.weights = list(
+            accumulate(
+                weight * (_CHURN.get(action, 1.0) if churns else 1.0) * rng.choice((0.2, 1, 1, 4))
+                for action, weight in _WEIGHTED
+            )
+        )
         self.clients: dict[str, Client] = {}
         for number in range(rng.randint(2, 5)):
             mode: Mode = rng.choice(("strict", "strict", "tag", Bounded(buffer=3), Bounded(max_wait=2.0)))
@@ -686,6 +692,8 @@ _WEIGHTED: list[tuple[Callable[[World, Client, Host], None], float]] = [
     (World._snapshot, 1),
     (World._crash, 0.4),
 ]
+_CHURN = {World._change: 5.0, World._jump: 0.1, World._crash: 0.0, World._disconnect: 0.0, World._restart: 0.0}
+"""Factors for runs that are full of subscription changes and poor in faults."""
 _ACTIONS = [action for action, _ in _WEIGHTED]
 
 

@@ -228,10 +228,21 @@ class OrderingModule:
         """Notify what is ready, and what that wakes."""
         while awake:
             entry = awake.popleft()
-            if not entry.done and entry.topic in self._clock and self._is_ready(entry):
+            if entry.done or entry.topic not in self._clock:
+                continue
+            if entry.number <= self._clock[entry.topic]:
+                self._overtaken(entry)
+            elif self._is_ready(entry):
                 self._room.remove(entry)
                 self._notify(entry)
                 awake.extend(self._room.wake(entry.topic, entry.number))
+
+    def _overtaken(self, entry: Sequenced) -> None:
+        """The clock was forced past a waiting entry. The belt makes no circles of dependencies (R2), so this takes a
+        damaged or forged stamp; the clock must not go back for it."""
+        self._room.remove(entry)
+        if not entry.is_hole:
+            self._receive_old(entry)
 
     def _notify(self, entry: Sequenced) -> None:
         """The entry's turn: advance the clock; an event goes out, a hole is skipped (and reported)."""
@@ -299,6 +310,9 @@ class OrderingModule:
         return None
 
     def _let_go(self, entry: Sequenced, now: float) -> None:
+        if entry.number <= self._clock[entry.topic]:
+            self._overtaken(entry)
+            return
         awake: list[Sequenced] = []
         for at in range(0, len(entry.deps), 2):
             topic, number = entry.deps[at], entry.deps[at + 1]

@@ -1,0 +1,184 @@
+"""Stages on a table: every message between them is moved by hand, so a test can stop one wherever it likes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from inorder.core.commands import (
+    AnyCommand,
+    AnyRide,
+    ChangeSubscription,
+    Configure,
+    Create,
+    CreateTopics,
+    Deliver,
+    OpenSession,
+    Place,
+    Reply,
+    Send,
+    SettleNumbers,
+    StageSettings,
+)
+from inorder.core.names import Filter, FilterKind, exact
+from inorder.core.ordering import GapFound, Mode, OrderingModule, Output
+from inorder.core.stage import Stage
+from inorder.core.wire import (
+    AskNumbers,
+    Frame,
+    NewEvent,
+    Numbers,
+    SpaceFilter,
+    StampedEvent,
+    Subscribed,
+    Timestamps,
+    TopicInfo,
+    Topics,
+)
+
+SPACE = "m"
+
+
+def wild(text: str) -> Filter:
+    return Filter(text, FilterKind.MQTT, text)
+
+
+class Cluster:
+    """Stages with the topics given as ``{name: stage}``; ids from 1 in that order."""
+
+    def __init__(self, topics: dict[str, int], *, stages: int | None = None, settings: StageSettings | None = None):
+        count = stages or max(topics.values()) + 1
+        self.stages = [Stage(index, count) for index in range(count)]
+        self.links: dict[tuple[int, int], deque[Send]] = {}
+        self.frames: list[tuple[str, Frame]] = []
+        self.now = 1000
+        self.ids = {name: number for number, name in enumerate(topics, start=1)}
+        self.versions: dict[str, int] = {}
+        self.counters: dict[str, int] = {}
+        placed = [TopicInfo(self.ids[name], SPACE, name, stage) for name, stage in topics.items()]
+        for stage in range(count):
+            self.step(stage, Configure(settings or StageSettings()))
+            self.step(stage, Place(placed))
+
+    def step(self, stage: int, command: AnyCommand) -> list[Frame]:
+        """Step a command; keep what leaves, return the frames for clients."""
+        frames: list[Frame] = []
+        for effect in self.stages[stage].step(command, self.now):
+            if isinstance(effect, Reply):
+                self.frames.append((effect.client_id, effect.frame))
+                frames.append(effect.frame)
+            else:
+                self.links.setdefault((stage, effect.stage), deque()).append(effect)
+        return frames
+
+    def move(self, origin: int, target: int, rides: int = 1) -> list[Frame]:
+        """Let the next rides of one link arrive."""
+        frames: list[Frame] = []
+        for _ in range(rides):
+            send = self.links[origin, target].popleft()
+            frames += self.step(target, Deliver(origin, send.number, send.ride))
+        return frames
+
+    def waiting(self, origin: int, target: int) -> list[AnyRide]:
+        return [each.ride for each in self.links.get((origin, target), ())]
+
+    def run(self) -> list[Frame]:
+        """Let everything arrive."""
+        frames: list[Frame] = []
+        while busy := [link for link, sends in self.links.items() if sends]:
+            for link in busy:
+                frames += self.move(*link)
+        return frames
+
+    # -- clients -----------------------------------------------------------------------------------------------
+
+    def open(self, client: str, incarnation: int = 1) -> None:
+        for stage in range(len(self.stages)):
+            self.step(stage, OpenSession(client, incarnation))
+
+    def change(
+        self, client: str, *names: str | Filter, bounded: bool = False, version: int = 0, incarnation: int = 1
+    ) -> list[Frame]:
+        """A client's whole new subscription enters at the bottom stage."""
+        self.versions[client] = version or self.versions.get(client, 0) + 1
+        filters = [SpaceFilter(SPACE, exact(each) if isinstance(each, str) else each) for each in names]
+        command = ChangeSubscription(client, incarnation, self.versions[client], filters, bounded)
+        return self.step(len(self.stages) - 1, command)
+
+    def subscribe(self, client: str, *names: str | Filter, bounded: bool = False, incarnation: int = 1) -> Subscribed:
+        """Change a subscription and let it ride to its end."""
+        frames = self.change(client, *names, bounded=bounded, incarnation=incarnation) + self.run()
+        return next(each for each in reversed(frames) if isinstance(each, Subscribed))
+
+    def request(
+        self,
+        client: str,
+        name: str,
+        *,
+        at: int | None = None,
+        counter: int = 0,
+        low: int = 0,
+        after: list[int] = [],  # noqa: B006
+    ) -> list[StampedEvent]:
+        """Ask for a timestamp at the topic's stage, or at the stage ``at``."""
+        counter = counter or self.counters.get(client, 0) + 1
+        self.counters[client] = max(counter, self.counters.get(client, 0))
+        topic = self.ids[name]
+        stage = self.stages[0].stage_of(topic) if at is None else at
+        assert stage is not None
+        command = Create(client, 1, low, [NewEvent(counter, topic, after)])
+        return stamps(self.step(stage, command))
+
+    def stamp(self, client: str, name: str, *, at: int | None = None, after: list[int] = []) -> StampedEvent:  # noqa: B006
+        """Ask for a timestamp and let it ride to its end."""
+        got = self.request(client, name, at=at, after=after) or stamps(self.run())
+        return got[-1]
+
+    def topic(self, client: str, name: str) -> int:
+        """Create or look up a topic at the bottom stage."""
+        frames = self.step(len(self.stages) - 1, CreateTopics(client, 1, 1, [(SPACE, name)]))
+        self.ids[name] = next(each for each in frames if isinstance(each, Topics)).topics[0].id
+        return self.ids[name]
+
+    def settle(self, client: str, name: str, confirmed: list[int] = [], void: list[int] = []) -> list[Frame]:  # noqa: B006
+        topic = self.ids[name]
+        stage = self.stages[-1].stage_of(topic)
+        assert stage is not None
+        done, gone = [(topic, each, each) for each in confirmed], [(topic, each, each) for each in void]
+        command = SettleNumbers(client, 1, 1, [n for t in done for n in t], [n for t in gone for n in t])
+        return self.step(stage, command)
+
+    def ask(self, name: str, *ranges: int) -> Numbers:
+        topic = self.ids[name]
+        stage = self.stages[-1].stage_of(topic)
+        assert stage is not None
+        return self.stages[stage].numbers(AskNumbers(1, stage, topic, list(ranges)))
+
+
+def stamps(frames: list[Frame]) -> list[StampedEvent]:
+    return [event for frame in frames if isinstance(frame, Timestamps) for event in frame.events]
+
+
+def entries(event: StampedEvent) -> dict[int, int]:
+    return dict(zip(event.deps[::2], event.deps[1::2], strict=True))
+
+
+def reader(answer: Subscribed, mode: Mode = "strict", now: float = 0.0) -> OrderingModule:
+    """An ordering module that begins where a subscription does."""
+    module = OrderingModule(mode)
+    module.subscribed(answer.topics, now, filters=False)
+    return module
+
+
+def arrive(module: OrderingModule, event: StampedEvent, now: float = 0.0, *, retained: bool = False) -> list[str]:
+    return seen(module.receive(event.topic, event.number, event.deps, None, 1, now, retained=retained))
+
+
+def seen(outputs: list[Output]) -> list[str]:
+    """Outputs as short words: ``1:2``, ``1:2 late``, ``gap 1:2-3 lost``."""
+    words: list[str] = []
+    for each in outputs:
+        if isinstance(each, GapFound):
+            words.append(f"gap {each.topic}:{each.first}-{each.last} {each.reason}")
+        else:
+            words.append(f"{each.topic}:{each.number}" + ("" if each.verdict == "in_order" else f" {each.verdict}"))
+    return words

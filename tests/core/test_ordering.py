@@ -1,0 +1,435 @@
+"""The ordering module: R4 (ready), R5 (late, duplicate), R6 (bounded), R8, R9 (hold), R11, R13, R17 (gaps)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from inorder.core.notifications import Bounded, GapReason
+from inorder.core.ordering import Mode, OrderingModule, OrderingTimes, Question
+from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
+from tests.core.cluster import seen
+
+A, B, C, D = 1, 2, 3, 4
+PENDING, CONFIRMED, VOID, ABANDONED, UNKNOWN = (
+    NumberState.PENDING,
+    NumberState.CONFIRMED,
+    NumberState.VOID,
+    NumberState.ABANDONED,
+    NumberState.UNKNOWN,
+)
+
+
+def _start(topic: int, start: int = 0, base: Iterable[int] = ()) -> TopicStart:
+    return TopicStart(TopicInfo(topic, "m", f"t{topic}", 0), start, list(base))
+
+
+def _module(mode: Mode = "strict", times: OrderingTimes | None = None, **starts: int) -> OrderingModule:
+    module = OrderingModule(mode, times)
+    topics = {name: number for number, name in enumerate("abcd", start=1)}
+    module.subscribed([_start(topics[name], start) for name, start in starts.items()], 0.0, filters=False)
+    return module
+
+
+def _get(module: OrderingModule, topic: int, number: int, *deps: int, now: float = 0.0, size: int = 1) -> list[str]:
+    return seen(module.receive(topic, number, list(deps), None, size, now))
+
+
+def _answer(
+    module: OrderingModule,
+    topic: int,
+    *answers: tuple[int, NumberState] | tuple[int, NumberState, list[int]],
+    now: float,
+) -> list[str]:
+    return seen(module.answered(Numbers(1, topic, [NumberAnswer(*each) for each in answers]), now))
+
+
+# -- R4 --------------------------------------------------------------------------------------------------------
+
+
+def test_r4_an_event_waits_for_its_own_predecessor_and_for_its_dependencies() -> None:
+    module = _module(a=0, b=0)
+    assert _get(module, A, 2) == []
+    assert _get(module, B, 1, A, 2) == []
+    assert _get(module, A, 1) == ["1:1", "1:2", "2:1"]
+    assert module.clock == {A: 2, B: 1}
+
+
+def test_r4_a_dependency_below_the_clock_is_met() -> None:
+    """The paper tests equality, which blocks for ever once the clock went past."""
+    module = _module(a=5, b=0)
+    assert _get(module, B, 1, A, 3) == ["2:1"]
+
+
+def test_r4_a_dependency_on_a_topic_of_others_is_no_ones_concern() -> None:
+    assert _get(_module(a=0), A, 1, D, 17) == ["1:1"]
+
+
+def test_b60_numbers_of_foreign_topics_are_no_holes() -> None:
+    module = _module(a=0)
+    for number in range(1, 50):
+        assert _get(module, A, number, B, 7 * number, C, 31 * number) == [f"1:{number}"]
+    assert module.questions(100.0) == []
+    assert module.next_deadline() is None
+
+
+def test_r4_a_waiting_event_is_looked_at_once_for_each_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never a scan of the buffer: 300 waiting events with 3 dependencies each cost at most 4 looks each."""
+    looks = 0
+    really = OrderingModule._is_ready
+
+    def counted(self: OrderingModule, entry: object) -> bool:
+        nonlocal looks
+        looks += 1
+        return really(self, entry)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(OrderingModule, "_is_ready", counted)
+    module = _module(a=0, b=0, c=0, d=0)
+    for number in range(1, 301):
+        assert _get(module, D, number, A, number, B, number, C, number) == []
+    for topic in (C, B, A):
+        for number in range(1, 301):
+            _get(module, topic, number)
+    assert module.clock == {A: 300, B: 300, C: 300, D: 300}
+    assert looks <= 300 * 3 + 300 * 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_r4_every_arrival_order_gives_an_order_that_respects_all_dependencies(seed: int) -> None:
+    rng = random.Random(seed)
+    clock = {A: 0, B: 0, C: 0}
+    events = []
+    for _ in range(60):
+        topic = rng.choice((A, B, C))
+        deps = [part for other, at in clock.items() if other != topic for part in (other, at)]
+        clock[topic] += 1
+        events.append((topic, clock[topic], deps))
+    rng.shuffle(events)
+    module = _module(a=0, b=0, c=0)
+    got = [each for topic, number, deps in events for each in module.receive(topic, number, deps, None, 1, 0.0)]
+    position = {(each.topic, each.number): at for at, each in enumerate(got) if hasattr(each, "number")}
+    assert len(position) == 60
+    for topic, number, deps in events:
+        for other, at in [(topic, number - 1), *zip(deps[::2], deps[1::2], strict=True)]:
+            assert not at or position[other, at] < position[topic, number]
+
+
+# -- R5 --------------------------------------------------------------------------------------------------------
+
+
+def test_r5_a_duplicate_never_reaches_the_application() -> None:
+    module = _module(a=0)
+    assert _get(module, A, 1) == ["1:1"]
+    assert _get(module, A, 1) == []
+    _get(module, A, 3)
+    assert _get(module, A, 3) == []
+    assert module.counts.duplicates == 2
+
+
+def test_r5_numbers_up_to_the_start_are_silently_before_the_subscription() -> None:
+    module = _module(a=5)
+    assert [_get(module, A, 5), _get(module, A, 2)] == [[], []]
+    assert (module.counts.before, module.counts.duplicates) == (2, 0)
+    assert _get(module, A, 6) == ["1:6"]  # B57: the first one seen after a start is no gap
+    assert module.questions(100.0) == []
+
+
+def test_r5_a_retained_copy_above_the_clock_is_the_event_itself_else_it_is_retained() -> None:
+    module = _module(a=5)
+    assert seen(module.receive(A, 5, [], None, 1, 0.0, retained=True)) == ["1:5 retained"]
+    assert seen(module.receive(A, 6, [], None, 1, 0.0, retained=True)) == ["1:6"]
+    assert seen(module.receive(A, 6, [], None, 1, 0.0, retained=True)) == ["1:6 retained"]
+
+
+# -- R6 --------------------------------------------------------------------------------------------------------
+
+
+def test_r6_waiting_predecessors_are_forced_first_by_timestamp() -> None:
+    """Arrivals 102, 101 with 100 missing give 101, 102; then 100 is late."""
+    module = _module(Bounded(buffer=1), a=99)
+    assert _get(module, A, 102) == []
+    assert _get(module, A, 101) == ["1:101", "1:102"]
+    assert _get(module, A, 100) == ["1:100 late"]
+    assert _get(module, A, 100) == []
+
+
+def test_r6_forcing_takes_the_whole_timestamp() -> None:
+    module = _module("tag", a=0, b=0)
+    assert _get(module, B, 1, A, 3) == ["2:1"]
+    assert module.clock == {A: 3, B: 1}
+    assert _get(module, A, 2) == ["1:2 late"]
+    assert _get(module, A, 4) == ["1:4"]
+
+
+def test_r6_what_was_jumped_and_does_not_arrive_is_one_gap() -> None:
+    module = _module("tag", a=0)
+    _get(module, A, 6, now=1.0)
+    _get(module, A, 3, now=2.0)
+    assert module.next_deadline() == 6.0
+    assert seen(module.tick(5.9)) == []
+    assert seen(module.tick(6.0)) == ["gap 1:1-2 skipped", "gap 1:4-5 skipped"]
+    assert _get(module, A, 2, now=7.0) == []  # reported already: a duplicate
+
+
+def test_r6_max_wait_forces_what_waits_longest() -> None:
+    module = _module(Bounded(buffer=None, max_wait=2.0), a=0, b=0)
+    _get(module, A, 3, now=1.0)
+    _get(module, B, 2, A, 2, now=2.0)
+    assert module.next_deadline() is not None
+    assert seen(module.tick(2.9)) == []
+    assert seen(module.tick(3.0)) == ["1:3"]
+    assert seen(module.tick(4.0)) == ["2:2"]
+
+
+def test_r6_buffer_bytes_bound_what_waits() -> None:
+    module = _module(Bounded(buffer=None, buffer_bytes=100), a=0)
+    assert _get(module, A, 2, size=60) == []
+    assert _get(module, A, 4, size=60) == ["1:2"]
+    assert (module.waiting, module.waiting_bytes) == (1, 60)
+
+
+def test_r6_the_floor_of_a_pending_topic() -> None:
+    """DESIGN R6: y with dependency (b: x) is forced while b is pending; without the floor x would follow in_order."""
+    module = _module("tag", a=0)
+    module.subscribing()
+    assert _get(module, A, 1, B, 4) == ["1:1"]
+    assert _get(module, B, 4) == []  # never forced while its topic is pending
+    assert seen(module.subscribed([_start(A), _start(B, 3)], 1.0, filters=False)) == ["2:4 late"]
+    assert module.clock == {A: 1, B: 4}
+
+
+def test_r6_a_forced_event_cannot_move_the_clock_back() -> None:
+    """A circle of dependencies cannot come from the belt; whoever forges one must not break the order."""
+    module = _module(Bounded(buffer=2), a=0, b=0)
+    _get(module, A, 1, B, 2)
+    _get(module, B, 1, A, 2)
+    assert _get(module, A, 2) == ["2:1", "1:2 late", "1:1 late"]
+    assert module.clock == {A: 2, B: 1}
+    assert _get(module, A, 3) == ["1:3"]
+
+
+# -- R8, R9, R11, R13 ------------------------------------------------------------------------------------------
+
+
+def test_r8_extending_keeps_the_clocks() -> None:
+    """The paper takes the whole returned clock and loses what is in flight."""
+    module = _module(a=0)
+    module.subscribing()
+    assert seen(module.subscribed([_start(A, 7), _start(B, 2)], 0.0, filters=False)) == []
+    assert module.clock == {A: 0, B: 2}
+    assert _get(module, A, 1) == ["1:1"]
+
+
+def test_r8_the_base_counts_for_the_first_event_after_the_start() -> None:
+    module = _module(a=0)
+    module.subscribing()
+    module.subscribed([_start(B, 2, [A, 1])], 0.0, filters=False)
+    assert _get(module, B, 4) == []
+    assert _get(module, B, 3) == []
+    assert _get(module, A, 1) == ["1:1", "2:3", "2:4"]
+
+
+def test_r8_the_base_counts_for_a_hole_too() -> None:
+    module = _module(a=0)
+    module.subscribing()
+    module.subscribed([_start(B, 2, [A, 1])], 0.0, filters=False)
+    assert _get(module, B, 4) == []
+    assert _answer(module, B, (3, VOID, []), now=1.0) == []
+    assert _get(module, A, 1) == ["1:1", "2:4"]
+
+
+def test_r9_an_event_that_depends_on_a_pending_topic_waits() -> None:
+    """A={a}, B=C={a,b}; A subscribes b; the message has passed; x on b, then y on a with dependency (b: x);
+    y reaches A before the reply: without the hold A gives y, x and B gives x, y."""
+    module = _module(a=0)
+    module.subscribing()
+    assert _get(module, A, 1, B, 1) == []
+    assert seen(module.subscribed([_start(A), _start(B)], 0.0, filters=False)) == []
+    assert _get(module, B, 1) == ["2:1", "1:1"]
+
+
+def test_r9_events_of_a_pending_topic_are_kept_and_those_before_its_start_dropped() -> None:
+    module = _module(a=0)
+    module.subscribing()
+    assert [_get(module, B, number) for number in (3, 2, 1)] == [[], [], []]
+    assert seen(module.subscribed([_start(A), _start(B, 1)], 0.0, filters=False)) == ["2:2", "2:3"]
+
+
+def test_r9_what_a_change_does_not_bring_is_let_go() -> None:
+    module = _module(a=0)
+    module.subscribing()
+    assert _get(module, A, 1, C, 9) == []
+    assert seen(module.subscribed([_start(A), _start(B)], 0.0, filters=False)) == ["1:1"]
+
+
+def test_r11_unsubscribing_drops_what_waits_and_looks_again_at_the_rest() -> None:
+    module = _module(a=0, b=0)
+    assert _get(module, A, 1, B, 1) == []
+    assert _get(module, B, 2) == []
+    assert seen(module.unsubscribed([B], 0.0)) == ["1:1"]
+    assert (module.waiting, module.clock) == (0, {A: 1})
+
+
+def test_r11_a_topic_taken_again_begins_anew() -> None:
+    module = _module(a=0)
+    _get(module, A, 3)
+    module.unsubscribed([A], 0.0)
+    module.subscribing()
+    module.subscribed([_start(A, 3)], 1.0, filters=False)
+    assert [_get(module, A, 3), _get(module, A, 4)] == [[], ["1:4"]]
+
+
+def test_r13_a_topic_that_is_not_named_yet_holds_and_then_begins_at_0() -> None:
+    module = OrderingModule()
+    module.subscribed([_start(A)], 0.0, filters=True)
+    assert _get(module, A, 1, B, 1, C, 5) == []
+    assert _get(module, B, 1) == []
+    assert module.unnamed() == [B]
+    assert seen(module.named([B], [], 0.0)) == ["2:1"]
+    assert module.unnamed() == [C]
+    assert seen(module.named([], [C], 0.0)) == ["1:1"]
+    assert _get(module, A, 2, C, 6) == ["1:2"]
+
+
+# -- R17 -------------------------------------------------------------------------------------------------------
+
+
+def test_r17_a_missing_number_is_asked_for_after_gap_timeout() -> None:
+    module = _module(a=0, b=0)
+    _get(module, A, 4, B, 2, now=10.0)
+    assert module.next_deadline() == 11.0
+    assert module.questions(10.9) == []
+    assert sorted(module.questions(11.0), key=lambda each: each.topic) == [Question(A, [1, 3]), Question(B, [1, 2])]
+    assert module.questions(11.1) == []
+    assert len(module.questions(12.0)) == 2  # no answer: asked again
+
+
+def test_r17_a_pending_number_is_waited_for() -> None:
+    module = _module(a=0)
+    _get(module, A, 2, now=0.0)
+    module.questions(1.0)
+    assert _answer(module, A, (1, PENDING), now=1.0) == []
+    assert module.questions(1.5) == []
+    assert module.questions(2.0) == [Question(A, [1, 1])]
+    assert _get(module, A, 1, now=60.0) == ["1:1", "1:2"]
+
+
+def test_r17_a_void_is_skipped_without_report_only_when_its_own_dependencies_are_met() -> None:
+    module = _module(a=0, b=0)
+    _get(module, A, 2, now=0.0)
+    assert _answer(module, A, (1, VOID, [B, 1]), now=1.0) == []
+    assert _get(module, B, 1) == ["2:1", "1:2"]
+    assert module.counts.voids == 1
+
+
+def test_r17_what_a_hole_waits_for_is_known_missing_too() -> None:
+    """Compact stamps (R21): the void number alone names b:1, which is void as well; nobody else would ask for it."""
+    module = _module(a=0, b=0)
+    _get(module, A, 2, now=0.0)
+    _answer(module, A, (1, VOID, [B, 1]), now=1.0)
+    assert module.questions(2.0) == [Question(B, [1, 1])]
+    assert _answer(module, B, (1, VOID, []), now=2.0) == ["1:2"]
+
+
+def test_r17_an_abandoned_range_is_one_gap_when_its_first_number_is_skipped() -> None:
+    module = _module(a=0, b=0)
+    _get(module, A, 4, now=0.0)
+    answers = [(1, ABANDONED, []), (2, ABANDONED, [B, 1]), (3, ABANDONED, [])]
+    assert _answer(module, A, *answers, now=1.0) == ["gap 1:1-3 abandoned"]
+    assert _get(module, A, 2) == []  # reported: it will not come
+    assert _get(module, B, 1) == ["2:1", "1:4"]
+
+
+def test_r17_an_abandoned_number_that_arrives_before_its_turn_is_notified() -> None:
+    module = _module(a=0, b=0)
+    _get(module, A, 2, now=0.0)
+    _answer(module, A, (1, ABANDONED, [B, 1]), now=1.0)
+    assert _get(module, A, 1, B, 1) == []
+    assert _get(module, B, 1) == ["2:1", "1:1", "1:2"]
+
+
+def test_r17_a_confirmed_number_is_lost_after_loss_timeout_from_the_same_start() -> None:
+    module = _module(a=0)
+    _get(module, A, 3, now=10.0)
+    module.questions(11.0)
+    assert _answer(module, A, (1, CONFIRMED, []), (2, CONFIRMED, []), now=11.0) == []
+    assert module.questions(14.0) == []  # its dependencies are kept: no need to ask again
+    assert seen(module.tick(14.9)) == []
+    assert seen(module.tick(15.0)) == ["gap 1:1-2 lost", "1:3"]
+    assert module.is_idle or module.questions(99.0) == []
+
+
+def test_r17_a_confirmed_number_may_still_arrive() -> None:
+    module = _module(a=0)
+    _get(module, A, 2, now=0.0)
+    _answer(module, A, (1, CONFIRMED, []), now=1.0)
+    assert _get(module, A, 1, now=4.0) == ["1:1", "1:2"]
+    assert seen(module.tick(99.0)) == []
+
+
+def test_r17_a_head_makes_the_end_of_a_burst_known() -> None:
+    module = _module(a=0)
+    _get(module, A, 1)
+    module.heads([A, 3, D, 9], 20.0)
+    assert module.questions(21.0) == [Question(A, [2, 3])]
+
+
+def test_r17_messages_without_stamps_make_the_reason_unstamped() -> None:
+    module = _module(a=0)
+    _get(module, A, 2, now=0.0)
+    module.unsequenced(A, 0.5)
+    assert _answer(module, A, (1, CONFIRMED, []), now=5.0) == ["gap 1:1-1 unstamped", "1:2"]
+
+
+def test_r17_numbers_that_are_forgotten_are_expired_and_the_next_one_takes_the_base() -> None:
+    module = _module(a=0, b=0)
+    _get(module, A, 4, now=0.0)
+    assert seen(module.answered(Numbers(1, A, [], 3, [B, 1]), 1.0)) == ["gap 1:1-3 expired"]
+    assert _get(module, B, 1, now=1.0) == ["2:1", "1:4"]
+
+
+def test_r17_a_number_that_nobody_issued_is_not_waited_for() -> None:
+    module = _module(a=0, b=0)
+    _get(module, A, 9, now=0.0)
+    _get(module, B, 1, A, 9, now=0.0)
+    assert _answer(module, A, (1, CONFIRMED, []), (2, UNKNOWN), now=1.0) == ["1:9 unsequenced", "2:1 unsequenced"]
+    assert _get(module, A, 1, now=2.0) == ["1:1"]
+    assert _get(module, B, 1, now=2.0) == ["2:1"]
+
+
+def test_r17_a_failed_repair_is_not_waited_for_by_bounded_readers() -> None:
+    module = _module(Bounded(buffer=10), a=0)
+    _get(module, A, 2, now=0.0)
+    assert _answer(module, A, (1, ABANDONED, []), now=1.0) == ["gap 1:1-1 abandoned", "1:2"]
+
+
+# -- limits (B57) ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "times", [OrderingTimes(max_waiting=100), OrderingTimes(max_waiting_bytes=100)], ids=["count", "bytes"]
+)
+def test_b57_strict_mode_keeps_its_limits_and_reports_what_it_gave_up(times: OrderingTimes) -> None:
+    module = _module("strict", times, a=0)
+    for number in range(2, 1001):
+        _get(module, A, number, now=0.0)
+    assert (module.waiting, module.waiting_bytes, module.counts.overflow) == (100, 100, 899)
+    words = _get(module, A, 1, now=0.5)
+    assert words == [f"1:{number}" for number in range(1, 102)]
+    answers = [(number, CONFIRMED, []) for number in range(102, 1001)]
+    assert _answer(module, A, *answers, now=1.0) == []
+    assert seen(module.tick(5.0)) == ["gap 1:102-1000 overflow"]
+
+
+def test_b57_bounded_mode_goes_on_after_one_gap() -> None:
+    module = _module(Bounded(buffer=10), a=0)
+    words = [word for number in range(2, 101) for word in _get(module, A, number, now=0.0)]
+    assert words == [f"1:{number}" for number in range(2, 101)]
+    assert seen(module.tick(5.0)) == ["gap 1:1-1 skipped"]
+
+
+def test_a_gap_reason_is_a_word_for_users() -> None:
+    assert {str(each) for each in GapReason} >= {"lost", "abandoned", "expired", "skipped", "overflow", "unstamped"}
+    assert repr(_module(a=0)) == "<OrderingModule strict: 1 topics, 0 waiting>"

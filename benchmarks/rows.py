@@ -33,7 +33,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         unit: of ``value``.
         value: over all repeats.
         ratio: to the yardstick, pair by pair of the same repeat.
-        yardstick: the name of the row that ``ratio`` compares with.
+        yardstick: what ``ratio`` compares with, in words.
         aim: what ``ratio`` (or ``value`` where there is none) should reach, in words.
         reached: whether it does.
         more: further figures (processor time, percentiles), by name.

@@ -57,7 +57,7 @@ def _rows(durable: list[dict[str, float]], echo: list[dict[str, float]]) -> list
             unit="timestamps/s",
             value=value,
             ratio=paired(*rates),
-            yardstick="echo",
+            yardstick="of echo",
             aim=f">= {AIM:,}/s",
             reached=value.median >= AIM,
             more={"frame p50 ms": frames[0]},

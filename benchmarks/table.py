@@ -24,7 +24,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     value, more = row.value, ", ".join(f"{name} {number:,.4g}" for name, number in row.more.items())
-    ratio = "" if row.ratio is None else f"{_ratio(row.ratio)} of {row.yardstick}"
+    ratio = "" if row.ratio is None else f"{_ratio(row.ratio)} {row.yardstick}"
     verdict = {None: "", True: " (reached)", False: " (missed)"}[row.reached]
     cells = f"{_number(value.median)} {row.unit}", f"{_number(value.low)}..{_number(value.high)}"
     return row.name, *cells, ratio, row.aim + verdict, more

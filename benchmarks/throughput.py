@@ -134,7 +134,7 @@ def _rows(match: Match, runs: dict[str, list[Run]]) -> list[Row]:
                 unit="events/s",
                 value=spread(rates[each.name]),
                 ratio=against,
-                yardstick=yardstick if is_ours else "",
+                yardstick=f"of {yardstick}" if is_ours else "is inorder to this",
                 aim=f">= {AIM}" if is_ours else "",
                 reached=against.median >= AIM if is_ours else None,
                 more={

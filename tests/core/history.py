@@ -146,29 +146,29 @@ def _check_phantoms(history: History, subscriber: SubscriberHistory) -> Iterator
 def _check_completeness(history: History, subscriber: SubscriberHistory) -> Iterator[str]:
     """Every number of a span was notified, is void, or was reported (R17); at the end nothing is left out."""
     got = {each.place for each in subscriber.notified}
-    reported: dict[Place, str] = {}
+    reported: set[Place] = set()
     for topic, first, last, reason in subscriber.gaps:
-        for number in range(first, last + 1):
-            if (topic, number) in reported:
-                yield f"R17 {subscriber.name}: {topic}:{number} reported twice"
-            if (topic, number) in got and subscriber.mode == "strict":
-                yield f"R17 {subscriber.name}: {topic}:{number} reported as {reason} and notified"
-            reported[topic, number] = reason
+        for place in [(topic, number) for number in range(first, last + 1)]:
+            if place in reported:
+                yield f"R17 {subscriber.name}: {place} reported twice"
+            if place in got and subscriber.mode == "strict":
+                yield f"R17 {subscriber.name}: {place} reported as {reason} and notified"
+            reported.add(place)
     for span in subscriber.spans:
-        end = span.start if span.end is None else span.end
-        at_end = span.dropped is None
-        if at_end and end < history.heads.get(span.topic, 0):
-            yield f"R17 {subscriber.name}: topic {span.topic} at {end}, head {history.heads[span.topic]}"
-        if subscriber.mode != "strict" and not at_end:
-            continue  # numbers it jumped may have been due later
-        for number in range(span.start + 1, end + 1):
-            place = span.topic, number
-            if place not in got and place not in reported and history.states.get(place) != "VOID":
-                yield f"R17 {subscriber.name}: {place} ({history.states.get(place)}) was skipped silently"
-    for span in subscriber.spans:
-        for event in history.stamped.values():
-            if event.place[0] == span.topic and event.published > span.completed and event.place[1] <= span.start:
-                yield f"R7 {subscriber.name}: start {span.start} of topic {span.topic} is after the later {event}"
+        if span.dropped is None and (span.end or 0) < history.heads.get(span.topic, 0):
+            yield f"R17 {subscriber.name}: topic {span.topic} at {span.end}, head {history.heads[span.topic]}"
+        yield from _check_start(history, subscriber, span)
+        if subscriber.mode == "strict" or span.dropped is None:  # else numbers it jumped may have been due later
+            for place in [(span.topic, number) for number in range(span.start + 1, (span.end or 0) + 1)]:
+                if place not in got and place not in reported and history.states.get(place) != "VOID":
+                    yield f"R17 {subscriber.name}: {place} ({history.states.get(place)}) was skipped silently"
+
+
+def _check_start(history: History, subscriber: SubscriberHistory, span: Span) -> Iterator[str]:
+    """What is published after a subscription is complete belongs to it (R7)."""
+    for event in history.stamped.values():
+        if event.place[0] == span.topic and event.published > span.completed and event.place[1] <= span.start:
+            yield f"R7 {subscriber.name}: start {span.start} of topic {span.topic} is after the later {event}"
 
 
 def _check_publisher_order(subscriber: SubscriberHistory) -> Iterator[str]:

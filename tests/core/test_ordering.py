@@ -6,11 +6,11 @@ import random
 from collections.abc import Iterable
 
 import pytest
+from tests.core.cluster import seen
 
 from inorder.core.notifications import Bounded, GapReason
 from inorder.core.ordering import Mode, OrderingModule, OrderingTimes, Question
 from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
-from tests.core.cluster import seen
 
 A, B, C, D = 1, 2, 3, 4
 PENDING, CONFIRMED, VOID, ABANDONED, UNKNOWN = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 
 from inorder.core.commands import Create, Deliver, LeaveSession, OpenSession, StageSettings, StampRide, Tick
 from inorder.core.stage import Stage
 from inorder.core.wire import NewEvent, NumberState, Settled, Subscribed, Timestamps
-from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 
 
 def _cluster(topics: dict[str, int], *clients: str, **settings: int) -> Cluster:

@@ -45,7 +45,7 @@ def decode_stamp(text: bytes) -> Stamp | None:
     except (ValueError, msgspec.MsgspecError):
         return None
     if isinstance(stamp, TotalStamp):
-        if stamp.number < 1 or stamp.topic < 1 or len(stamp.deps) % 2:
+        if stamp.number < 1 or stamp.topic < 1 or len(stamp.deps) % 2 or min(stamp.deps, default=1) < 1:
             return None
     elif stamp.counter < 1:
         return None

@@ -1,0 +1,88 @@
+"""Missing and jumped numbers (R6, R17)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder.core.gaps import MAX_ASKED, JumpedNumbers, MissingNumbers
+
+
+def test_a_number_is_missing_since_it_was_first_known() -> None:
+    missing = MissingNumbers(3)
+    assert not missing.learn(3, 0.0)
+    assert missing.learn(6, 1.0)
+    assert not missing.learn(5, 2.0)
+    assert missing.learn(9, 3.0)
+    assert [missing.learned_at(number) for number in (4, 6, 7, 9, 10)] == [1.0, 1.0, 3.0, 3.0, None]
+
+
+def test_only_what_is_missing_long_enough_is_asked_for() -> None:
+    missing = MissingNumbers(0)
+    missing.learn(4, 1.0)
+    missing.learn(9, 2.0)
+    assert missing.due(0, 1.0) == 2.0
+    assert missing.ranges(0, {2, 4}, 2.5, 1.0) == [1, 1, 3, 3]
+    assert missing.ranges(0, {2, 4, 9}, 3.0, 1.0) == [1, 1, 3, 3, 5, 8]
+    assert missing.due(4, 1.0) == 3.0
+    assert missing.due(9, 1.0) is None
+
+
+def test_after_an_answer_the_next_question_waits() -> None:
+    missing = MissingNumbers(0)
+    missing.learn(1, 1.0)
+    missing.ask_again_at(7.0)
+    assert missing.due(0, 1.0) == 7.0
+    missing.ask_again_at(None)
+    assert missing.due(0, 1.0) == 2.0
+
+
+def test_one_question_is_bounded() -> None:
+    missing = MissingNumbers(0)
+    missing.learn(10**12, 0.0)
+    assert missing.ranges(0, (), 5.0, 1.0) == [1, MAX_ASKED]
+
+
+def test_numbers_nobody_issued_are_forgotten() -> None:
+    missing = MissingNumbers(0)
+    missing.learn(2, 0.0)
+    missing.learn(50, 1.0)
+    missing.forget_from(3)
+    assert (missing.known, missing.learned_at(2), missing.learned_at(3)) == (2, 0.0, None)
+
+
+def test_confirmed_numbers_are_lost_in_order_and_not_asked_for() -> None:
+    missing = MissingNumbers(0)
+    missing.learn(3, 1.0)
+    missing.learn(5, 2.0)
+    missing.confirm(4, [9, 9])
+    missing.confirm(2, [7, 7])
+    assert missing.ranges(0, (), 9.0, 1.0) == [1, 1, 3, 3, 5, 5]
+    assert missing.next_loss(0, 5.0) == 6.0
+    assert missing.next_lost() == (2, [7, 7])
+    assert missing.next_loss(3, 5.0) == 7.0
+    assert missing.next_loss(4, 5.0) is None  # it arrived
+
+
+def test_a_jumped_number_is_late_once() -> None:
+    jumped = JumpedNumbers()
+    assert not jumped
+    jumped.add(3, 5, 1.0)
+    assert [jumped.take(number) for number in (2, 4, 4, 6)] == [False, True, False, False]
+    assert jumped.due(5.0) == 6.0
+    assert jumped.overdue(6.0, 5.0) == [(3, 3), (5, 5)]
+    assert not jumped.take(3)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), max_size=8), st.lists(st.integers(1, 60), max_size=40))
+def test_jumped_ranges_are_a_set_of_numbers(jumps: list[tuple[int, int]], taken: list[int]) -> None:
+    jumped, expected, at = JumpedNumbers(), set[int](), 0
+    for length, rest in jumps:
+        jumped.add(at + 1, at + length, float(at))
+        expected.update(range(at + 1, at + length + 1))
+        at += length + rest
+    for number in taken:
+        assert jumped.take(number) == (number in expected)
+        expected.discard(number)
+    left = {number for first, last in jumped.overdue(1e9, 1.0) for number in range(first, last + 1)}
+    assert left == expected

@@ -1,0 +1,115 @@
+"""Filters: the fast matching against slow, obvious ones, and the brokers' own corner cases."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from inorder.core.names import Filter, FilterKind, exact, mqtt_covers
+
+
+def _mqtt(text: str) -> Filter:
+    return Filter(text, FilterKind.MQTT, text)
+
+
+def _redis(text: str) -> Filter:
+    return Filter(text, FilterKind.REDIS, text)
+
+
+def _slow_mqtt(wanted: list[str], levels: list[str]) -> bool:
+    if wanted == ["#"]:
+        return True
+    if not wanted:
+        return not levels
+    if not levels:
+        return False
+    return wanted[0] in ("+", levels[0]) and (_slow_mqtt(wanted[1:], levels[1:]))
+
+
+def _slow_redis(glob: bytes, name: bytes) -> bool:
+    """``stringmatchlen`` of Redis, read as a recursion over single bytes."""
+    if not glob:
+        return not name
+    first, rest = glob[:1], glob[1:]
+    if first == b"*":
+        return any(_slow_redis(rest, name[at:]) for at in range(len(name) + 1))
+    if not name:
+        return False
+    if first == b"[":
+        return _slow_class(rest, name)
+    if first == b"\\" and rest:
+        first, rest = rest[:1], rest[1:]
+        return first == name[:1] and _slow_redis(rest, name[1:])
+    return first in (b"?", name[:1]) and _slow_redis(rest, name[1:])
+
+
+def _slow_class(rest: bytes, name: bytes) -> bool:
+    negated = rest[:1] == b"^"
+    rest = rest[1:] if negated else rest
+    found, byte = False, name[0]
+    while rest and rest[:1] != b"]":
+        if rest[:1] == b"\\" and len(rest) > 1:
+            found, rest = found or rest[1] == byte, rest[2:]
+        elif rest[1:2] == b"-" and len(rest) > 2:
+            low, high = sorted((rest[0], rest[2]))
+            found, rest = found or low <= byte <= high, rest[3:]
+        else:
+            found, rest = found or rest[0] == byte, rest[1:]
+    return found != negated and _slow_redis(rest[1:], name[1:])
+
+
+_levels = st.lists(st.sampled_from(["a", "b", "", "$x"]), min_size=1, max_size=4)
+_wanted = st.lists(st.sampled_from(["a", "b", "", "+", "$x"]), min_size=1, max_size=4)
+
+
+@given(_wanted, st.booleans(), _levels)
+def test_mqtt_filters_match_as_the_slow_reading_does(wanted: list[str], with_rest: bool, levels: list[str]) -> None:
+    text = "/".join([*wanted, "#"] if with_rest else wanted)
+    name = "/".join(levels)
+    dollar = name.startswith("$") and text[:1] in ("+", "#")
+    covers_parent = with_rest and _slow_mqtt(wanted, levels)  # `a/#` covers `a` too
+    expected = not dollar and (_slow_mqtt(text.split("/"), levels) or covers_parent)
+    assert _mqtt(text).covers(name) == mqtt_covers(text, name) == expected
+
+
+@given(st.text("ab*?[]^-\\é", max_size=8), st.text("ab]^-é", max_size=5))
+@example("[^]", "x")
+@example("[]a", "a")
+@example("[b-a]", "a")
+@example("a\\", "a\\")
+@example("[a", "a")
+@example("?", "é")
+@example("??", "é")
+def test_redis_globs_match_as_the_slow_reading_does(glob: str, name: str) -> None:
+    assert _redis(glob).covers(name) == _slow_redis(glob.encode(), name.encode())
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_an_exact_filter_covers_its_name_only(text: str, name: str) -> None:
+    assert exact(text).covers(name) == (text == name)
+    assert exact(text).covers(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "covered"),
+    [
+        ("#", "a/b", True),
+        ("#", "$SYS/load", False),
+        ("+/load", "$SYS/load", False),
+        ("$SYS/#", "$SYS/load", True),
+        ("a/#", "a", True),
+        ("a/#", "ab", False),
+        ("a/+", "a", False),
+        ("a/+", "a/", True),
+        ("+", "a/b", False),
+        ("+/+", "/x", True),
+    ],
+)
+def test_mqtt_5_section_4_7(text: str, name: str, covered: bool) -> None:
+    assert _mqtt(text).covers(name) is covered
+
+
+def test_an_escaped_glob_without_wildcards_is_an_exact_name() -> None:
+    assert Filter("a\\*", FilterKind.EXACT, "a*").covers("a*")
+    assert not Filter("a\\*", FilterKind.EXACT, "a*").covers("ab")

@@ -1,0 +1,223 @@
+"""The publisher's side: R1 (asked again), R16 (confirm, void, doubt), R19 (path and dependencies)."""
+
+from __future__ import annotations
+
+import pytest
+
+from inorder.core.publisher import MAX_BATCH, MAX_FRAMES, Publication, PublicationState, Publisher
+from inorder.core.wire import CreateTimestamps, Settle, Settled, StampedEvent, Timestamps, TopicInfo
+
+SPACE = "m"
+STAGES = {"top": 0, "middle": 1, "low": 2}
+
+
+def _publisher() -> Publisher:
+    publisher = Publisher()
+    publisher.named(TopicInfo(number, SPACE, name, stage) for number, (name, stage) in enumerate(STAGES.items(), 1))
+    return publisher
+
+
+def _publish(publisher: Publisher, *names: str) -> list[Publication]:
+    return [publisher.publish((SPACE, name), name) for name in names]
+
+
+def _asked(frames: list[CreateTimestamps]) -> list[tuple[int, list[int]]]:
+    return [(frame.stage, [event.counter for event in frame.events]) for frame in frames]
+
+
+def _answer(publisher: Publisher, each: Publication, number: int, epoch: int = 1) -> list[Publication]:
+    frame = Timestamps(each.entry, epoch, [StampedEvent(each.counter, each.topic_id, number, [])])
+    return publisher.answered(frame).ready
+
+
+def _stamped(publisher: Publisher, name: str, number: int = 1) -> Publication:
+    (each,) = _publish(publisher, name)
+    publisher.requests()
+    assert _answer(publisher, each, number) == [each]
+    return each
+
+
+# -- R1 --------------------------------------------------------------------------------------------------------
+
+
+def test_r1_a_topic_is_asked_for_once_and_again_after_a_reconnection() -> None:
+    publisher = Publisher()
+    _publish(publisher, "new", "new")
+    assert publisher.is_waiting_for_names
+    assert publisher.requests() == []
+    assert publisher.unnamed() == [(SPACE, "new")]
+    assert publisher.unnamed() == []
+    publisher.connected()
+    assert publisher.unnamed() == [(SPACE, "new")]
+
+
+def test_r1_what_is_unanswered_is_asked_again_in_order_with_the_same_counters() -> None:
+    publisher = _publisher()
+    first, second = _publish(publisher, "top", "top")
+    assert _asked(publisher.requests()) == [(0, [1, 2])]
+    _answer(publisher, first, 1)
+    assert publisher.connected() == []
+    _publish(publisher, "top")
+    frames = publisher.requests()
+    assert _asked(frames) == [(0, [2]), (0, [3])]
+    assert frames[0].low == 1
+    assert second.state is PublicationState.REQUESTED
+
+
+def test_r1_an_answer_of_a_lower_epoch_is_ignored() -> None:
+    publisher = _publisher()
+    first, second = _publish(publisher, "top", "top")
+    publisher.requests()
+    assert _answer(publisher, first, 1, epoch=2) == [first]
+    assert _answer(publisher, second, 2, epoch=1) == []
+    assert _answer(publisher, second, 2, epoch=2) == [second]
+    assert _answer(publisher, second, 3, epoch=2) == []
+
+
+def test_r1_forgotten_and_abandoned_requests_are_done() -> None:
+    publisher = _publisher()
+    first, second = _publish(publisher, "top", "top")
+    publisher.requests()
+    answers = publisher.answered(Timestamps(0, 1, [], [first.counter], [second.counter, 1, 7]))
+    assert (answers.forgotten, answers.abandoned, second.number) == ([first], [second], 7)
+    assert publisher.pending == 0
+
+
+def test_requests_leave_in_bounded_frames() -> None:
+    publisher = _publisher()
+    _publish(publisher, *["top"] * (MAX_BATCH * 3))
+    frames = publisher.requests()
+    assert [len(frame.events) for frame in frames] == [MAX_BATCH] * MAX_FRAMES
+    assert publisher.requests() == []
+    for event in frames[0].events:
+        publisher.answered(Timestamps(0, 1, [StampedEvent(event.counter, 1, event.counter, [])]))
+    assert [len(frame.events) for frame in publisher.requests()] == [MAX_BATCH]
+
+
+# -- R19 -------------------------------------------------------------------------------------------------------
+
+
+def test_r19_a_request_follows_unanswered_ones_into_their_entry_stage() -> None:
+    publisher = _publisher()
+    _publish(publisher, "low", "middle", "top")
+    assert _asked(publisher.requests()) == [(2, [1, 2, 3])]
+
+
+def test_r19_downwards_it_waits_until_they_are_complete() -> None:
+    publisher = _publisher()
+    first, _ = _publish(publisher, "top", "low")
+    assert _asked(publisher.requests()) == [(0, [1])]
+    _answer(publisher, first, 5)
+    frames = publisher.requests()
+    assert _asked(frames) == [(2, [2])]
+    assert frames[0].events[0].after == [1, 5]
+
+
+def test_r19_after_a_lower_one_it_enters_there_and_rides_up() -> None:
+    publisher = _publisher()
+    _stamped(publisher, "low")
+    _publish(publisher, "top")
+    frames = publisher.requests()
+    assert _asked(frames) == [(2, [2])]
+    assert frames[0].events[0].after == []  # the stage it passes adds it
+
+
+def test_r19_only_events_since_the_last_one_of_the_same_topic_are_named() -> None:
+    publisher = _publisher()
+    _stamped(publisher, "low", 4)
+    _stamped(publisher, "top", 5)
+    _publish(publisher, "top")
+    assert publisher.requests()[0].events[0].after == []
+
+
+def test_r19_an_abandoned_event_is_still_followed_it_may_have_been_delivered() -> None:
+    publisher = _publisher()
+    (first,) = _publish(publisher, "top")
+    publisher.requests()
+    publisher.answered(Timestamps(0, 1, [], [], [first.counter, 1, 9]))
+    _publish(publisher, "low")
+    assert publisher.requests()[0].events[0].after == [1, 9]
+
+
+# -- R16 -------------------------------------------------------------------------------------------------------
+
+
+def test_r16_accepted_events_are_confirmed_in_ranges_and_then_done() -> None:
+    publisher = _publisher()
+    for number in (1, 2, 4):
+        publisher.accepted(_stamped(publisher, "top", number))
+    publisher.refused(_stamped(publisher, "top", 5))
+    assert publisher.settlements() == [Settle(0, 1, [1, 1, 2, 1, 4, 4], [1, 5, 5])]
+    assert publisher.settlements() == []
+    assert publisher.settled(Settled(0, 1, 1, [1, 4])) == [(1, 4)]
+    assert publisher.pending == 0
+
+
+def test_r16_a_settlement_is_sent_again_after_a_reconnection() -> None:
+    publisher = _publisher()
+    publisher.accepted(_stamped(publisher, "top"))
+    sent = publisher.settlements()
+    assert publisher.connected() == sent
+
+
+def test_r16_a_stage_that_does_not_answer_holds_back_no_other_stages_confirms() -> None:
+    publisher = _publisher()
+    publisher.accepted(_stamped(publisher, "low"))
+    assert [frame.stage for frame in publisher.settlements()] == [2]
+    publisher.accepted(_stamped(publisher, "top", 7))
+    publisher.accepted(_stamped(publisher, "low", 2))
+    assert publisher.settlements() == [Settle(0, 2, [1, 7, 7])]
+    publisher.settled(Settled(2, 1, 1))
+    assert publisher.settlements() == [Settle(2, 3, [3, 2, 2])]
+
+
+def test_r16_cancelled_before_it_was_requested_it_costs_no_number() -> None:
+    publisher = _publisher()
+    first, _ = _publish(publisher, "top", "top")
+    publisher.cancel(first)
+    assert _asked(publisher.requests()) == [(0, [2])]
+
+
+def test_r16_cancelled_before_it_was_handed_over_its_number_is_void() -> None:
+    publisher = _publisher()
+    (each,) = _publish(publisher, "top")
+    publisher.requests()
+    publisher.cancel(each)
+    assert _answer(publisher, each, 3) == []
+    assert publisher.settlements() == [Settle(0, 1, [], [1, 3, 3])]
+
+
+def test_r16_before_it_is_handed_over_again_its_number_is_asked_for() -> None:
+    publisher = _publisher()
+    each = _stamped(publisher, "top", 3)
+    each.handed = True
+    assert publisher.handed_over(SPACE) == [each]
+    publisher.ask_again([each])
+    assert _asked(publisher.requests()) == [(0, [1])]
+    assert _answer(publisher, each, 3) == [each]
+
+
+@pytest.mark.parametrize("how", ["cancel", "refuse"])
+def test_r16_what_the_broker_may_have_never_becomes_void(how: str) -> None:
+    """A void is skipped without report: it must be true. The number is left to be abandoned."""
+    publisher = _publisher()
+    each = _stamped(publisher, "top", 3)
+    each.handed = True
+    publisher.ask_again([each])
+    publisher.requests()
+    if how == "cancel":
+        publisher.cancel(each)
+        assert _answer(publisher, each, 3) == [each]  # handed over again
+    else:
+        _answer(publisher, each, 3)
+        publisher.refused(each)
+        assert publisher.pending == 0
+    assert publisher.settlements() == []
+
+
+def test_r16_a_first_refusal_is_certain() -> None:
+    publisher = _publisher()
+    each = _stamped(publisher, "top", 3)
+    each.handed = True
+    publisher.refused(each)
+    assert publisher.settlements() == [Settle(0, 1, [], [1, 3, 3])]

@@ -1,0 +1,77 @@
+"""The envelope of an event: printable, compact, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import string
+from base64 import urlsafe_b64encode
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp, encode_stamp
+
+_PRINTABLE = set((string.ascii_letters + string.digits + "-_").encode())
+_positive = st.integers(1, 2**63 - 1)
+_deps = st.lists(st.tuples(_positive, _positive), max_size=20).map(
+    lambda pairs: [part for pair in pairs for part in pair]
+)
+
+
+@given(st.builds(TotalStamp, st.integers(0, 2**63 - 1), _positive, _positive, _deps))
+def test_a_timestamp_survives_the_envelope(stamp: TotalStamp) -> None:
+    text = encode_stamp(stamp)
+    assert set(text) <= _PRINTABLE
+    assert decode_stamp(text) == stamp
+
+
+@given(st.builds(FifoStamp, st.integers(-(2**63), 2**63 - 1), _positive))
+def test_a_fifo_stamp_survives_the_envelope(stamp: FifoStamp) -> None:
+    assert decode_stamp(encode_stamp(stamp)) == stamp
+
+
+def _text(value: object) -> bytes:
+    return urlsafe_b64encode(msgspec.msgpack.encode(value)).rstrip(b"=")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"A",
+        b"not a stamp",
+        b"\xff\xfe",
+        b"====",
+        _text("text"),
+        _text([]),
+        _text([2, 1, 1]),
+        _text([0, 1, 1]),
+        _text([0, 1, 1, 0, []]),
+        _text([0, 1, 0, 1, []]),
+        _text([0, 1, 1, 1, [2]]),
+        _text([0, 1, 1, -1, []]),
+        _text([1, 5, 0]),
+        _text([0, "1", 1, 1, []]),
+    ],
+)
+def test_what_is_no_stamp_is_none(text: bytes) -> None:
+    assert decode_stamp(text) is None
+
+
+@pytest.mark.parametrize("deps", [[0, 1], [-1, 1], [1, 0], [1, -5]])
+def test_dependencies_that_no_topic_manager_gives_make_no_stamp(deps: list[int]) -> None:
+    assert decode_stamp(_text([0, 1, 1, 1, deps])) is None
+
+
+@given(st.binary(max_size=60))
+def test_random_text_never_raises(text: bytes) -> None:
+    decode_stamp(text)
+
+
+def test_a_damaged_stamp_is_none_or_a_well_formed_one() -> None:
+    text = encode_stamp(TotalStamp(2**62, 300, 70_000, [1, 5, 2, 9]))
+    for at in range(len(text)):
+        decode_stamp(text[:at])
+        decode_stamp(text[:at] + b"!" + text[at + 1 :])
+    assert len(text) <= 40

@@ -1,0 +1,157 @@
+"""Frames: each one whole, byte by byte, with trailing data, damaged and oversized; and random round trips."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder.core.names import Filter, FilterKind
+from inorder.core.wire import (
+    HEADER_BYTES,
+    MAX_FRAME_BYTES,
+    AskNumbers,
+    ClientFrame,
+    CreateTimestamps,
+    Failure,
+    Frame,
+    FrameSplitter,
+    Heads,
+    Hello,
+    NameTopics,
+    NewEvent,
+    NumberAnswer,
+    Numbers,
+    NumberState,
+    Ping,
+    Pong,
+    Resolve,
+    Settle,
+    Settled,
+    SpaceFilter,
+    StageInfo,
+    StampedEvent,
+    Subscribe,
+    Subscribed,
+    Timestamps,
+    TopicInfo,
+    Topics,
+    TopicStart,
+    Welcome,
+    WorkerFrame,
+    decode_client_frame,
+    decode_worker_frame,
+    encode_frame,
+)
+from inorder.errors import ProtocolError
+
+_TOPIC = TopicInfo(7, "m", "a/ü", 2)
+CLIENT_FRAMES: list[ClientFrame] = [
+    Ping(1),
+    Pong(2**63 - 1),
+    Failure("protocol", "why", [1, 2]),
+    Hello(1, 1, "token", "c1", -(2**63), "agent"),
+    Resolve(1, [("m", "a"), ("r", "b")]),
+    NameTopics(2, [1, 2]),
+    CreateTimestamps(0, 3, [NewEvent(3, 1), NewEvent(4, 2, [1, 9])]),
+    Settle(1, 5, [1, 2, 3], [4, 5, 5]),
+    Subscribe(1, [SpaceFilter("m", Filter("#", FilterKind.MQTT, "#"), False)], True),
+    AskNumbers(1, 0, 7, [1, 5, 9, 9]),
+]
+WORKER_FRAMES: list[WorkerFrame] = [
+    Ping(),
+    Pong(),
+    Failure("stopping", ""),
+    Welcome(1, 2**62, "w1", 3, [StageInfo(0, 1, ""), StageInfo(1, 4, "host:7401")], 10_000),
+    Topics(1, [_TOPIC]),
+    Timestamps(0, 1, [StampedEvent(3, 7, 1, [1, 2], True)], [4], [5, 7, 2]),
+    Settled(0, 1, 2, [7, 1]),
+    Subscribed(1, [TopicStart(_TOPIC, 5, [1, 2])]),
+    Numbers(1, 7, [NumberAnswer(1, NumberState.VOID, [2, 3])], 9, [1, 1]),
+    Heads([7, 12]),
+]
+
+
+def _decode(frame: Frame, body: bytes) -> Frame:
+    return decode_client_frame(body) if any(frame is each for each in CLIENT_FRAMES) else decode_worker_frame(body)
+
+
+@pytest.mark.parametrize("frame", CLIENT_FRAMES + WORKER_FRAMES, ids=lambda frame: type(frame).__name__)
+def test_a_frame_whole_byte_by_byte_and_with_trailing_data(frame: Frame) -> None:
+    data = encode_frame(frame)
+    assert int.from_bytes(data[:HEADER_BYTES], "big") == len(data) - HEADER_BYTES
+    (whole,) = FrameSplitter().feed(data)
+    assert _decode(frame, whole) == frame
+    splitter = FrameSplitter()
+    bodies = [body for at in range(len(data)) for body in splitter.feed(data[at : at + 1])]
+    assert bodies == [whole]
+    splitter = FrameSplitter()
+    assert splitter.feed(data + data[:3]) == [whole]
+    assert splitter.feed(data[3:] + data) == [whole, whole]
+    with pytest.raises(ProtocolError):
+        _decode(frame, whole + b"\x00")
+
+
+def test_every_frame_is_tested() -> None:
+    assert {type(each) for each in CLIENT_FRAMES} == set(get_args(ClientFrame))
+    assert {type(each) for each in WORKER_FRAMES} == set(get_args(WorkerFrame))
+
+
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x80", b"\x90", b"\x91\xcd\x03\xe7", b"hello", b"\x92\x10\x01"])
+def test_garbage_is_a_protocol_error(body: bytes) -> None:
+    for decode in (decode_client_frame, decode_worker_frame):
+        with pytest.raises(ProtocolError, match="not a frame of a"):
+            decode(body)
+
+
+def test_frames_of_the_other_side_are_refused() -> None:
+    with pytest.raises(ProtocolError):
+        decode_client_frame(encode_frame(Heads([1, 1]))[HEADER_BYTES:])
+    with pytest.raises(ProtocolError):
+        decode_worker_frame(encode_frame(Resolve(1, []))[HEADER_BYTES:])
+
+
+def test_elements_of_a_later_version_are_ignored() -> None:
+    body = msgspec.msgpack.encode([1, 5, "a later field"])
+    assert decode_client_frame(body) == Ping(5)
+
+
+def test_an_oversized_frame_is_refused_as_soon_as_its_length_is_read() -> None:
+    splitter = FrameSplitter(max_bytes=10)
+    assert splitter.feed((10).to_bytes(4, "big") + b"x" * 10) == [b"x" * 10]
+    with pytest.raises(ProtocolError, match="11 bytes is over the limit of 10"):
+        splitter.feed((11).to_bytes(4, "big"))
+    with pytest.raises(ProtocolError):
+        FrameSplitter().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), max_size=40))
+def test_the_splitter_finds_the_same_frames_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(len(body).to_bytes(HEADER_BYTES, "big") + body for body in bodies)
+    splitter, found, at = FrameSplitter(), list[bytes](), 0
+    for cut in [*cuts, len(stream)]:
+        found += splitter.feed(stream[at : at + cut])
+        at += cut
+    assert found == bodies
+
+
+_number = st.integers(0, 2**63 - 1)
+_pairs = st.lists(_number, max_size=8)
+
+
+@given(st.builds(StampedEvent, _number, _number, _number, _pairs, st.booleans()), _pairs)
+def test_random_timestamps_survive_the_wire(event: StampedEvent, forgotten: list[int]) -> None:
+    frame = Timestamps(1, 2, [event, event], forgotten)
+    assert decode_worker_frame(encode_frame(frame)[HEADER_BYTES:]) == frame
+
+
+@given(st.binary(max_size=60))
+def test_random_bytes_are_a_frame_or_a_protocol_error(body: bytes) -> None:
+    for decode in (decode_client_frame, decode_worker_frame):
+        try:
+            decode(body)
+        except ProtocolError:
+            continue

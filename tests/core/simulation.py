@@ -78,6 +78,10 @@ def _wild(text: str) -> Filter:
     return Filter(text, FilterKind.MQTT, text)
 
 
+def _text_of(filter: Filter) -> str:
+    return filter.text
+
+
 class Host:
     """What a worker does for one stage: journal, then release. A crash forgets what was not committed."""
 
@@ -197,13 +201,16 @@ class Client:
         kind = mode if isinstance(mode, str) else "bounded"
         self.history = world.history.subscribers[name] = SubscriberHistory(name, kind)
         self.inbox: list[deque[bytes]] = [deque() for _ in world.hosts]
-        self.restart()
+        self._begin_process()
 
     def restart(self) -> None:
         """A new process with the same client id; it knows nothing."""
-        self.incarnation += 1
         for span in self._open_spans():
             self._close(span, self.module.clock.get(span.topic, span.start))
+        self._begin_process()
+
+    def _begin_process(self) -> None:
+        self.incarnation += 1
         self.publisher = Publisher()
         self.subscriber = Subscriber(bounded=self.mode != "strict")
         self.module = OrderingModule(self.mode)
@@ -308,7 +315,7 @@ class Client:
         """R7: the broker first, then the stages; R11: what is dropped is dropped at once."""
         added = filters - {each.filter for each in self.subscriber.filters}
         self.filters |= added
-        wanted = [SpaceFilter(SPACE, each) for each in sorted(filters, key=lambda each: each.text)]
+        wanted = [SpaceFilter(SPACE, each) for each in sorted(filters, key=_text_of)]
         dropped = self.subscriber.dropped(wanted)
         for span in self._open_spans():
             if span.topic in dropped:
@@ -327,12 +334,12 @@ class Client:
             return
         for each in starts:
             if each.topic.id not in self.module.clock:
-                self._begin(each.topic.id, each.start)
+                self._begin_span(each.topic.id, each.start)
         filters = {each.filter for each in self.subscriber.filters}
         self.filters &= filters
         self.record(self.module.subscribed(starts, self.world.now, filters=self.subscriber.has_wildcards))
 
-    def _begin(self, topic: int, start: int) -> None:
+    def _begin_span(self, topic: int, start: int) -> None:
         self.history.spans.append(Span(topic, start, self.world.steps, self.world.now))
 
     # -- what arrives ------------------------------------------------------------------------------------------
@@ -362,7 +369,7 @@ class Client:
         mine, foreign = self.subscriber.named(topics)
         for topic in mine:
             if topic not in self.module.clock:
-                self._begin(topic, 0)
+                self._begin_span(topic, 0)
         self.record(self.module.named(mine, foreign, self.world.now))
         self.asked_names.difference_update(each.id for each in topics)
 
@@ -508,7 +515,7 @@ class World:
         client, host = rng.choice(list(self.clients.values())), rng.choice(self.hosts)
         rng.choices(_ACTIONS, cum_weights=self.weights)[0](self, client, host)
 
-    def _publish(self, client: Client, _: Host) -> None:
+    def _publish(self, client: Client, _host: Host) -> None:
         for _ in range(self.rng.choice((1, 1, 1, 3))):
             client.publish(self.rng.choice(self.names + self.new_names))
         if self.rng.random() < 0.7:
@@ -550,9 +557,9 @@ class World:
     def _change(self, client: Client, _: Host) -> None:
         if client.subscriber.change is not None:
             return
-        filters = {each.filter for each in client.subscriber.filters}
+        filters: set[Filter] = {each.filter for each in client.subscriber.filters}
         if filters and self.rng.random() < 0.4:
-            filters -= set(self.rng.sample(sorted(filters, key=lambda each: each.text), 1))
+            filters.remove(self.rng.choice(sorted(filters, key=_text_of)))
         if self.rng.random() < 0.8:
             filters |= set(self.rng.sample(self.possible, self.rng.randint(1, 2)))
         client.change(filters)

@@ -79,7 +79,7 @@ def _decode(frame: Frame, body: bytes) -> Frame:
     return decode_client_frame(body) if any(frame is each for each in CLIENT_FRAMES) else decode_worker_frame(body)
 
 
-@pytest.mark.parametrize("frame", CLIENT_FRAMES + WORKER_FRAMES, ids=lambda frame: type(frame).__name__)
+@pytest.mark.parametrize("frame", [*CLIENT_FRAMES, *WORKER_FRAMES], ids=lambda frame: type(frame).__name__)
 def test_a_frame_whole_byte_by_byte_and_with_trailing_data(frame: Frame) -> None:
     data = encode_frame(frame)
     assert int.from_bytes(data[:HEADER_BYTES], "big") == len(data) - HEADER_BYTES

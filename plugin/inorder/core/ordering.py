@@ -14,7 +14,7 @@ import msgspec
 
 from inorder.core.gaps import JumpedNumbers, MissingNumbers
 from inorder.core.notifications import Bounded, GapReason, Verdict
-from inorder.core.topic_manager import raise_to
+from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Sequenced, WaitingRoom, hole
 from inorder.core.wire import Numbers, NumberState, TopicStart
 
@@ -90,7 +90,8 @@ class OrderingModule:
         self._jumped: dict[int, JumpedNumbers] = {}
         self._reported: dict[int, int] = {}
         self._given_up: dict[int, set[int]] = {}
-        self._bases: dict[tuple[int, int], dict[int, int]] = {}
+        # R8: by topic, what counts as dependencies of one of its next numbers
+        self._bases: dict[int, dict[int, dict[int, int]]] = {}
         # R9 and R13: ids that are not in the clock may belong to this subscription; what waits to learn it
         self._foreign: set[int] = set()
         self._hold_unknown = False
@@ -143,13 +144,13 @@ class OrderingModule:
 
     def _receive_new(self, entry: Sequenced, now: float) -> None:
         room, topic, number = self._room, entry.topic, entry.number
-        known = room.topic(topic).get(number)
+        known = room.get(topic, number)
         if known is not None:
             if not known.is_hole or number <= self._reported.get(topic, 0):
                 self.counts.duplicates += 1
                 return
             room.remove(known)
-        if self._bases:
+        if topic in self._bases:
             self._add_base(entry)
         if self._is_ready(entry):
             self._notify(entry)
@@ -207,16 +208,15 @@ class OrderingModule:
         if clock[entry.topic] < entry.number - 1:
             self._room.sleep(entry, entry.topic, entry.number - 1)
             return False
-        deps = entry.deps
-        for at in range(0, len(deps), 2):
-            topic = deps[at]
+        parts = iter(entry.deps)
+        for topic, number in zip(parts, parts, strict=False):
             reached = clock.get(topic)
             if reached is None:
                 if self._is_held(topic):
                     self._held.setdefault(topic, []).append(entry)
                     return False
-            elif reached < deps[at + 1]:
-                self._room.sleep(entry, topic, deps[at + 1])
+            elif reached < number:
+                self._room.sleep(entry, topic, number)
                 return False
         return True
 
@@ -264,9 +264,20 @@ class OrderingModule:
         self._out.append(GapFound(first.topic, first.number, last, reason))
 
     def _add_base(self, entry: Sequenced) -> None:
-        base = self._bases.get((entry.topic, entry.number))
+        bases = self._bases.get(entry.topic)
+        if bases is None:
+            return
+        if base := bases.get(entry.number):
+            entry.deps = entry.deps + flat(base)
+        clock = self._clock[entry.topic]
+        for number in [each for each in bases if each <= clock]:
+            del bases[number]
+        if not bases:
+            del self._bases[entry.topic]
+
+    def _raise_base(self, topic: int, number: int, base: list[int]) -> None:
         if base:
-            entry.deps = entry.deps + [part for pair in base.items() for part in pair]
+            raise_to(self._bases.setdefault(topic, {}).setdefault(number, {}), base)
 
     # -- bounded waiting (R6) ----------------------------------------------------------------------------------
 
@@ -369,8 +380,7 @@ class OrderingModule:
         self._foreign.discard(topic)
         self._clock[topic] = self._start[topic] = start.start
         self._missing[topic] = MissingNumbers(start.start)
-        if start.base:
-            raise_to(self._bases.setdefault((topic, start.start + 1), {}), start.base)
+        self._raise_base(topic, start.start + 1, start.base)
         floor = self._floor.pop(topic, 0)
         if floor > start.start:
             self._jump(topic, floor, now)
@@ -417,13 +427,13 @@ class OrderingModule:
             self._jumped.pop(topic, None)
             self._reported.pop(topic, None)
             self._given_up.pop(topic, None)
+            self._bases.pop(topic, None)
             if self._ask_unknown or not self._hold_unknown:
                 self._foreign.add(topic)
             self._parked.pop(topic, None)
             self._floor.pop(topic, None)
             awake.extend(self._room.drop(topic))
             awake.extend(self._held.pop(topic, ()))
-        self._bases = {key: base for key, base in self._bases.items() if key[0] in self._clock}
         self._run(awake)
         return self._drain()
 
@@ -518,7 +528,7 @@ class OrderingModule:
     def _expire(self, topic: int, through: int, base: list[int], now: float) -> list[Sequenced]:
         """Numbers up to ``through`` are no longer known one by one. They depend on nothing that is known; what
         they all depended on counts for the number after them, as a base does (R8)."""
-        raise_to(self._bases.setdefault((topic, through + 1), {}), base)
+        self._raise_base(topic, through + 1, base)
         following = self._room.topic(topic).get(through + 1)
         if following is not None:
             self._add_base(following)

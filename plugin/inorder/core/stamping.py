@@ -101,34 +101,40 @@ class Stamping:
         stale = state.overlaps.stale
         if stale and stale >> manager.id & 1:
             state.refresh(manager)
-        top = self._top_of(manager)
+        top = self._top_of(manager) if manager.removed else manager.top
         self._fill(manager, deps)
-        followed = session.follow(manager.id, state.tick, number)
-        if after or followed:
-            self._add_publisher_order(manager, after + followed, deps)
+        # R19: a dependency on a member of the group is implied by the group's own entry
+        after = after + session.follow(manager.id, state.tick, number, manager.group)
+        if after:
+            self._add_publisher_order(manager, after, deps)
         complete = top == state.index
-        record = NumberRecord(
-            session.client_id,
-            session.incarnation,
+        client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
+        place = (manager.id, number)
+        manager.records[number] = NumberRecord(
+            client_id,
+            incarnation,
             counter,
             manager.id,
             number,
             deps if complete else None,
             _PENDING,
             state.now,
-            manager.in_payload,
+            in_payload,
         )
-        manager.records[number] = record
-        session.open[manager.id, number] = None
+        session.open[place] = None
         if entry == state.index:
-            session.answers[counter] = (manager.id, number)
+            session.answers[counter] = place
         if complete:
-            self._complete_at_home(record, deps, entry)
+            event = StampedEvent(counter, manager.id, number, deps, in_payload)
+            if entry == state.index:
+                self._outbox.stamped((client_id, incarnation), event)
+            else:
+                self._outbox.send(entry, self._completion(client_id, incarnation, event))
         else:
             self._outbox.up(
                 StampRide(
-                    client_id=session.client_id,
-                    incarnation=session.incarnation,
+                    client_id=client_id,
+                    incarnation=incarnation,
                     counter=counter,
                     entry=entry,
                     topic=manager.id,
@@ -137,24 +143,15 @@ class Stamping:
                     after=[],
                     deps=deps,
                     top=top,
-                    in_payload=manager.in_payload,
+                    in_payload=in_payload,
                 )
             )
-        self._expire_old(manager)
-
-    def _complete_at_home(self, record: NumberRecord, deps: list[int], entry: int) -> None:
-        event = StampedEvent(record.counter, record.topic, record.number, deps, record.in_payload)
-        if entry == self._state.index:
-            self._outbox.stamped((record.client_id, record.incarnation), event)
-        else:
-            self._outbox.send(entry, self._completion(record.client_id, record.incarnation, event))
+        if len(manager.records) > state.settings.number_retention:
+            self._expire_old(manager)
 
     def _top_of(self, manager: TopicManager) -> int:
-        topics, top = self._state.topics, self._state.index
-        for others in (manager.above, manager.removed):
-            for other in others:
-                top = min(top, topics[other].stage)
-        return top
+        topics = self._state.topics
+        return min([manager.top, *(topics[other].stage for other in manager.removed)])
 
     def _add_publisher_order(self, manager: TopicManager, after: list[int], deps: list[int]) -> None:
         """Add R19's dependencies. One on a member of the group is implied by the group's own entry; one on a

@@ -107,6 +107,7 @@ class StageState:
         fills = {other for other in group if self.index <= topics[other].stage <= lowest}
         manager.company = set(members(company))
         manager.above = {other for other in group if topics[other].stage < self.index}
+        manager.top = min((topics[other].stage for other in manager.above), default=self.index)
         if not fills <= manager.group:
             manager.full = True
         manager.group = fills

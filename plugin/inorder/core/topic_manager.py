@@ -7,12 +7,14 @@ and what was carried, so one class serves both.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from inorder.core.wire import NumberState, StampedEvent
 
 
-class NumberRecord(msgspec.Struct):
+class NumberRecord(msgspec.Struct, gc=False):
     """One number a topic manager issued (DESIGN section 1, states of a number).
 
     Attributes:
@@ -47,7 +49,7 @@ class TopicManager(msgspec.Struct):
         company: all topics that share at least one subscription with it (a publisher-order dependency on any
             other topic concerns no one, R19).
         above: members of SG(T) on stages above; filled on the way up.
-        top: the highest stage in SG(T); the timestamp is complete there.
+        top: the highest stage in SG(T); the timestamp is complete there (or where ``removed`` leads).
         full: the next timestamp must carry its whole group (R21: the group changed, or a bounded reader is there).
         bounded: a reader that takes events out of turn is subscribed: every timestamp is full.
         removed: topics that left the group; carried once more (R10).
@@ -104,9 +106,9 @@ class Session(msgspec.Struct):
     connected: bool = True
     since: int = 0
 
-    def follow(self, topic: int, tick: int, number: int) -> list[int]:
+    def follow(self, topic: int, tick: int, number: int, implied: Collection[int] = ()) -> list[int]:
         """Return the session's last events in other topics since its last one in ``topic`` (R19, flat), and note
-        this event as the newest."""
+        this event as the newest. Topics that are ``implied`` by other entries of the timestamp are left out."""
         used = self.used
         last = used.pop(topic, None)
         since = last[0] if last else 0
@@ -114,7 +116,7 @@ class Session(msgspec.Struct):
         for other, (when, at) in reversed(used.items()):
             if when <= since:
                 break
-            if at:
+            if at and other not in implied:
                 after += (other, at)
         used[topic] = (tick, number)
         return after

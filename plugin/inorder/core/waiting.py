@@ -10,19 +10,22 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import Any
 
+import msgspec
+
 from inorder.core.notifications import GapReason, Verdict
 
 TIDY_AT = 64
 """Places of those that left, beyond twice as many as wait, before they are dropped."""
 
 
-class Sequenced:
+class Sequenced(msgspec.Struct, gc=False, eq=False):
     """An event with a timestamp, on its way to the application; or a hole: a number without an event (R17).
 
     Attributes:
         topic, number: its own number.
         deps: flat list of what comes before it.
-        content: whatever the client needs to make the notification; ``None`` for a hole.
+        content: whatever the client needs to make the notification; ``None`` for a hole. It must not refer back to
+            this object: the garbage collector does not look here, so that many waiting events cost it nothing.
         size: bytes it occupies while it waits.
         arrived: when it arrived (s).
         retained: the broker sent it from its store.
@@ -31,41 +34,17 @@ class Sequenced:
         done: it left (notified, dropped or replaced); what still points to it ignores it.
     """
 
-    __slots__ = (
-        "arrived",
-        "content",
-        "deps",
-        "done",
-        "hole",
-        "is_hole",
-        "number",
-        "retained",
-        "size",
-        "topic",
-        "verdict",
-    )
-
-    def __init__(
-        self,
-        topic: int,
-        number: int,
-        deps: list[int],
-        content: Any,
-        size: int,
-        arrived: float,
-        retained: bool = False,
-    ) -> None:
-        self.topic = topic
-        self.number = number
-        self.deps = deps
-        self.content = content
-        self.size = size
-        self.arrived = arrived
-        self.retained = retained
-        self.verdict = Verdict.IN_ORDER
-        self.is_hole = False
-        self.hole: GapReason | None = None
-        self.done = False
+    topic: int
+    number: int
+    deps: list[int]
+    content: Any
+    size: int
+    arrived: float
+    retained: bool = False
+    verdict: Verdict = Verdict.IN_ORDER
+    is_hole: bool = False
+    hole: GapReason | None = None
+    done: bool = False
 
     def __repr__(self) -> str:
         kind = f"hole ({self.hole or 'void'})" if self.is_hole else "event"
@@ -74,9 +53,7 @@ class Sequenced:
 
 def hole(topic: int, number: int, deps: list[int], reason: GapReason | None, now: float) -> Sequenced:
     """Return a number that is to be skipped when its own dependencies are met (R17)."""
-    made = Sequenced(topic, number, deps, None, 0, now)
-    made.is_hole, made.hole = True, reason
-    return made
+    return Sequenced(topic, number, deps, None, 0, now, is_hole=True, hole=reason)
 
 
 class WaitingRoom:
@@ -95,6 +72,11 @@ class WaitingRoom:
         self._arrivals: deque[Sequenced] = deque()
         self.size = 0
         self.count = 0
+
+    def get(self, topic: int, number: int) -> Sequenced | None:
+        """Return what waits under this number."""
+        waiting = self._entries.get(topic)
+        return None if waiting is None else waiting.get(number)
 
     def topic(self, topic: int) -> dict[int, Sequenced]:
         """Return what waits in a topic, by number."""

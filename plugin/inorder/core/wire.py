@@ -61,7 +61,7 @@ class SpaceFilter(msgspec.Struct, frozen=True, array_like=True):
     reads_properties: bool = True
 
 
-class NewEvent(msgspec.Struct, array_like=True):
+class NewEvent(msgspec.Struct, array_like=True, gc=False):
     """One ``CreateTimestamp(event id, T)`` of R1.
 
     Attributes:
@@ -76,7 +76,7 @@ class NewEvent(msgspec.Struct, array_like=True):
     after: list[int] = []
 
 
-class StampedEvent(msgspec.Struct, array_like=True):
+class StampedEvent(msgspec.Struct, array_like=True, gc=False):
     """A complete timestamp: own number and dependencies (flat), and the envelope form that the topic needs."""
 
     counter: int
@@ -95,7 +95,7 @@ class TopicStart(msgspec.Struct, array_like=True):
     base: list[int]
 
 
-class NumberAnswer(msgspec.Struct, array_like=True):
+class NumberAnswer(msgspec.Struct, array_like=True, gc=False):
     """What became of one number; never merged over a range, because each carries its own dependencies (R17)."""
 
     number: int

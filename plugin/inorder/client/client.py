@@ -153,14 +153,16 @@ class Client:
     ) -> dict[str, EnsLink]:
         if isinstance(brokers, str):
             ens = open_ens(brokers, client_id=self.client_id, options=options)
-            name = ens.space if space is None else space
+            name = _checked_space(ens.space if space is None else space)
             return {name: EnsLink(ens, name, self, self._times)}
         if not brokers:
             raise InvalidOption("brokers", brokers, "a URL, or at least one URL by space")
         if space is not None:
             raise InvalidOption("space", space, "only together with a single broker URL; several are given by space")
         return {
-            name: EnsLink(open_ens(url, client_id=self.client_id, options=options), name, self, self._times)
+            _checked_space(name): EnsLink(
+                open_ens(url, client_id=self.client_id, options=options), name, self, self._times
+            )
             for name, url in brokers.items()
         }
 
@@ -570,6 +572,12 @@ def _checked_id(client_id: str | None) -> str:
     if not isinstance(client_id, str) or not 0 < len(client_id) <= 128 or not _is_text(client_id):
         raise InvalidOption("client_id", client_id, "a text of 1 to 128 characters")
     return client_id
+
+
+def _checked_space(space: object) -> str:
+    if isinstance(space, str) and _is_text(space) and 0 < len(space.encode()) <= 255:
+        return space
+    raise InvalidOption("space", space, "a text of 1 to 255 bytes")
 
 
 def _is_text(value: object) -> bool:

@@ -26,7 +26,9 @@ from inorder.errors import ProtocolError
 from inorder.worker.host import StageHost
 from inorder.worker.work import Session
 
+MAX_SPACE_BYTES: Final = 255
 MAX_NAME_BYTES: Final = 65_535
+"""As long as MQTT allows a topic to be."""
 MAX_ASKED: Final = 10_000
 """Numbers answered for one AskNumbers; whoever asked for more asks again for the rest."""
 
@@ -131,7 +133,7 @@ def _check_pairs(flat: list[int], what: str) -> None:
 
 
 def _check_name(space: str, name: str) -> None:
-    _require(bool(space and name) and len(space.encode()) + len(name.encode()) <= MAX_NAME_BYTES, "space or name")
+    _require(0 < len(space.encode()) <= MAX_SPACE_BYTES and 0 < len(name.encode()) <= MAX_NAME_BYTES, "space or name")
 
 
 def _require(allowed: bool, what: str) -> None:

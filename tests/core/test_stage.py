@@ -8,7 +8,7 @@ from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 
 from inorder.core.commands import Create, Deliver, LeaveSession, OpenSession, StageSettings, StampRide, Tick
 from inorder.core.stage import Stage
-from inorder.core.wire import NewEvent, NumberState, Settled, Subscribed, Timestamps
+from inorder.core.wire import MAX_FRAME_BYTES, NewEvent, NumberState, Settled, Subscribed, Timestamps, encode_frame
 
 
 def _cluster(topics: dict[str, int], *clients: str, **settings: int) -> Cluster:
@@ -89,16 +89,19 @@ def test_r2_a_timestamp_cannot_overtake_another_by_skipping_stages() -> None:
 
 
 def test_r2_a_delivered_ride_is_not_changed_its_sender_may_send_it_again() -> None:
-    cluster = _cluster({"a": 0, "b": 1}, "x", "y")
-    cluster.subscribe("x", "a", "b")
-    cluster.subscribe("y", "a", "b")
-    cluster.stamp("p", "a")
+    cluster = _cluster({"a": 0, "middle": 1, "b": 2}, "x", "y", "q")
+    for client in ("x", "y"):
+        cluster.subscribe(client, "a", "middle", "b")
+    for name in ("a", "middle"):
+        cluster.stamp("q", name)
     cluster.request("p", "b")
+    cluster.request("p", "a", at=2)
     cluster.change("x", "b")
-    before = [msgspec.msgpack.encode(each) for each in cluster.waiting(1, 0)]
-    rides = cluster.waiting(1, 0)
-    cluster.run()
-    assert [msgspec.msgpack.encode(each) for each in rides] == before
+    for link in ((2, 1), (1, 0)):
+        rides = cluster.waiting(*link)
+        before = [msgspec.msgpack.encode(each) for each in rides]
+        cluster.move(*link, rides=len(rides))
+        assert [msgspec.msgpack.encode(each) for each in rides] == before
 
 
 def test_a_ride_seen_before_is_ignored_and_a_missing_one_is_an_error() -> None:
@@ -420,3 +423,18 @@ def test_a_snapshot_restores_to_the_same_behaviour() -> None:
 def test_a_stage_outside_its_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match="from 0 to 1"):
         Stage(2, 2)
+
+
+def test_r17_an_answer_stays_below_the_limit_of_a_frame() -> None:
+    """Numbers with many dependencies: the rest is asked for again."""
+    cluster = _cluster({f"t{number}": 0 for number in range(1, 301)}, "x", "y", "z")
+    for client in ("x", "y"):
+        cluster.subscribe(client, *cluster.ids)
+    cluster.subscribe("z", "t1", bounded=True)
+    for name in cluster.ids:
+        cluster.stamp("p", name)
+    for _ in range(1200):
+        cluster.stamp("p", "t1")
+    answer = cluster.ask("t1", 2, 1201)
+    assert 0 < len(answer.answers) < 1200
+    assert len(encode_frame(answer)) < MAX_FRAME_BYTES

@@ -36,6 +36,8 @@ class MissingNumbers:
         if number <= self.known:
             return False
         self.known = number
+        if self._learned and self._learned[-1][1] == now:
+            self._learned.pop()  # one entry for what one moment taught
         self._learned.append((number, now))
         return True
 

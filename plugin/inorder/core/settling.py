@@ -9,6 +9,8 @@ from inorder.core.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Se
 
 MAX_ANSWERS = 10_000
 """Answers in one frame; whoever asks for more asks again."""
+MAX_PARTS = 500_000
+"""Integers of dependencies in one frame (at most 9 bytes each, so it stays below the frame's limit)."""
 
 
 class Settling:
@@ -116,13 +118,15 @@ class Settling:
         answers: list[NumberAnswer] = []
         if manager is None or manager.stage != self._state.index:
             return Numbers(frame.request, frame.topic, answers)
-        expired = False
+        expired, parts = False, 0
         for at in range(0, len(frame.ranges) - 1, 2):
             first, last = frame.ranges[at], frame.ranges[at + 1]
             expired = expired or first <= manager.expired
-            first = max(first, manager.expired + 1)
-            last = min(last, first + MAX_ANSWERS - len(answers) - 1)
-            answers.extend(self._answer(manager, number) for number in range(first, last + 1))
+            for number in range(max(first, manager.expired + 1), last + 1):
+                if len(answers) == MAX_ANSWERS or parts > MAX_PARTS:
+                    break
+                answers.append(self._answer(manager, number))
+                parts += len(answers[-1].deps)
         if not expired:
             return Numbers(frame.request, frame.topic, answers)
         return Numbers(frame.request, frame.topic, answers, manager.expired, flat(manager.expired_base))

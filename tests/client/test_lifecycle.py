@@ -433,6 +433,18 @@ async def test_two_ids_fighting_at_the_broker_rest_between_the_rounds(site: Site
         assert payloads(events_of(await take_events(one, 1))) == [b"0"]
 
 
+async def test_a_close_during_the_opening(site: Site) -> None:
+    for turns in range(12):
+        client = site.client("one")
+        opening = asyncio.ensure_future(client.__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await closes_in_time(client)
+        await asyncio.gather(opening, return_exceptions=True)
+        assert "one" not in site.hub.members
+    await until(lambda: site.worker._server.describe()["connections"] == 0)
+
+
 async def test_the_sockets_of_a_cancelled_opening_are_closed(site: Site) -> None:
     for turns in range(6):
         opening = asyncio.ensure_future(site.client("one").__aenter__())

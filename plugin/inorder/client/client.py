@@ -183,6 +183,7 @@ class Client:
                 await self._worker.connect()
             for link in self._links.values():
                 await link.open()
+            self._check_open()  # another task may have closed it meanwhile
         except BaseException:
             await self.close()
             raise

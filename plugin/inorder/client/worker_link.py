@@ -221,6 +221,8 @@ class WorkerLink:
                 connection.send(self._hello)
                 welcome = await connection.welcomed
                 connection.check_alive()
+                if self._closed:
+                    raise LinkError("the client was closed meanwhile")
         except TimeoutError:
             connection.close()
             raise TimedOut(f"the hello to {host}:{port}", self._times.connect_timeout) from None

@@ -1,0 +1,45 @@
+"""Publisher order without topic managers: counters per stream."""
+
+from __future__ import annotations
+
+from inorder.core.fifo import FifoSequencer
+
+
+def _get(fifo: FifoSequencer, *counters: int, now: float = 0.0) -> list[int]:
+    return [each for counter in counters for each in fifo.receive("stream", counter, counter, now)]
+
+
+def test_the_first_counter_seen_is_the_start() -> None:
+    fifo = FifoSequencer(1.0)
+    assert _get(fifo, 7, 8) == [7, 8]
+    assert _get(fifo, 6, 8) == []
+    assert fifo.duplicates == 2
+
+
+def test_a_stream_is_put_in_order() -> None:
+    fifo = FifoSequencer(1.0)
+    assert _get(fifo, 1, 4, 3, 3, 2) == [1, 2, 3, 4]
+    assert fifo.is_idle
+    assert fifo.next_deadline() is None
+
+
+def test_streams_do_not_wait_for_each_other() -> None:
+    fifo = FifoSequencer(1.0)
+    _get(fifo, 1, 3)
+    assert fifo.receive("other", 1, "x", 0.0) == ["x"]
+
+
+def test_a_missing_counter_is_passed_over_after_the_timeout() -> None:
+    fifo = FifoSequencer(1.0)
+    _get(fifo, 1, 3, 6, now=5.0)
+    assert fifo.next_deadline() == 6.0
+    assert fifo.tick(5.9) == []
+    assert fifo.tick(6.0) == [3]
+    assert fifo.tick(7.0) == [6]
+    assert _get(fifo, 2) == []
+
+
+def test_a_stream_that_waits_too_long_in_length_is_let_go() -> None:
+    fifo = FifoSequencer(1.0, limit=3)
+    assert _get(fifo, 1, 3, 4, 6) == [1]
+    assert _get(fifo, 7) == [3, 4]

@@ -10,6 +10,7 @@ from tests.core.cluster import seen
 
 from inorder.core.notifications import Bounded, GapReason
 from inorder.core.ordering import Mode, OrderingModule, OrderingTimes, Question
+from inorder.core.waiting import Sequenced
 from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
 A, B, C, D = 1, 2, 3, 4
@@ -80,10 +81,10 @@ def test_r4_a_waiting_event_is_looked_at_once_for_each_dependency(monkeypatch: p
     looks = 0
     really = OrderingModule._is_ready
 
-    def counted(self: OrderingModule, entry: object) -> bool:
+    def counted(self: OrderingModule, entry: Sequenced, now: float) -> bool:
         nonlocal looks
         looks += 1
-        return really(self, entry)  # type: ignore[arg-type]
+        return really(self, entry, now)
 
     monkeypatch.setattr(OrderingModule, "_is_ready", counted)
     module = _module(a=0, b=0, c=0, d=0)
@@ -291,6 +292,16 @@ def test_r13_a_topic_that_is_not_named_yet_holds_and_then_begins_at_0() -> None:
     assert module.unnamed() == [C]
     assert seen(module.named([], [C], 0.0)) == ["1:1"]
     assert _get(module, A, 2, C, 6) == ["1:2"]
+
+
+def test_r13_what_an_event_needs_of_a_topic_named_later_is_known_missing() -> None:
+    """The event slept on another number while the topic was named: nobody else may ever mention b:3."""
+    module = OrderingModule()
+    module.subscribed([_start(A)], 0.0, filters=True)
+    assert _get(module, A, 2, B, 3) == []
+    module.named([B], [], 0.0)
+    assert _get(module, A, 1, now=1.0) == ["1:1"]
+    assert Question(B, [1, 3]) in module.questions(2.0)
 
 
 # -- R17 -------------------------------------------------------------------------------------------------------

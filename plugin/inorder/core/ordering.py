@@ -152,11 +152,11 @@ class OrderingModule:
             room.remove(known)
         if topic in self._bases:
             self._add_base(entry)
-        if self._is_ready(entry):
+        if self._is_ready(entry, now):
             self._notify(entry)
             awake = room.wake(topic, number)
             if awake:
-                self._run(deque(awake))
+                self._run(deque(awake), now)
             return
         self._learn(topic, number, now)
         self._learn_dependencies(entry, now)
@@ -202,11 +202,13 @@ class OrderingModule:
 
     # -- readiness (R4) ----------------------------------------------------------------------------------------
 
-    def _is_ready(self, entry: Sequenced) -> bool:
-        """Tell whether an event's turn has come; if not, it sleeps on the first number it needs."""
+    def _is_ready(self, entry: Sequenced, now: float) -> bool:
+        """Tell whether an event's turn has come; if not, it sleeps on the first number it needs (which is known missing
+        from now on, if it was not: its topic may have been named after the event arrived, R13, R17)."""
         clock = self._clock
         if clock[entry.topic] < entry.number - 1:
             self._room.sleep(entry, entry.topic, entry.number - 1)
+            self._learn(entry.topic, entry.number - 1, now)
             return False
         parts = iter(entry.deps)
         for topic, number in zip(parts, parts, strict=False):
@@ -217,6 +219,7 @@ class OrderingModule:
                     return False
             elif reached < number:
                 self._room.sleep(entry, topic, number)
+                self._learn(topic, number, now)
                 return False
         return True
 
@@ -224,7 +227,7 @@ class OrderingModule:
         """R9: an entry of a topic being subscribed holds the event; R13: so does one of a topic not named yet."""
         return self._hold_unknown and topic not in self._foreign
 
-    def _run(self, awake: deque[Sequenced]) -> None:
+    def _run(self, awake: deque[Sequenced], now: float) -> None:
         """Notify what is ready, and what that wakes."""
         while awake:
             entry = awake.popleft()
@@ -232,7 +235,7 @@ class OrderingModule:
                 continue
             if entry.number <= self._clock[entry.topic]:
                 self._overtaken(entry)
-            elif self._is_ready(entry):
+            elif self._is_ready(entry, now):
                 self._room.remove(entry)
                 self._notify(entry)
                 awake.extend(self._room.wake(entry.topic, entry.number))
@@ -335,7 +338,7 @@ class OrderingModule:
         self._room.remove(entry)
         self._notify(entry)
         awake += self._room.wake(entry.topic, entry.number)
-        self._run(deque(awake))
+        self._run(deque(awake), now)
 
     def _jump(self, topic: int, number: int, now: float) -> list[Sequenced]:
         """Pass over everything up to ``number``; it may still arrive, late."""
@@ -368,7 +371,7 @@ class OrderingModule:
                 parked += self._parked.pop(topic, ())
         for topic in begun:
             awake.extend(self._room.wake(topic, self._clock[topic]))
-        self._run(awake)
+        self._run(awake, now)
         for entry in parked:
             self._receive(entry, now)
         return self._drain()
@@ -411,7 +414,7 @@ class OrderingModule:
             self._foreign.add(topic)
             awake.extend(self._held.pop(topic, ()))
             parked += self._parked.pop(topic, ())
-        self._run(awake)
+        self._run(awake, now)
         for entry in parked:
             self._receive(entry, now)
         return self._drain()
@@ -434,7 +437,7 @@ class OrderingModule:
             self._floor.pop(topic, None)
             awake.extend(self._room.drop(topic))
             awake.extend(self._held.pop(topic, ()))
-        self._run(awake)
+        self._run(awake, now)
         return self._drain()
 
     # -- holes (R17) -------------------------------------------------------------------------------------------
@@ -495,7 +498,7 @@ class OrderingModule:
                 made.append(self._put_hole(topic, answer.number, answer.deps, reason, now))
         missing.ask_again_at(again)
         made += self._lose_overdue(topic, missing, now)
-        self._run(made)
+        self._run(made, now)
         if self._bound is not None:
             self._enforce(now)
         return self._drain()
@@ -561,7 +564,7 @@ class OrderingModule:
     def tick(self, now: float) -> list[Output]:
         """Time passed: bounded events may go, confirmed and jumped numbers may be overdue."""
         made = [entry for topic, missing in self._watched() for entry in self._lose_overdue(topic, missing, now)]
-        self._run(deque(made))
+        self._run(deque(made), now)
         self._enforce(now)
         for topic, jumped in self._jumped.items():
             for first, last in jumped.overdue(now, self.times.loss_timeout):

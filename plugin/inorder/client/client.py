@@ -514,16 +514,14 @@ class Client:
         if self._worker is None or not self._worker.is_connected:
             self._arm()
             return
-        machine, send = self._publishing.machine, self._worker.send
-        requests = machine.requests()
-        for request in requests:
-            send(request)
+        machine = self._publishing.machine
+        frames: list[Frame] = [*machine.requests()]
+        # together with requests, so that one commit of the stage holds both
+        if settle or frames or self._state == "closed":
+            frames += machine.settlements()
         if machine.is_waiting_for_names:
-            for names in _in_frames(machine.unnamed()):
-                send(Resolve(self._request_id(), names))
-        if settle or requests or self._state == "closed":
-            for settlement in machine.settlements():
-                send(settlement)
+            frames += [Resolve(self._request_id(), names) for names in _in_frames(machine.unnamed())]
+        self._worker.send(*frames)
         self._ask()
         self._arm()
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from inorder.client.options import ClientTimes
 from inorder.core.wire import (
@@ -74,8 +74,8 @@ class _Connection(asyncio.Protocol):
         self.ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # uvloop's transports are asyncio's in all but name
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self.heard = self._loop.time()
@@ -95,9 +95,9 @@ class _Connection(asyncio.Protocol):
         elif self.welcomed.done():
             self._on_frame(frame)
 
-    def send(self, frame: Frame) -> None:
-        if self.transport is not None:
-            self.transport.write(encode_frame(frame))
+    def send(self, *frames: Frame) -> None:
+        if self.transport is not None and frames:
+            self.transport.write(b"".join(map(encode_frame, frames)))
 
     def fail(self, error: Exception) -> None:
         self._failure = self._failure or error
@@ -189,11 +189,11 @@ class WorkerLink:
         """Frames sent now may reach a worker."""
         return self._connection is not None
 
-    def send(self, frame: Frame) -> None:
-        """Send a frame; without a connection it is dropped, everything unanswered is asked again after the next
-        connect."""
+    def send(self, *frames: Frame) -> None:
+        """Send frames, in one write; without a connection they are dropped, everything unanswered is asked again
+        after the next connect."""
         if self._connection is not None:
-            self._connection.send(frame)
+            self._connection.send(*frames)
 
     async def connect(self) -> None:
         """Connect once, to the first worker that welcomes us.

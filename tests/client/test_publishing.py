@@ -207,6 +207,22 @@ async def test_confirmations_that_met_one_under_way_are_told_soon(site: Site) ->
         await until(lambda: publisher.stats().pending == 0, "the last settlement")
 
 
+async def test_what_is_accepted_while_the_worker_is_away_is_confirmed_later(site: Site) -> None:
+    """R16: without a further publish."""
+    async with site.client("publisher") as publisher:
+        await published(publisher, "a", 1)
+        site.hub.stall("publisher")
+        publish = publisher.publish("a", b"1")
+        await until(lambda: site.hub.counters["published"] == 2)
+        await site.stop()
+        await until(lambda: not publisher.stats().connected)
+        site.hub.resume("publisher")
+        await publish
+        await asyncio.sleep(0.05)  # the time that confirmations wait for company passes
+        await site.start()
+        await until(lambda: publisher.stats().pending == 0, "the settlement")
+
+
 async def test_more_publishes_than_may_be_pending(site: Site) -> None:
     async with site.client("publisher", clock=times(max_pending=10)) as publisher:
         futures = [publisher.publish("a", b"") for _ in range(10)]

@@ -447,6 +447,7 @@ class Client:
     def _ask_everything_again(self) -> None:
         self._publishing.workers_connected()
         self._subscribing.request()
+        self._settle_soon()  # what was accepted while nobody could be told
         self._wake()
 
     def worker_frame(self, frame: WorkerFrame) -> None:

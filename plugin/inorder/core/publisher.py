@@ -129,7 +129,7 @@ class Publisher:
     def __init__(self) -> None:
         self._next_counter = 1
         self._queue: deque[Publication] = deque()
-        self._resend: deque[Publication] = deque()
+        self._resend: dict[int, Publication] = {}
         self._open: dict[int, Publication] = {}
         self._topics: dict[tuple[str, str], TopicInfo] = {}
         self._asked: set[tuple[str, str]] = set()
@@ -204,6 +204,7 @@ class Publisher:
             flight = _Flight(len(batch))
             self._flights += 1
             for each in batch:
+                self._landed(each.counter)
                 self._flying[each.counter] = flight
             events = [NewEvent(each.counter, each.topic_id, each.after) for each in batch]
             frames.append(CreateTimestamps(batch[0].entry, next(iter(self._open)), events))
@@ -211,9 +212,13 @@ class Publisher:
 
     def _collect_again(self) -> list[Publication]:
         batch: list[Publication] = []
-        resend = self._resend
-        while resend and len(batch) < MAX_BATCH and (not batch or resend[0].entry == batch[0].entry):
-            batch.append(resend.popleft())
+        while self._resend and len(batch) < MAX_BATCH:
+            counter, publication = next(iter(self._resend.items()))
+            if publication.state is _REQUESTED:  # else an answer to an earlier request came meanwhile
+                if batch and publication.entry != batch[0].entry:
+                    break
+                batch.append(publication)
+            del self._resend[counter]
         return batch
 
     def _collect(self) -> list[Publication]:
@@ -292,16 +297,20 @@ class Publisher:
 
     def _take(self, counter: int) -> Publication | None:
         """Return the publication whose request is answered, or ``None`` if it is not waiting for an answer."""
+        self._landed(counter)
         publication = self._open.get(counter)
         if publication is None or publication.state is not _REQUESTED:
             return None
         self._unanswered.discard(counter)
+        return publication
+
+    def _landed(self, counter: int) -> None:
+        """The request is not in flight any more: answered, perhaps not for the first time, or sent once more."""
         flight = self._flying.pop(counter, None)
         if flight is not None:
             flight.open -= 1
             if not flight.open:
                 self._flights -= 1
-        return publication
 
     def _give_up(self, counter: int, to: list[Publication], number: int = 0) -> None:
         publication = self._take(counter)
@@ -347,7 +356,7 @@ class Publisher:
         for publication in publications:
             publication.state = _REQUESTED
             publication.doubtful |= publication.handed
-            self._resend.append(publication)
+            self._resend[publication.counter] = publication
 
     def settlements(self) -> list[Settle]:
         """Return the frames that tell stages what became of numbers; the next ones for a stage leave when it has
@@ -387,7 +396,7 @@ class Publisher:
         self._flights = 0
         self._flying.clear()
         self._asked.clear()
-        self._resend = deque(each for each in self._open.values() if each.state is _REQUESTED)
+        self._resend = {each.counter: each for each in self._open.values() if each.state is _REQUESTED}
         return [frame for frame, _ in self._settling.values()]
 
 

@@ -1,4 +1,4 @@
-"""Everything at once, from a seed: cuts, worker restarts, cancellations, a broker that reorders; then it must settle."""
+"""Everything at once, from a seed: cuts, restarts, cancellations, a broker that reorders; then it must settle."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -115,6 +116,16 @@ async def test_a_worker_that_is_silent_is_given_up(site: Site) -> None:
         await until(lambda: worker.is_connected and worker._connection is not connection)
         assert asyncio.get_running_loop().time() - before >= 0.15
         await published(one, "a", 1)
+
+
+async def test_a_loop_that_stood_still_does_not_blame_the_worker(site: Site) -> None:
+    """The answers are there, they were only not read yet."""
+    async with site.client("one", clock=times(heartbeat=0.05)) as one:
+        await asyncio.sleep(0.06)
+        time.sleep(0.3)  # noqa: ASYNC251 (that is the point)
+        await asyncio.sleep(0.1)
+        await published(one, "a", 1)
+        assert one.stats().worker_reconnects == 0
 
 
 async def test_a_worker_that_throws_us_out_is_not_asked_without_a_rest(site: Site) -> None:

@@ -264,13 +264,14 @@ class WorkerLink:
 
     async def _watch(self) -> None:
         """Return when the connection is lost; a silent worker is asked to answer, and given up after three
-        heartbeats."""
-        loop, beat = asyncio.get_running_loop(), self._times.heartbeat
+        heartbeats. They are counted and not measured: an event loop that stood still must not blame the worker."""
+        beat, heard, silent = self._times.heartbeat, 0.0, 0
         while (connection := self._connection) is not None and not self._lost.is_set():
-            silent = loop.time() - connection.heard
-            if silent > 3 * beat:
+            silent = silent + 1 if connection.heard == heard else 0
+            heard = connection.heard
+            if silent > 3:
                 connection.fail(TimedOut("a heartbeat", 3 * beat))
-            elif silent >= beat:
+            elif silent:
                 connection.send(Ping())
             try:
                 async with asyncio.timeout(beat):

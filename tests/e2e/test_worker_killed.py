@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.client.helpers import PATIENCE, payloads, take_events
+from tests.client.helpers import PATIENCE, payloads, take_events, until
 from tests.e2e.helpers import assert_one_order, client
 
 from inorder import Client, Receipt
@@ -29,7 +29,7 @@ async def test_no_number_twice_no_event_lost_one_order(bridged: tuple[Mosquitto,
         ):
             for each in (left, right):
                 await each.subscribe(*topics)
-            killing = asyncio.create_task(kill_and_start(worker))
+            killing = asyncio.create_task(kill_and_start(worker, left, right, here, there))
             sent = [asyncio.create_task(publish(each, topics, name)) for name, each in (("l", here), ("r", there))]
             async with asyncio.timeout(3 * PATIENCE):
                 await killing
@@ -45,11 +45,14 @@ async def test_no_number_twice_no_event_lost_one_order(bridged: tuple[Mosquitto,
             assert left.stats().worker_reconnects == KILLS
 
 
-async def kill_and_start(worker: WorkerServer) -> None:
-    for _ in range(KILLS):
-        await asyncio.sleep(0.15)
+async def kill_and_start(worker: WorkerServer, *clients: Client) -> None:
+    """Kill the worker while publishes are open; again only when every client has found the new one."""
+    for kills in range(1, KILLS + 1):
+        await until(lambda: any(each.stats().pending for each in clients), "open publishes")
         await asyncio.to_thread(worker.kill)
         await asyncio.to_thread(worker.start)
+        for each in clients:
+            await until(lambda each=each, kills=kills: each.stats().worker_reconnects == kills, "reconnection")  # type: ignore[misc]
 
 
 async def publish(publisher: Client, topics: list[str], name: str) -> list[Receipt]:

@@ -192,9 +192,18 @@ class Arrivals:
         for output in outputs:
             if isinstance(output, Sequenced):
                 space, arrival = output.content
-                self._out(space, arrival, output.verdict, output.number, output.deps)
+                if output.verdict is Verdict.UNSEQUENCED:
+                    self._discredited(space, arrival, output.number)
+                else:
+                    self._out(space, arrival, output.verdict, output.number, output.deps)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
+
+    def _discredited(self, space: str, arrival: Arrival, number: int) -> None:
+        """The ordering module has no place for its stamp; its topic may have been unsubscribed while it waited."""
+        if self._routes.of(space, arrival.topic) is not None:
+            self.counts.unsequenced += 1
+            self._out(space, arrival, Verdict.UNSEQUENCED, number, [])
 
     def _gap(self, found: GapFound, info: TopicInfo) -> None:
         self.gaps += 1

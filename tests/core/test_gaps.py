@@ -86,3 +86,18 @@ def test_jumped_ranges_are_a_set_of_numbers(jumps: list[tuple[int, int]], taken:
         expected.discard(number)
     left = {number for first, last in jumped.overdue(1e9, 1.0) for number in range(first, last + 1)}
     assert left == expected
+
+
+def test_what_nothing_has_overtaken_is_on_its_way_while_lower_numbers_come() -> None:
+    """R17 with a backlog: 5 and 6 are known by a head; while the broker still delivers 1 to 4, slowly, neither is
+    lost. What a later number has overtaken is lost on time."""
+    missing = MissingNumbers(0)
+    missing.learn(6, 0.0)
+    missing.confirm(3, [])
+    missing.confirm(5, [])
+    missing.arrived(1, 3.0)
+    assert missing.next_loss(1, 5.0) == 8.0
+    missing.arrived(4, 4.0)
+    assert missing.next_loss(2, 5.0) == 5.0, "4 has overtaken 3"
+    assert missing.next_lost() == (3, [])
+    assert missing.next_loss(4, 5.0) == 9.0, "nothing has overtaken 5 yet"

@@ -1,7 +1,9 @@
 """Numbers that are known and missing: when to ask for them, and what the answers mean (R17).
 
 A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked;
-``loss_timeout`` after it was known missing, a confirmed number that still did not arrive is lost.
+``loss_timeout`` after it was known missing, a confirmed number that still did not arrive is lost. While lower numbers of
+its topic still come in, a number that none has overtaken yet is not late but on its way: a subscriber with more than
+``loss_timeout`` of backlog at its broker would else give up, and then drop, events that do arrive.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ class MissingNumbers:
 
     Attributes:
         known: the highest number known to exist.
+        highest, highest_at: the highest number that arrived since something is missing, and when it did (s).
         unstamped_at: when a message without a stamp last arrived on the topic, s.
         confirmed: missing numbers that the ENS accepted, with their dependencies. They are lost when overdue;
             kept, because by then the stage may know them no longer.
@@ -26,6 +29,8 @@ class MissingNumbers:
 
     def __init__(self, clock: int) -> None:
         self.known = clock
+        self.highest = 0
+        self.highest_at = 0.0
         self.unstamped_at: float | None = None
         self.confirmed: dict[int, list[int]] = {}
         self._learned: deque[tuple[int, float]] = deque()
@@ -40,6 +45,11 @@ class MissingNumbers:
             self._learned.pop()  # one entry for what one moment taught
         self._learned.append((number, now))
         return True
+
+    def arrived(self, number: int, now: float) -> None:
+        """A number arrived while others are missing."""
+        if number > self.highest:
+            self.highest, self.highest_at = number, now
 
     def forget_from(self, number: int) -> None:
         """``number`` and higher ones were never issued."""
@@ -81,7 +91,7 @@ class MissingNumbers:
             lowest = next(iter(self.confirmed))
             known = self.learned_at(lowest)
             if lowest > clock and known is not None:
-                return known + loss_timeout
+                return (known if lowest < self.highest else max(known, self.highest_at)) + loss_timeout
             del self.confirmed[lowest]
         return None
 

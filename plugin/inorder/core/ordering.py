@@ -152,6 +152,8 @@ class OrderingModule:
             room.remove(known)
         if topic in self._bases:
             self._add_base(entry)
+        if topic in self._behind:
+            self._missing[topic].arrived(number, now)
         if self._is_ready(entry, now):
             self._notify(entry)
             awake = room.wake(topic, number)

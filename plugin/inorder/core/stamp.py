@@ -6,7 +6,7 @@ and a text payload alike. It carries no publisher identity except, for ``fifo``,
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import a2b_base64, b2a_base64
 
 import msgspec
 
@@ -29,19 +29,22 @@ class FifoStamp(msgspec.Struct, array_like=True, tag=1, gc=False):
 
 Stamp = TotalStamp | FifoStamp
 
+_TO_URL = bytes.maketrans(b"+/", b"-_")
+_FROM_URL = bytes.maketrans(b"-_", b"+/")
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Stamp] = msgspec.msgpack.Decoder(Stamp)
 
 
 def encode_stamp(stamp: Stamp) -> bytes:
     """Return the stamp's text."""
-    return urlsafe_b64encode(_encoder.encode(stamp)).rstrip(b"=")
+    return b2a_base64(_encoder.encode(stamp), newline=False).translate(_TO_URL, b"=")
 
 
 def decode_stamp(text: bytes) -> Stamp | None:
     """Return the stamp, or ``None`` for a text that is none (damaged, or of a form not known here)."""
     try:
-        stamp = _decoder.decode(urlsafe_b64decode(text + b"=" * (-len(text) % 4)))
+        # padding beyond what is needed is ignored
+        stamp = _decoder.decode(a2b_base64(text.translate(_FROM_URL) + b"=="))
     except (ValueError, msgspec.MsgspecError):
         return None
     if isinstance(stamp, TotalStamp):

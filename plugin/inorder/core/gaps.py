@@ -1,9 +1,9 @@
 """Numbers that are known and missing: when to ask for them, and what the answers mean (R17).
 
 A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked;
-``loss_timeout`` after it was known missing, a confirmed number that still did not arrive is lost. While lower numbers of
-its topic still come in, a number that none has overtaken yet is not late but on its way: a subscriber with more than
-``loss_timeout`` of backlog at its broker would else give up, and then drop, events that do arrive.
+``loss_timeout`` after it was known missing, a confirmed number that still did not arrive is lost. While lower numbers
+of its topic still come in, a number that none has overtaken yet is not late but on its way: a subscriber with more
+than ``loss_timeout`` of backlog at its broker would else give up, and then drop, events that do arrive.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from inorder.core.state import Outbox, StageState
 from inorder.core.topic_manager import Session, TopicManager, flat
 from inorder.core.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Settled
 
+_PENDING, _CONFIRMED = NumberState.PENDING, NumberState.CONFIRMED
+
 MAX_ANSWERS = 10_000
 """Answers in one frame; whoever asks for more asks again."""
 MAX_PARTS = 500_000
@@ -39,24 +41,29 @@ class Settling:
             manager = self._state.topics.get(topic)
             if manager is None:
                 continue
-            for number in range(max(first, manager.expired + 1), min(last, manager.number) + 1):
-                if not self._settle_one(session, manager, number, to):
-                    late += (topic, number)
+            numbers = range(max(first, manager.expired + 1), min(last, manager.number) + 1)
+            late += self._settle_run(session, manager, numbers, to)
         return late
 
-    def _settle_one(self, session: Session, manager: TopicManager, number: int, to: NumberState) -> bool:
-        """Return whether the number is (or stays) settled as asked; another session's number is left alone."""
-        record = manager.records.get(number)
-        if record is None or record.client_id != session.client_id or record.incarnation != session.incarnation:
-            return True
-        if record.state is NumberState.PENDING:
-            record.state = to
-            session.open.pop((manager.id, number), None)
-            if to is NumberState.CONFIRMED and number > manager.head:
-                manager.head = number
-                self._risen.add(manager.id)
-            return True
-        return record.state is not NumberState.ABANDONED
+    def _settle_run(self, session: Session, manager: TopicManager, numbers: range, to: NumberState) -> list[int]:
+        """Settle numbers of one topic; return those that were abandoned before (flat pairs). A number of another
+        session is left alone."""
+        late: list[int] = []
+        topic, head, still_open = manager.id, 0, session.open
+        for number in numbers:
+            record = manager.records.get(number)
+            if record is None or record.incarnation != session.incarnation or record.client_id != session.client_id:
+                continue
+            if record.state is _PENDING:
+                record.state = to
+                still_open.pop((topic, number), None)
+                head = number
+            elif record.state is NumberState.ABANDONED:
+                late += (topic, number)
+        if to is _CONFIRMED and head > manager.head:
+            manager.head = head
+            self._risen.add(topic)
+        return late
 
     # -- abandon -----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,9 @@ from inorder.core.wire import NewEvent, NumberState, StampedEvent
 
 _PENDING = NumberState.PENDING
 
+EXPIRE_SHIFT = 5
+"""A topic keeps up to 1/32 more numbers than the retention says, and then forgets that many together."""
+
 
 class Stamping:
     """The department of a stage that makes timestamps."""
@@ -29,13 +32,20 @@ class Stamping:
             self._outbox.timestamps(key).forgotten.extend(event.counter for event in command.events)
             return
         self._forget_below(session, command.low)
+        topics, here = self._state.topics, self._state.index
+        stamped: list[StampedEvent] | None = None
         for event in command.events:
-            if event.counter < session.low or event.topic not in self._state.topics:
-                self._outbox.timestamps(key).forgotten.append(event.counter)
-            elif event.counter in session.answers:
-                self._answer_again(key, session, event.counter)
-            else:
-                self._admit(session, event)
+            counter, manager = event.counter, topics.get(event.topic)
+            if counter < session.low or manager is None:
+                self._outbox.timestamps(key).forgotten.append(counter)
+            elif counter in session.answers:
+                self._answer_again(key, session, counter)
+            elif manager.stage != here:
+                self._send_up(session, manager, event)
+            elif (complete := self._number(session, manager, counter, here, event.after)) is not None:
+                if stamped is None:
+                    stamped = self._outbox.timestamps(key).events
+                stamped.append(complete)
 
     @staticmethod
     def _forget_below(session: Session, low: int) -> None:
@@ -65,12 +75,8 @@ class Stamping:
         elif record.deps is not None:
             self._outbox.stamped(key, StampedEvent(counter, topic, number, record.deps, record.in_payload))
 
-    def _admit(self, session: Session, event: NewEvent) -> None:
-        manager = self._state.topics[event.topic]
-        if manager.stage == self._state.index:
-            self._number(session, manager, event.counter, self._state.index, event.after)
-            return
-        # R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up
+    def _send_up(self, session: Session, manager: TopicManager, event: NewEvent) -> None:
+        """R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up."""
         session.answers[event.counter] = (event.topic, 0)
         self._state.tick += 1
         after = event.after + session.follow(event.topic, self._state.tick, 0)
@@ -92,8 +98,11 @@ class Stamping:
 
     # -- the home stage (R1) -----------------------------------------------------------------------------------
 
-    def _number(self, session: Session, manager: TopicManager, counter: int, entry: int, after: list[int]) -> None:
-        """Take the topic's next number, fill what is known here, and complete or send up."""
+    def _number(
+        self, session: Session, manager: TopicManager, counter: int, entry: int, after: list[int]
+    ) -> StampedEvent | None:
+        """Take the topic's next number and fill what is known here. Return the timestamp if it is complete; if not,
+        it is on its way up."""
         state = self._state
         number = manager.number + 1
         state.raise_number(manager, number)
@@ -124,30 +133,27 @@ class Stamping:
         session.open[place] = None
         if entry == state.index:
             session.answers[counter] = place
-        if complete:
-            event = StampedEvent(counter, manager.id, number, deps, in_payload)
-            if entry == state.index:
-                self._outbox.stamped((client_id, incarnation), event)
-            else:
-                self._outbox.send(entry, self._completion(client_id, incarnation, event))
-        else:
-            self._outbox.up(
-                StampRide(
-                    client_id=client_id,
-                    incarnation=incarnation,
-                    counter=counter,
-                    entry=entry,
-                    topic=manager.id,
-                    home=state.index,
-                    number=number,
-                    after=[],
-                    deps=deps,
-                    top=top,
-                    in_payload=in_payload,
-                )
-            )
-        if len(manager.records) > state.settings.number_retention:
+        retention = state.settings.number_retention
+        if len(manager.records) > retention + (retention >> EXPIRE_SHIFT):
             self._expire_old(manager)
+        if complete:
+            return StampedEvent(counter, manager.id, number, deps, in_payload)
+        self._outbox.up(
+            StampRide(
+                client_id=client_id,
+                incarnation=incarnation,
+                counter=counter,
+                entry=entry,
+                topic=manager.id,
+                home=state.index,
+                number=number,
+                after=[],
+                deps=deps,
+                top=top,
+                in_payload=in_payload,
+            )
+        )
+        return None
 
     def _top_of(self, manager: TopicManager) -> int:
         topics = self._state.topics
@@ -195,16 +201,15 @@ class Stamping:
             deps += (other.id, other.number)
 
     def _expire_old(self, manager: TopicManager) -> None:
-        """Forget settled numbers beyond the retention; what they depended on stays, as a base."""
-        records = manager.records
-        while len(records) > self._state.settings.number_retention:
-            oldest = manager.expired + 1
-            record = records[oldest]
+        """Forget settled numbers beyond the retention, many at a time; what they depended on stays, as a base."""
+        records, base, oldest = manager.records, manager.expired_base, manager.expired + 1
+        for number in range(oldest, oldest + len(records) - self._state.settings.number_retention):
+            record = records[number]
             if record.state is _PENDING or record.deps is None:
                 return
-            del records[oldest]
-            manager.expired = oldest
-            raise_to(manager.expired_base, record.deps)
+            del records[number]
+            manager.expired = number
+            raise_to(base, record.deps)
 
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 
@@ -217,7 +222,9 @@ class Stamping:
             state.tick += 1
             self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, state.tick, 0)))
         elif ride.home == state.index:
-            self._number(self._session(ride), manager, ride.counter, ride.entry, ride.after)
+            complete = self._number(self._session(ride), manager, ride.counter, ride.entry, ride.after)
+            if complete is not None:
+                self._outbox.send(ride.entry, self._completion(ride.client_id, ride.incarnation, complete))
         else:
             self._pass(manager, ride)
 

@@ -7,7 +7,7 @@ and what was carried, so one class serves both.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 
 import msgspec
 
@@ -106,13 +106,16 @@ class Session(msgspec.Struct):
     connected: bool = True
     since: int = 0
 
-    def follow(self, topic: int, tick: int, number: int, implied: Collection[int] = ()) -> list[int]:
+    def follow(self, topic: int, tick: int, number: int, implied: Set[int] = frozenset()) -> list[int]:
         """Return the session's last events in other topics since its last one in ``topic`` (R19, flat), and note
         this event as the newest. Topics that are ``implied`` by other entries of the timestamp are left out."""
         used = self.used
         last = used.pop(topic, None)
-        since = last[0] if last else 0
         after: list[int] = []
+        if used.keys() <= implied:
+            used[topic] = (tick, number)
+            return after
+        since = last[0] if last else 0
         for other, (when, at) in reversed(used.items()):
             if when <= since:
                 break
@@ -129,7 +132,6 @@ def flat(entries: dict[int, int]) -> list[int]:
 
 def raise_to(entries: dict[int, int], pairs: list[int]) -> None:
     """Take the maximum of a mapping and a flat list, in place."""
-    for at in range(0, len(pairs), 2):
-        topic, number = pairs[at], pairs[at + 1]
+    for topic, number in zip(pairs[::2], pairs[1::2], strict=True):
         if entries.get(topic, 0) < number:
             entries[topic] = number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.core.fifo import FifoSequencer
+from inorder.core.fifo import MAX_STREAMS, FifoSequencer
 
 
 def _get(fifo: FifoSequencer, *counters: int, now: float = 0.0) -> list[int]:
@@ -43,3 +43,12 @@ def test_a_stream_that_waits_too_long_in_length_is_let_go() -> None:
     fifo = FifoSequencer(1.0, limit=3)
     assert _get(fifo, 1, 3, 4, 6) == [1]
     assert _get(fifo, 7) == [3, 4]
+
+
+def test_streams_that_nobody_ends_do_not_pile_up() -> None:
+    """Publishers that restart begin new streams; the oldest are forgotten, and one that goes on begins anew."""
+    fifo = FifoSequencer(1.0)
+    for incarnation in range(MAX_STREAMS + 5):
+        assert fifo.receive(incarnation, 1, "first", 0.0) == ["first"]
+    assert fifo.receive(MAX_STREAMS + 4, 1, "again", 0.0) == [], "a young stream is still known"
+    assert fifo.receive(0, 7, "goes on", 0.0) == ["goes on"]

@@ -10,6 +10,10 @@ from collections.abc import Hashable
 from typing import Any
 
 
+MAX_STREAMS = 10_000
+"""Streams that are remembered."""
+
+
 class _Stream:
     __slots__ = ("last", "since", "waiting")
 
@@ -42,6 +46,7 @@ class FifoSequencer:
         """Return the contents whose turn has come, in order."""
         known = self._streams.get(stream)
         if known is None:
+            self._forget_one()
             self._streams[stream] = _Stream(counter)
             return [content]
         if counter <= known.last or counter in known.waiting:
@@ -55,6 +60,14 @@ class FifoSequencer:
             self._late.add(stream)
         known.waiting[counter] = content
         return self._pass_over(stream, known, now) if len(known.waiting) > self.limit else []
+
+    def _forget_one(self) -> None:
+        """Make room for a stream: each restart of a publisher begins new ones, and nobody says when one has ended.
+        The oldest goes; if it goes on after all, what is seen next is its start."""
+        if len(self._streams) >= MAX_STREAMS:
+            oldest = next(iter(self._streams))
+            if oldest not in self._late:
+                del self._streams[oldest]
 
     def tick(self, now: float) -> list[Any]:
         """Return what is let go because a counter is missing for too long."""

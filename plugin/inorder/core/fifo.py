@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-
 MAX_STREAMS = 10_000
 """Streams that are remembered."""
 

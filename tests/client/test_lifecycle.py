@@ -70,14 +70,49 @@ async def closes_in_time(client: Client) -> None:
         ({"space": "x" * 256}, "space"),
         ({"brokers": {"\ud800": "memory://x"}}, "space"),
         ({"mode": "loose"}, "mode"),
-        ({"mode": Bounded(buffer=-1)}, "mode"),
-        ({"mode": Bounded(buffer=None)}, "mode"),
+        ({"brokers": 5}, "brokers 5: .*a URL"),
+        ({"brokers": None}, "brokers None: .*a URL"),
+        ({"brokers": ["memory://user:hush@x"]}, "brokers <class 'list'>: .*by space"),
+        ({"workers": "localhost"}, "worker address 'localhost'.*host:port"),
+        ({"workers": ""}, "worker address ''"),
+        ({"workers": 7401}, "workers 7401: .*host:port"),
+        ({"workers": ["localhost:\u00b2"]}, "worker address"),
+        ({"workers": ["local\nhost:7401"]}, "worker address"),
+        ({"workers": [7401]}, "worker address 7401"),
+        ({"client_id": "a\0b"}, r"client_id 'a\\x00b': .*control characters"),
+        ({"client_id": "a\x85"}, "client_id .*control characters"),
+        ({"token": 5}, "token <class 'int'>: allowed is a text"),
+        ({"token": "hush\ud800"}, r"token '\*\*\*': .*surrogates"),
         ({"options": {"colour": "red"}}, "colour"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         Client(**{"brokers": "memory://x", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"buffer": -1}, "buffer -1: allowed is a whole number from 0"),
+        ({"buffer": 2.5}, "buffer 2.5"),
+        ({"buffer": True}, "buffer True"),
+        ({"buffer_bytes": "1"}, "buffer_bytes '1'"),
+        ({"max_wait": float("nan")}, "max_wait nan: allowed is a number of seconds from 0"),
+        ({"max_wait": float("inf")}, "max_wait inf"),
+        ({"max_wait": -0.1}, "max_wait -0.1"),
+        ({"max_wait": "soon"}, "max_wait 'soon'"),
+        ({"buffer": None}, "at least one of buffer, max_wait and buffer_bytes"),
+    ],
+)
+def test_bad_limits(limits: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        Bounded(**limits)
+
+
+async def test_one_worker_may_be_given_as_a_text(site: Site) -> None:
+    async with Client(f"memory://{site.name}", workers=site.address, client_id="one") as client:
+        assert client.stats().connected
 
 
 def test_a_password_never_shows(unused_port: int) -> None:
@@ -88,7 +123,7 @@ def test_a_password_never_shows(unused_port: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["heartbeat", "gap_timeout", "max_pending"])
-@pytest.mark.parametrize("value", [0, -1, True, "1", None])
+@pytest.mark.parametrize("value", [0, -1, True, "1", None, float("nan")])
 def test_bad_times(name: str, value: Any) -> None:
     with pytest.raises(InvalidOption, match=name):
         times(**{name: value})

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -82,7 +82,7 @@ class Client:
 
     Args:
         brokers: one broker's URL, or several by space: ``{"plant": "mqtt://...", "office": "redis://..."}``.
-        workers: addresses ``host:port``; with none, only the orders ``fifo`` and ``none`` work.
+        workers: one address ``host:port`` or several; with none, only the orders ``fifo`` and ``none`` work.
         client_id: the same id means the same application; random by default.
         token: for the workers.
         mode: how long total order waits: ``"strict"`` until a number arrives or is known not to, ``"tag"`` never
@@ -101,7 +101,7 @@ class Client:
         self,
         brokers: str | Mapping[str, str],
         *,
-        workers: Sequence[str] = ("localhost:7401",),
+        workers: str | Sequence[str] = ("localhost:7401",),
         client_id: str | None = None,
         token: str | None = None,
         mode: Mode = "strict",
@@ -116,8 +116,11 @@ class Client:
         self._mode = _checked_mode(mode)
         self._domain = 0
         self._links = self._make_links(brokers, space, options or {})
-        self._hello = Hello(*PROTOCOL_VERSIONS, token or "", self.client_id, self.incarnation, "inorder-python")
-        self._worker = WorkerLink(list(workers), self._hello, self, self._times, tls) if workers else None
+        self._hello = Hello(
+            *PROTOCOL_VERSIONS, _checked_token(token), self.client_id, self.incarnation, "inorder-python"
+        )
+        addresses = _checked_workers(workers)
+        self._worker = WorkerLink(addresses, self._hello, self, self._times, tls) if addresses else None
         self._stream = DeliveryStream(self._times.max_undelivered, self._times.max_undelivered_bytes)
         self._ordering = OrderingModule(self._mode, self._times.ordering())
         self._subscriber = Subscriber(bounded=self._mode != "strict")
@@ -155,8 +158,10 @@ class Client:
             ens = open_ens(brokers, client_id=self.client_id, options=options)
             name = _checked_space(ens.space if space is None else space)
             return {name: EnsLink(ens, name, self, self._times)}
-        if not brokers:
-            raise InvalidOption("brokers", brokers, "a URL, or at least one URL by space")
+        if not isinstance(brokers, Mapping) or not brokers:
+            # what holds URLs may hold passwords, so only its type is named
+            given = type(brokers) if isinstance(brokers, Iterable) and brokers else brokers
+            raise InvalidOption("brokers", given, "a URL, or a mapping with at least one URL by space")
         if space is not None:
             raise InvalidOption("space", space, "only together with a single broker URL; several are given by space")
         return {
@@ -571,7 +576,30 @@ def _checked_id(client_id: str | None) -> str:
         return f"inorder-{secrets.token_hex(4)}"
     if not isinstance(client_id, str) or not 0 < len(client_id) <= 128 or not _is_text(client_id):
         raise InvalidOption("client_id", client_id, "a text of 1 to 128 characters")
+    if any(each < " " or "\x7f" <= each <= "\x9f" for each in client_id):
+        raise InvalidOption("client_id", client_id, "a text without control characters")
     return client_id
+
+
+def _checked_token(token: object) -> str:
+    """Return the token, empty without one. What is wrong with it is said without showing it."""
+    if token is None:
+        return ""
+    if not isinstance(token, str):
+        raise InvalidOption("token", type(token), "a text, or None")
+    if not _is_text(token):
+        raise InvalidOption("token", "***", "a text without lone surrogates")
+    return token
+
+
+def _checked_workers(workers: object) -> list[str]:
+    if isinstance(workers, str):
+        return [workers]
+    if not workers and (workers is None or isinstance(workers, Iterable)):
+        return []
+    if isinstance(workers, (bytes, bytearray)) or not isinstance(workers, Iterable):
+        raise InvalidOption("workers", workers, "an address host:port, or a list of them")
+    return list(workers)
 
 
 def _checked_space(space: object) -> str:
@@ -609,12 +637,6 @@ def _in_frames(names: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
 
 
 def _checked_mode(mode: Mode) -> Mode:
-    if mode == "strict" or mode == "tag":
+    if mode == "strict" or mode == "tag" or isinstance(mode, Bounded):
         return mode
-    if isinstance(mode, Bounded):
-        limits = (mode.buffer, mode.max_wait, mode.buffer_bytes)
-        if all(each is None or (isinstance(each, (int, float)) and each >= 0) for each in limits) and any(
-            each is not None for each in limits
-        ):
-            return mode
     raise InvalidOption("mode", mode, "'strict', 'tag' or Bounded(buffer=..., max_wait=...)")

@@ -43,7 +43,7 @@ class ClientTimes:
         """Check the values. Raises InvalidOption."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise InvalidOption(field.name, value, "a number above 0")
 
     def ordering(self) -> OrderingTimes:

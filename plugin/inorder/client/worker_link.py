@@ -150,7 +150,7 @@ def error_of(failure: Failure) -> PeerError:
 def parse_address(text: str) -> tuple[str, int]:
     """Return (host, port) of ``host:port`` or ``[v6]:port``. Raises InvalidOption."""
     host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not (host and text.isprintable() and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidOption("worker address", text, "host:port, for example localhost:7401")
     return host.strip("[]"), int(port)
 

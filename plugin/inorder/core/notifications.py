@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import isfinite
 
 import msgspec
+
+from inorder.errors import InvalidOption
 
 
 class Verdict(StrEnum):
@@ -98,8 +101,27 @@ class Bounded(msgspec.Struct, frozen=True):
         buffer: waiting events, ``None`` for no limit.
         max_wait: seconds, ``None`` for no limit.
         buffer_bytes: bytes of waiting payloads, ``None`` for no limit.
+
+    Raises:
+        InvalidOption: a limit is not allowed, or there is none.
     """
 
     buffer: int | None = 1000
     max_wait: float | None = None
     buffer_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits. Raises InvalidOption."""
+        for name, value in (("buffer", self.buffer), ("buffer_bytes", self.buffer_bytes)):
+            if value is not None and (not _is_number(value, int) or value < 0):
+                raise InvalidOption(name, value, "a whole number from 0, or None")
+        if self.max_wait is not None and not (
+            _is_number(self.max_wait, int, float) and isfinite(self.max_wait) and self.max_wait >= 0
+        ):
+            raise InvalidOption("max_wait", self.max_wait, "a number of seconds from 0, or None")
+        if self.buffer is None and self.max_wait is None and self.buffer_bytes is None:
+            raise InvalidOption("mode", self, "Bounded with at least one of buffer, max_wait and buffer_bytes")
+
+
+def _is_number(value: object, *kinds: type) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)

@@ -29,7 +29,7 @@ def parse_filter(text: object) -> Filter:
     problem = text_problem(text, nul_allowed=False)
     if problem is not None or not isinstance(text, str):
         raise InvalidFilter(text, problem or "it is not text")
-    if text.startswith("$share/"):
+    if text == "$share" or text.startswith("$share/"):
         raise InvalidFilter(text, "shared subscriptions cannot be ordered for each member; subscribe without $share")
     if "+" not in text and "#" not in text:
         return Filter(text, FilterKind.EXACT, text)

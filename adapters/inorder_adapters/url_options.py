@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar, get_type_hints
+from unicodedata import category
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -55,9 +56,18 @@ def split_url(url: str, schemes: Mapping[str, int]) -> tuple[SplitResult, Addres
         raise InvalidOption("url scheme", parts.scheme, " or ".join(schemes))
     if not parts.hostname:
         raise InvalidOption("url", masked(url), f"{parts.scheme}://host:port")
+    if port == 0:
+        raise InvalidOption("url", masked(url), "a port from 1 to 65535")
     if parts.fragment:
         raise InvalidOption("url", masked(url), "a URL without a fragment (encode # as %23)")
     return parts, Address(unquote(parts.hostname), schemes[parts.scheme] if port is None else port)
+
+
+def check_client_id(client_id: str) -> str:
+    """Return a client id that brokers may show in their logs. Raises InvalidOption."""
+    if not isinstance(client_id, str) or any(category(each) in ("Cc", "Cs") for each in client_id):
+        raise InvalidOption("client_id", client_id, "a text without control characters")
+    return client_id
 
 
 def masked(url: str) -> str:

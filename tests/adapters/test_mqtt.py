@@ -13,10 +13,12 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from tests.adapters.stub_mqtt import StubBroker, packet, publish_packet
 
+from inorder.client.adapters import open_ens as open_any
 from inorder.core.names import exact
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
+    InvalidFilter,
     InvalidOption,
     LinkError,
     PayloadTooLarge,
@@ -113,6 +115,8 @@ def test_ports_and_spaces_have_defaults() -> None:
         ("mqtt://h?max_inflight=0", "max_inflight"),
         ("mqtt://h?envelope=none", "envelope"),
         ("mqtt://h:port", "url"),
+        ("mqtt://h:0", "port"),
+        ("mqtt://[::1", "url"),
         ("mqtt://h/path", "path"),
         ("mqtt://", "url"),
         ("http://h", "scheme"),
@@ -123,6 +127,23 @@ def test_ports_and_spaces_have_defaults() -> None:
 def test_bad_options(url: str, word: str) -> None:
     with pytest.raises(InvalidOption, match=word):
         open_ens(url, client_id="c", options={})
+
+
+@pytest.mark.parametrize("scheme", ["mqtt", "redis", "memory"])
+def test_bad_client_ids_and_urls_of_any_adapter(scheme: str) -> None:
+    for client_id in ("a\0b", "a\nb", "\x7f", "\x85", "\ud800"):
+        with pytest.raises(InvalidOption, match="client_id"):
+            open_any(f"{scheme}://h", client_id=client_id, options={})
+    with pytest.raises(InvalidOption, match="URL") as caught:
+        open_any(f"{scheme}://user:secret@[::1", client_id="c", options={})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["$share", "$share/", "$share/g/t"])
+def test_shared_subscriptions_are_refused(text: str) -> None:
+    with pytest.raises(InvalidFilter, match="shared"):
+        open_ens("mqtt://h", client_id="c", options={}).parse_filter(text)
+    assert open_ens("mqtt://h", client_id="c", options={}).parse_filter("$shared").text == "$shared"
 
 
 async def test_secrets_are_in_no_repr_and_no_error(unused_port: int) -> None:

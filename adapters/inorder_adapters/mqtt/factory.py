@@ -8,6 +8,7 @@ from typing import Any
 from inorder.errors import MissingExtra
 from inorder.ports import Ens
 from inorder_adapters.mqtt.options import parse
+from inorder_adapters.url_options import check_client_id
 
 
 def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
@@ -18,4 +19,4 @@ def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
         raise MissingExtra("MQTT", "mqtt") from None
     from inorder_adapters.mqtt.ens import MqttEns
 
-    return MqttEns(parse(url, options), client_id)
+    return MqttEns(parse(url, options), check_client_id(client_id))

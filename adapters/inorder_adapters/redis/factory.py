@@ -8,6 +8,7 @@ from typing import Any
 from inorder.errors import MissingExtra
 from inorder.ports import Ens
 from inorder_adapters.redis.options import parse
+from inorder_adapters.url_options import check_client_id
 
 
 def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
@@ -18,4 +19,4 @@ def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
         raise MissingExtra("Redis", "redis") from None
     from inorder_adapters.redis.ens import RedisEns
 
-    return RedisEns(parse(url, options), client_id)
+    return RedisEns(parse(url, options), check_client_id(client_id))

@@ -25,7 +25,11 @@ def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
         InvalidOption: the scheme is unknown, or the adapter refuses a part of the URL or an option.
         MissingExtra: the adapter's library is not installed.
     """
-    scheme = urlsplit(url).scheme.lower() if isinstance(url, str) else ""
+    try:
+        scheme = urlsplit(url).scheme.lower() if isinstance(url, str) else ""
+    except ValueError as error:  # unbalanced brackets of an IPv6 address
+        shortened = f"{url.partition('://')[0]}://..."  # the rest may hold a password
+        raise InvalidOption("broker URL", shortened, f"a URL like scheme://host:port ({error})") from None
     for each in entry_points(group=GROUP, name=scheme) if scheme else ():
         factory: EnsFactory = each.load()
         return factory(url, client_id=client_id, options=options)

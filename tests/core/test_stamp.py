@@ -53,6 +53,12 @@ def _text(value: object) -> bytes:
         _text([0, 1, 1, -1, []]),
         _text([1, 5, 0]),
         _text([0, "1", 1, 1, []]),
+        _text([0, 2**63, 1, 1, []]),
+        _text([0, 1, 2**63, 1, []]),
+        _text([0, 1, 1, 2**63, []]),
+        _text([0, 1, 1, 1, [2, 2**64 - 1]]),
+        _text([1, 2**63, 1]),
+        _text([1, 5, 2**63]),
     ],
 )
 def test_what_is_no_stamp_is_none(text: bytes) -> None:

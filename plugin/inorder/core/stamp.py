@@ -29,6 +29,9 @@ class FifoStamp(msgspec.Struct, array_like=True, tag=1, gc=False):
 
 Stamp = TotalStamp | FifoStamp
 
+MAX_NUMBER = 2**63 - 1
+"""Everything that counts is a signed 64-bit integer; MessagePack has room for more."""
+
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_", b"+/")
 _encoder = msgspec.msgpack.Encoder()
@@ -48,8 +51,9 @@ def decode_stamp(text: bytes) -> Stamp | None:
     except (ValueError, msgspec.MsgspecError):
         return None
     if isinstance(stamp, TotalStamp):
-        if stamp.number < 1 or stamp.topic < 1 or len(stamp.deps) % 2 or min(stamp.deps, default=1) < 1:
+        counting = (stamp.topic, stamp.number, *stamp.deps)
+        if min(counting) < 1 or max(counting) > MAX_NUMBER or stamp.domain > MAX_NUMBER or len(stamp.deps) % 2:
             return None
-    elif stamp.counter < 1:
+    elif not 1 <= stamp.counter <= MAX_NUMBER or stamp.incarnation > MAX_NUMBER:
         return None
     return stamp

@@ -128,7 +128,14 @@ class VersionMismatch(PeerError):
 
 
 class Unauthorized(PeerError):
-    """The token or the broker's credentials were refused. The message never holds the secret."""
+    """The token or the broker's credentials were refused. The message never holds the secret.
+
+    Attribute ``peer``: who refused, ``"broker"`` or ``"worker"``.
+    """
+
+    def __init__(self, message: str, peer: str = "broker") -> None:
+        self.peer = peer
+        super().__init__(message)
 
 
 class Refused(PeerError):

@@ -82,6 +82,14 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
+class _Misfit(ValueError):
+    """A value that is allowed by itself, but not together with others of its section."""
+
+    def __init__(self, key: str, value: object, allowed: str) -> None:
+        self.key, self.value, self.allowed = key, value, allowed
+        super().__init__(allowed)
+
+
 class ClientSection(_Section):
     """What ``pub``, ``sub`` and ``check`` connect to, and how a subscriber waits."""
 
@@ -98,7 +106,8 @@ class ClientSection(_Section):
         "strict", "how long an event waits for those before it", "strict, tag or bounded"
     )
     buffer: int | None = _option(None, "bounded: events that may wait", "a whole number from 0", ge=0)
-    max_wait: float | None = _option(None, "bounded: seconds that an event may wait", "a number from 0", ge=0)
+    max_wait: float | None = _option(None, "bounded: seconds that an event may wait", "a number from 0", ge=0,
+                                     allow_inf_nan=False)  # fmt: skip
 
     tls: bool = _option(False, "TLS to the workers, trusting the system's authorities", "true or false")
     tls_ca: Path | None = _option(None, "TLS to the workers, trusting this authority", "a path to a PEM file")
@@ -120,9 +129,13 @@ class ClientSection(_Section):
 
     @model_validator(mode="after")
     def _bounds_belong_to_bounded(self) -> ClientSection:
-        bounds = self.buffer is not None or self.max_wait is not None
-        if bounds != (self.mode == "bounded"):
-            raise ValueError("bounded together with buffer, max_wait or both; strict and tag without them")
+        given = [key for key in ("buffer", "max_wait") if getattr(self, key) is not None]
+        if self.mode == "bounded" and not given:
+            allowed = "bounded together with a limit: buffer (--buffer N), max_wait (--max-wait SECONDS) or both"
+            raise _Misfit("mode", self.mode, allowed)
+        if self.mode != "bounded" and given:
+            allowed = f"a limit together with mode bounded only (--mode bounded); the mode is {self.mode}"
+            raise _Misfit(given[0], getattr(self, given[0]), allowed)
         return self
 
 
@@ -317,8 +330,10 @@ def _in_words(error: ValidationError, origins: Mapping[str, str], file: Path) ->
         return InvalidSetting(name, display(name, first["input"]), str(extra["allowed"]), origin)
     if first["type"] == "extra_forbidden":
         return _unknown(where, origin)
-    if name == "client":
-        return InvalidSetting("client.mode", None, str(first["ctx"]["error"]), origins["client.mode"])
+    misfit = first.get("ctx", {}).get("error")
+    if isinstance(misfit, _Misfit):
+        name = f"{name}.{misfit.key}"
+        return InvalidSetting(name, misfit.value, misfit.allowed, origins[name])
     return InvalidSetting(name, None, "a table of keys", origin)
 
 

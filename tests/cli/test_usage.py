@@ -52,8 +52,12 @@ def test_completion_is_offered(cli: Cli) -> None:
         (["sub", "a", "-q", "3"], ["--qos", "equal to 2"]),
         (["sub", "a", "-F", "%y"], ["format", "%y", "%p"]),
         (["sub", "a", "-F", "%"], ["format", "%%"]),
-        (["sub", "a", "--mode", "bounded"], ["client.mode", "buffer, max_wait", "--mode"]),
-        (["sub", "a", "--max-wait", "1"], ["client.mode", "bounded"]),
+        (["sub", "a", "--mode", "bounded"], ["client.mode", "--buffer", "--max-wait", "flag --mode"]),
+        (["sub", "a", "--buffer", "3"], ["client.buffer 3 (flag --buffer)", "--mode bounded", "the mode is strict"]),
+        (["sub", "a", "--max-wait", "1", "--mode", "tag"], ["client.max_wait 1.0 (flag --max-wait)", "mode is tag"]),
+        (["sub", "a", "--max-wait", "nan", "--mode", "bounded"], ["client.max_wait nan", "a number from 0"]),
+        (["sub", "a", "--client-id", "a\tb"], ["client_id", "control characters"]),
+        (["sub", "a", "--tls-ca", "no.pem"], ["client.tls_ca 'no.pem'", "there is no file no.pem"]),
         (["sub", "a", "--broker", "localhost"], ["client.brokers", "localhost", "--broker"]),
         (["sub", "a", "--broker", "kafka://x"], ["kafka", "mqtt"]),
         (["sub", "a", "--broker", "mqtt://x", "--broker", "mqtt://y"], ["space", "plant=mqtt"]),
@@ -70,7 +74,9 @@ def test_completion_is_offered(cli: Cli) -> None:
         (["demo", "--broker", "kafka"], ["--broker", "kafka", "memory"]),
         (["worker", "--port", "70000"], ["worker.port", "70000", "0 to 65535", "--port"]),
         (["worker", "--host", "0.0.0.0"], ["host", "0.0.0.0", "token"]),
-        (["worker", "--tls-cert", "x.pem"], ["tls_cert", "tls_key"]),
+        (["worker", "--tls-cert", "x.pem"], ["tls_cert 'x.pem'", "tls_key", "there is no file x.pem"]),
+        (["worker", "--tls-key", "x.pem"], ["tls_key 'x.pem'", "together with tls_cert", "there is no file x.pem"]),
+        (["worker", "--tls-cert", "/dev/null", "--tls-key", "x.pem"], ["tls_key 'x.pem'", "there is no file x.pem"]),
         (["worker", "--store", "inorder.db"], ["store.url", "inorder.db", "--store"]),
         (["worker", "--store", "oracle://x/y"], ["store", "oracle"]),
         (["up", "--config", "nowhere.toml"], ["nowhere.toml", "no such file"]),
@@ -93,7 +99,8 @@ def test_an_unknown_key_in_the_file_stops_every_command(cli: Cli, command: list[
 def test_every_failure_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     for error, code, hint in (
         (BrokerUnreachable("localhost:1883", "refused\nreally"), 1, "--broker"),
-        (Unauthorized("the token was refused"), 1, "--token"),
+        (Unauthorized("the token was refused", peer="worker"), 1, "--token"),
+        (Unauthorized("bad password"), 1, "--broker"),
         (StoreReadOnly("sqlite:///x", "read-only"), 1, "write"),
         (InvalidTopic("", "empty"), 2, "empty"),
         (QueueFull(3), 2, "3 publishes"),
@@ -105,6 +112,8 @@ def test_every_failure_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str
         assert said.startswith("error: ")
         assert said.count("\n") == 1
         assert hint in said
+    failures.report(Unauthorized("the token was refused", peer="worker"))
+    assert "broker" not in capsys.readouterr().err
     assert failures.report(KeyboardInterrupt()) == 130
     assert failures.report(BrokenPipeError()) == 141
     assert capsys.readouterr().err == ""

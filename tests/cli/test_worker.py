@@ -42,6 +42,11 @@ def test_a_taken_port(cli: Cli) -> None:
 
 def test_stores_that_cannot_be_used(cli: Cli) -> None:
     cli("worker", "--port", 0, "--store", "sqlite:///nowhere/x.db").assert_refused(1, "nowhere")
+    Path("folder.db").mkdir()
+    cli("worker", "--port", 0, "--store", "sqlite:///folder.db").assert_refused(1, "folder.db is a folder")
+    if Path("/sys/kernel").is_dir():  # where not even root makes files
+        shown = cli("worker", "--port", 0, "--store", "sqlite:////sys/x.db")
+        shown.assert_refused(1, "no permission to make files in the folder /sys (dr-xr-xr-x")
     Path("garbage.db").write_bytes(b"this is no database" * 100)
     cli("up", "--port", 0, "--store", "sqlite:///garbage.db").assert_refused(1, "garbage.db")
     shown = cli("worker", "--port", 0, "--store", "postgresql://me:hunter2@127.0.0.1:1/x")

@@ -49,6 +49,10 @@ def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
     """Return the TLS context for the workers, ``None`` without TLS. Raises InvalidOption naming the bad file."""
     if not (section.tls or section.tls_ca or section.tls_cert):
         return None
+    for key in ("tls_ca", "tls_cert", "tls_key"):
+        path = getattr(section, key)
+        if path is not None and not path.exists():
+            raise InvalidOption(f"client.{key}", str(path), f"a PEM file (there is no file {path})")
     try:
         context = ssl.create_default_context(cafile=section.tls_ca)
     except OSError as error:

@@ -37,7 +37,7 @@ ParsingError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__
 _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.WorkerUnreachable, "start one with: inorder up; or name another with --worker host:port"),
     (errors.BrokerUnreachable, "is the broker running? name another with --broker URL"),
-    (errors.Unauthorized, "see --token, INORDER_CLIENT__TOKEN, or the user and password in the broker's URL"),
+    (errors.Unauthorized, "see the user and password in the broker's URL, --broker"),
     (errors.VersionMismatch, "install the same release of inorder on both sides"),
     (errors.PortInUse, "--port 0 takes any free one"),
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
@@ -75,8 +75,13 @@ def _explained(error: BaseException) -> tuple[ExitCode, str]:
     return ExitCode.FAILED, f"unexpected {type(error).__name__}: {error} (this is a bug; --debug shows where)"
 
 
+_TOKEN_HINT = "give the worker's token with INORDER_CLIENT__TOKEN or --token"
+
+
 def _hinted(error: errors.InorderError) -> str:
     hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), "")
+    if isinstance(error, errors.Unauthorized) and error.peer == "worker":
+        hint = _TOKEN_HINT
     return f"{error} ({hint})" if hint else str(error)
 
 

@@ -106,7 +106,7 @@ def _answer(frame: wire.WorkerFrame) -> str:
         case wire.Welcome():
             return f"{frame.worker}, protocol {frame.version}, {len(frame.stages)} stage(s)"
         case wire.Failure(code="unauthorized"):
-            raise Unauthorized("the token was refused")
+            raise Unauthorized("the token is missing or wrong", peer="worker")
         case wire.Failure(code="version", facts=[lowest, highest]):
             raise VersionMismatch(wire.PROTOCOL_VERSIONS, (lowest, highest))
         case wire.Failure():

@@ -139,7 +139,7 @@ class _Connection(asyncio.Protocol):
 def error_of(failure: Failure) -> PeerError:
     """Return the error that a worker's Failure frame stands for."""
     if failure.code == "unauthorized":
-        return Unauthorized(failure.message)
+        return Unauthorized(f"the worker refused the connection: {failure.message}", peer="worker")
     if failure.code == "replaced":
         return Replaced(failure.message)
     if failure.code == "version" and len(failure.facts) == 2:

@@ -105,9 +105,12 @@ class WorkerSettings:
 
     def _check_tls_pair(self) -> None:
         pair = (self.tls_cert is None) == (self.tls_key is None)
-        _require(pair, "tls_cert", self.tls_cert, "a PEM file together with tls_key")
+        option = "tls_key" if self.tls_cert is None else "tls_cert"
+        given, other = getattr(self, option), "tls_cert" if self.tls_cert is None else "tls_key"
+        _require(pair, option, str(given), f"a PEM file together with {other}{_absence(given)}")
         needs = self.tls_client_ca is None or self.tls_cert is not None
-        _require(needs, "tls_client_ca", self.tls_client_ca, "a PEM file together with tls_cert and tls_key")
+        allowed = f"a PEM file together with tls_cert and tls_key{_absence(self.tls_client_ca)}"
+        _require(needs, "tls_client_ca", str(self.tls_client_ca), allowed)
 
     def _check_listening(self) -> None:
         _require(
@@ -146,6 +149,9 @@ class WorkerSettings:
         """Return the server's TLS context, ``None`` without TLS. Raises InvalidOption naming the bad file."""
         if self.tls_cert is None:
             return None
+        for option in ("tls_cert", "tls_key", "tls_client_ca"):
+            path = getattr(self, option)
+            _require(not _absence(path), option, str(path), f"a PEM file{_absence(path)}")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -179,6 +185,11 @@ def masked(url: str) -> str:
     if at:
         base = f"{user.partition(':')[0]}:***@{place}" if ":" in user else base
     return f"{head}{separator}{base}{question and '?...'}"
+
+
+def _absence(path: Path | None) -> str:
+    """Return words for a file that is not there, nothing for one that is (or was not named)."""
+    return f" (there is no file {path})" if path is not None and not Path(path).exists() else ""
 
 
 def _milliseconds(seconds: float) -> int:

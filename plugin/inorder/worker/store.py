@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -134,6 +136,8 @@ class Store:
             return work(self._connection)
         except exc.SQLAlchemyError as error:
             translated = translate(error, self.url)
+            if self._path is not None and _is_not_opened(error):
+                translated = _cannot_open(self._path, self.url)
             if not isinstance(translated, Busy | Conflict):
                 self.drop()
             raise translated from None
@@ -327,6 +331,37 @@ def _check_place(path: Path, url: str) -> None:
     if kind in NETWORK_FILE_SYSTEMS:
         reason = f"{folder} is on a network file system ({kind}), where SQLite is not safe"
         raise StoreUnreachable(url, f"{reason}; use a local disk, or postgresql://")
+
+
+def _is_not_opened(error: exc.SQLAlchemyError) -> bool:
+    return str(getattr(getattr(error, "orig", None), "sqlite_errorname", "")).startswith("SQLITE_CANTOPEN")
+
+
+def _cannot_open(path: Path, url: str) -> StoreError:
+    """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        return StoreUnreachable(url, f"{path} is a folder, not a file")
+    if not folder.is_dir():
+        return StoreUnreachable(url, f"there is no folder {folder}")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return StoreUnreachable(url, f"{path} cannot be opened: {error.strerror}")
+        if path.exists():
+            return StoreReadOnly(url, f"no permission to read and write the file {path} ({_rights(path)})")
+    if path.exists() and os.access(folder, os.W_OK):
+        return StoreUnreachable(url, f"SQLite cannot open {path}, or make files beside it")
+    return StoreReadOnly(url, f"no permission to make files in the folder {folder} ({_rights(folder)})")
+
+
+def _rights(path: Path) -> str:
+    """Return owner and permissions, as ``ls -l`` shows them."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return f"{stat.filemode(found.st_mode)}, owner {found.st_uid}"
+    return "unknown"
 
 
 def _file_system(folder: Path) -> str | None:

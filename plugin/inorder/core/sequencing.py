@@ -68,17 +68,37 @@ class Subscription(msgspec.Struct):
         return [each for each in self.filters if each.space == space and each.filter.covers(name)]
 
 
+class Group:
+    """A topic's sequencing group as a stage needs it; bit sets, because a group may hold every topic there is.
+
+    Attributes:
+        fills: topics to fill here: members on this stage and, at the topic's home, on those below.
+        above: members on stages above; filled on the way up.
+        company: topics that share at least one subscription with it (a publisher-order dependency on any other
+            topic concerns no one, R19).
+        top: the highest stage with a member; the timestamp is complete there.
+        gained: members that joined since the last timestamp; carried once although they may not have risen (R21).
+    """
+
+    __slots__ = ("above", "company", "fills", "gained", "top")
+
+    def __init__(self, fills: int, above: int, company: int, top: int, gained: int) -> None:
+        self.fills, self.above, self.company, self.top, self.gained = fills, above, company, top, gained
+
+
 class Overlaps:
     """The subscriptions at a stage and the sequencing groups they make.
 
     SG(T) = the topics that share at least two subscriptions with T (DESIGN section 1). Groups are computed when
-    a topic is next stamped after a change: ``stale`` holds the topics that changed.
+    a topic is next stamped after a change: ``stale`` holds the topics that changed. ``anyone`` holds all topics that
+    somebody subscribes to.
     """
 
     def __init__(self) -> None:
         self._subscriptions: dict[str, Subscription] = {}
         self._masks: dict[str, int] = {}
         self.stale = 0
+        self.anyone = 0
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(self._subscriptions.values())
@@ -98,6 +118,7 @@ class Overlaps:
         else:
             self._subscriptions.pop(client_id, None)
             self._masks.pop(client_id, None)
+        self.anyone, _ = shared_twice(self._masks.values())
 
     def group(self, topic: int) -> tuple[int, int]:
         """Return (topics in some subscription with ``topic``, its sequencing group), as bit sets without itself."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
-from inorder.core.state import Outbox, StageState
+from inorder.core.sequencing import Group, members
+from inorder.core.state import MAX_ENTRIES, Outbox, StageState
 from inorder.core.topic_manager import NumberRecord, Session, TopicManager, raise_to
-from inorder.core.wire import NewEvent, NumberState, StampedEvent
+from inorder.core.wire import NewEvent, NumberState, StampedEvent, Timestamps
 
 _PENDING = NumberState.PENDING
+_NEVER = (0, 0)
 
 EXPIRE_SHIFT = 5
 """A topic keeps up to 1/32 more numbers than the retention says, and then forgets that many together."""
@@ -33,7 +35,8 @@ class Stamping:
             return
         self._forget_below(session, command.low)
         topics, here = self._state.topics, self._state.index
-        stamped: list[StampedEvent] | None = None
+        frame: Timestamps | None = None
+        room = 0
         for event in command.events:
             counter, manager = event.counter, topics.get(event.topic)
             if counter < session.low or manager is None:
@@ -43,9 +46,10 @@ class Stamping:
             elif manager.stage != here:
                 self._send_up(session, manager, event)
             elif (complete := self._number(session, manager, counter, here, event.after)) is not None:
-                if stamped is None:
-                    stamped = self._outbox.timestamps(key).events
-                stamped.append(complete)
+                if frame is None or room < 0:
+                    frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
+                frame.events.append(complete)
+                room -= len(complete.deps)
 
     @staticmethod
     def _forget_below(session: Session, low: int) -> None:
@@ -79,7 +83,7 @@ class Stamping:
         """R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up."""
         session.answers[event.counter] = (event.topic, 0)
         self._state.tick += 1
-        after = event.after + session.follow(event.topic, self._state.tick, 0)
+        after = event.after + session.follow(event.topic, self._state.tick)
         self._outbox.up(
             StampRide(
                 client_id=session.client_id,
@@ -107,15 +111,10 @@ class Stamping:
         number = manager.number + 1
         state.raise_number(manager, number)
         deps: list[int] = []
-        stale = state.overlaps.stale
-        if stale and stale >> manager.id & 1:
-            state.refresh(manager)
-        top = self._top_of(manager) if manager.removed else manager.top
-        self._fill(manager, deps)
-        # R19: a dependency on a member of the group is implied by the group's own entry
-        after = after + session.follow(manager.id, state.tick, number, manager.group)
-        if after:
-            self._add_publisher_order(manager, after, deps)
+        group = state.group(manager)
+        top = self._top_of(manager, group) if manager.removed else group.top
+        self._fill(manager, group, deps)
+        self._add_publisher_order(session, manager, group, after, deps)
         complete = top == state.index
         client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
         place = (manager.id, number)
@@ -155,41 +154,61 @@ class Stamping:
         )
         return None
 
-    def _top_of(self, manager: TopicManager) -> int:
+    def _top_of(self, manager: TopicManager, group: Group) -> int:
         topics = self._state.topics
-        return min([manager.top, *(topics[other].stage for other in manager.removed)])
+        return min([group.top, *(topics[other].stage for other in manager.removed)])
 
-    def _add_publisher_order(self, manager: TopicManager, after: list[int], deps: list[int]) -> None:
-        """Add R19's dependencies. One on a member of the group is implied by the group's own entry; one on a
-        topic that shares no subscription concerns no reader of this event, but is kept for the base (R8)."""
+    def _add_publisher_order(
+        self, session: Session, manager: TopicManager, group: Group, after: list[int], deps: list[int]
+    ) -> None:
+        """R19: the event depends on its publisher's last events in other topics since the one before it in this topic:
+        those given with the request, and the session's own here. One on a member of the group is implied by the
+        group's own entry. One on a topic that shares no subscription concerns no reader of this event, but is kept for
+        the base (R8) of those who have that topic and may subscribe to this one."""
+        used = session.used
+        since = used.pop(manager.id, _NEVER)[0]
+        implied = group.fills | group.above | 1 << manager.id
+        concerned = self._state.overlaps.anyone & ~implied
         for at in range(0, len(after), 2):
-            other, number = after[at], after[at + 1]
-            if other in manager.group or other in manager.above or other == manager.id:
-                continue
-            if manager.base.get(other, 0) < number:
-                manager.base[other] = number
-            if other in manager.company:
-                deps += (other, number)
+            if concerned >> after[at] & 1:
+                self._depend(manager, group, after[at], after[at + 1], deps)
+        if concerned:
+            for other, (when, number) in reversed(used.items()):
+                if when <= since:
+                    break
+                if number and concerned >> other & 1:
+                    self._depend(manager, group, other, number, deps)
+        used[manager.id] = (self._state.tick, manager.number)
 
-    def _fill(self, manager: TopicManager, deps: list[int]) -> None:
+    @staticmethod
+    def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
+        if manager.base.get(other, 0) < number:
+            manager.base[other] = number
+        if group.company >> other & 1:
+            deps += (other, number)
+
+    def _fill(self, manager: TopicManager, group: Group, deps: list[int]) -> None:
         """Add an entry for each member of the group that this stage fills in; those that have not risen since the
         topic's previous timestamp are implied by it (R21)."""
-        state, group, base = self._state, manager.group, manager.base
-        if manager.full or manager.bounded:
-            for other in group:
+        state, fills, base = self._state, group.fills, manager.base
+        since = manager.filled
+        if manager.bounded:
+            for other in members(fills):
                 self._carry(state.topics[other], deps, base)
-            manager.full = False
-        elif group:
-            since = manager.filled
+        elif fills:
             for other, its in reversed(state.recent.items()):
                 if its.tick <= since:
                     break
-                if other in group:
+                if fills >> other & 1:
                     base[other] = its.number
                     deps += (other, its.number)
+            for other in members(group.gained):
+                if state.topics[other].tick <= since:
+                    self._carry(state.topics[other], deps, base)
+        group.gained = 0
         if manager.removed:
-            for other in manager.removed - group:
-                if state.topics[other].stage >= state.index:
+            for other in manager.removed:
+                if not fills >> other & 1 and state.topics[other].stage >= state.index:
                     self._carry(state.topics[other], deps, base)
             manager.removed = set()
         manager.filled = state.tick
@@ -220,7 +239,7 @@ class Stamping:
         if ride.home < state.index:
             session = self._session(ride)
             state.tick += 1
-            self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, state.tick, 0)))
+            self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, state.tick)))
         elif ride.home == state.index:
             complete = self._number(self._session(ride), manager, ride.counter, ride.entry, ride.after)
             if complete is not None:
@@ -240,12 +259,10 @@ class Stamping:
         state = self._state
         if ride.number > manager.number:
             state.raise_number(manager, ride.number)
-        stale = state.overlaps.stale
-        if stale and stale >> manager.id & 1:
-            state.refresh(manager)
+        group = state.group(manager)
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps)
-        self._fill(manager, deps)
+        self._fill(manager, group, deps)
         if ride.top < state.index:
             self._outbox.up(replace(ride, deps=deps))
             return

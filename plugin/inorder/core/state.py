@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from inorder.core.commands import AnyRide, Effect, Reply, Send, SessionKey, StageSettings
-from inorder.core.sequencing import Overlaps, Subscription, members
+from inorder.core.sequencing import Group, Overlaps, Subscription, members
 from inorder.core.topic_manager import Session, TopicManager
 from inorder.core.wire import Frame, StampedEvent, Timestamps, TopicInfo
 
@@ -37,6 +37,7 @@ class Snapshot(msgspec.Struct):
     sessions: list[Session]
     subscriptions: list[Subscription]
     stale: list[int]
+    groups: dict[int, tuple[bytes, bytes, bytes, int, bytes]]
     lingers: list[Linger]
     sent: dict[int, int]
     outbox: dict[int, list[tuple[int, AnyRide]]]
@@ -52,6 +53,8 @@ class StageState:
         tick: the stage's count of events (created here or passing), R2's atomic steps.
         topics: every topic of the cluster by id, with its home stage.
         recent: topics here and below by last rise of their number, least recent first.
+        groups: their sequencing groups, by id; made when a topic is first stamped.
+        on_stage: the topics of each stage, as bit sets.
         sessions, overlaps, lingers: see their classes.
         sent, outbox, received: the links' last numbers and what is not yet acknowledged.
     """
@@ -64,6 +67,8 @@ class StageState:
         self.topics: dict[int, TopicManager] = {}
         self.by_name: dict[tuple[str, str], int] = {}
         self.recent: dict[int, TopicManager] = {}
+        self.groups: dict[int, Group] = {}
+        self.on_stage = [0] * count
         self.sessions: dict[SessionKey, Session] = {}
         self.overlaps = Overlaps()
         self.lingers: list[Linger] = []
@@ -78,8 +83,10 @@ class StageState:
 
     def add_topic(self, info: TopicInfo) -> TopicManager:
         """Take a topic into the registry (once)."""
-        manager = TopicManager(info.id, info.space, info.name, info.stage, top=self.index)
+        manager = TopicManager(info.id, info.space, info.name, info.stage)
         self.topics[info.id] = manager
+        self.on_stage[info.stage] |= 1 << info.id
+        self.overlaps.stale |= 1 << info.id
         self.by_name[info.space, info.name] = info.id
         return manager
 
@@ -96,23 +103,28 @@ class StageState:
         self.recent.pop(manager.id, None)
         self.recent[manager.id] = manager
 
-    def refresh(self, manager: TopicManager) -> None:
-        """Compute the topic's sequencing group anew after its subscriptions changed."""
-        topic, overlaps, topics = manager.id, self.overlaps, self.topics
+    def group(self, manager: TopicManager) -> Group:
+        """Return the topic's sequencing group, computed anew if its subscriptions changed."""
+        stale = self.overlaps.stale
+        if stale and stale >> manager.id & 1:
+            return self._refresh(manager)
+        return self.groups[manager.id]
+
+    def _refresh(self, manager: TopicManager) -> Group:
+        topic, overlaps, on_stage, here = manager.id, self.overlaps, self.on_stage, self.index
         overlaps.stale &= ~(1 << topic)
         company, twice = overlaps.group(topic)
-        group = set(members(twice))
         # a stage above the topic's home fills in only its own topics; the home also those below it (LLC)
-        lowest = self.index if manager.stage > self.index else self.count
-        fills = {other for other in group if self.index <= topics[other].stage <= lowest}
-        manager.company = set(members(company))
-        manager.above = {other for other in group if topics[other].stage < self.index}
-        manager.top = min((topics[other].stage for other in manager.above), default=self.index)
-        if not fills <= manager.group:
-            manager.full = True
-        manager.group = fills
+        reach = on_stage[here:] if manager.stage == here else on_stage[here : here + 1]
+        fills = twice & sum(reach)
+        above = twice & sum(on_stage[:here])
+        top = next((stage for stage in range(here) if twice & on_stage[stage]), here)
+        known = self.groups.get(topic)
+        before, gained = (known.fills, known.gained) if known is not None else (0, 0)
+        group = self.groups[topic] = Group(fills, above, company, top, gained & fills | fills & ~before)
         manager.bounded = overlaps.has_bounded(topic)
         manager.in_payload = overlaps.has_plain(topic)
+        return group
 
     def take(self, origin: int, number: int) -> bool:
         """Tell whether a ride is new on its link, and remember it (exactly once, FIFO)."""
@@ -137,6 +149,10 @@ class StageState:
             sessions=list(self.sessions.values()),
             subscriptions=list(self.overlaps),
             stale=list(members(self.overlaps.stale)),
+            groups={
+                topic: (_packed(each.fills), _packed(each.above), _packed(each.company), each.top, _packed(each.gained))
+                for topic, each in self.groups.items()
+            },
             lingers=self.lingers,
             sent=self.sent,
             outbox=self.outbox,
@@ -150,6 +166,10 @@ class StageState:
         state.settings, state.now, state.tick = snapshot.settings, snapshot.now, snapshot.tick
         state.topics = {each.id: each for each in snapshot.topics}
         state.by_name = {(each.space, each.name): each.id for each in snapshot.topics}
+        for manager in snapshot.topics:
+            state.on_stage[manager.stage] |= 1 << manager.id
+        for topic, (fills, above, company, top, gained) in snapshot.groups.items():
+            state.groups[topic] = Group(_unpacked(fills), _unpacked(above), _unpacked(company), top, _unpacked(gained))
         state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
         state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}
         for subscription in snapshot.subscriptions:
@@ -158,6 +178,22 @@ class StageState:
         state.lingers = snapshot.lingers
         state.sent, state.outbox, state.received = snapshot.sent, snapshot.outbox, snapshot.received
         return state
+
+
+def _packed(bits: int) -> bytes:
+    """A bit set may be longer than the integers of MessagePack."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "big")
+
+
+def _unpacked(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+MAX_ENTRIES = 100_000
+"""Parts of flat lists in one frame to a client; what is beyond goes into the next one, so none is over the limit."""
+
+FEW_ENTRIES = 1_000
+"""A timestamp with more parts than this that is answered again gets a frame of its own."""
 
 
 class Outbox:
@@ -176,14 +212,20 @@ class Outbox:
     def timestamps(self, key: SessionKey) -> Timestamps:
         """Return the session's frame of this step, to append to."""
         frame = self._timestamps.get(key)
-        if frame is None:
-            frame = self._timestamps[key] = Timestamps(self._state.index, self.epoch, [])
-            self.reply(*key, frame)
+        return self.new_timestamps(key) if frame is None else frame
+
+    def new_timestamps(self, key: SessionKey) -> Timestamps:
+        """Begin another frame for the session; what comes in this step goes into it."""
+        frame = self._timestamps[key] = Timestamps(self._state.index, self.epoch, [])
+        self.reply(*key, frame)
         return frame
 
     def stamped(self, key: SessionKey, event: StampedEvent) -> None:
         """Answer one request with its complete timestamp."""
-        self.timestamps(key).events.append(event)
+        frame = self.timestamps(key)
+        if len(event.deps) > FEW_ENTRIES and frame.events:
+            frame = self.new_timestamps(key)
+        frame.events.append(event)
 
     def send(self, stage: int, ride: AnyRide) -> None:
         """Queue a ride for another stage under the link's next number."""

@@ -14,12 +14,14 @@ class SubscriptionChange:
     Attributes:
         version: rises with each change of the session.
         filters: the whole new subscription.
+        starts: what has been answered of it; by topic, because after a reconnection it is answered again.
     """
 
-    __slots__ = ("filters", "version")
+    __slots__ = ("filters", "starts", "version")
 
     def __init__(self, version: int, filters: list[SpaceFilter]) -> None:
         self.version, self.filters = version, filters
+        self.starts: dict[int, TopicStart] = {}
 
 
 class Subscriber:
@@ -71,7 +73,8 @@ class Subscriber:
         return Subscribe(self._change.version, self._change.filters, self._bounded)
 
     def completed(self, frame: Subscribed) -> list[TopicStart] | None:
-        """The change is complete. Return the start of every topic, or ``None`` for an answer to an older change.
+        """The change is complete. Return the start of every topic, or ``None`` for an answer to an older change and
+        for one that is not whole yet.
 
         A topic that was created after the previous change passed the bottom stage, under one of its wildcards,
         belongs to the subscription from its first number on, whatever the answer says (R13).
@@ -79,9 +82,12 @@ class Subscriber:
         change = self._change
         if change is None or frame.version != change.version:
             return None
+        change.starts.update((each.topic.id, each) for each in frame.topics)
+        if frame.more:
+            return None
         earlier = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT]
         starts = []
-        for start in frame.topics:
+        for start in change.starts.values():
             info = start.topic
             if info.id not in self._topics and any(_covers(each, info) for each in earlier):
                 start = TopicStart(info, 0, [])

@@ -19,8 +19,11 @@ from inorder.core.commands import (
     TopicRide,
 )
 from inorder.core.sequencing import Subscription, members
-from inorder.core.state import Linger, Outbox, StageState
+from inorder.core.state import MAX_ENTRIES, Linger, Outbox, StageState
 from inorder.core.wire import Subscribed, TopicInfo, Topics, TopicStart
+
+PARTS_OF_A_START = 20
+"""What a topic's start without its base is reckoned at, against ``MAX_ENTRIES``: it holds the topic's name."""
 
 
 class Subscribing:
@@ -198,7 +201,15 @@ class Subscribing:
         topics = [
             TopicStart(self._state.info(topic), clocks[topic], ride.bases.get(topic, [])) for topic in ride.topics
         ]
-        self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, topics))
+        part: list[TopicStart] = []
+        room = MAX_ENTRIES
+        for start in topics:
+            if room < 0:
+                self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part, more=True))
+                part, room = [], MAX_ENTRIES
+            part.append(start)
+            room -= PARTS_OF_A_START + len(start.base)
+        self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part))
 
     # -- linger (R10) ------------------------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@ and what was carried, so one class serves both.
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 import msgspec
 
 from inorder.core.wire import NumberState, StampedEvent
+
+_NEVER = (0, 0)
 
 
 class NumberRecord(msgspec.Struct, gc=False):
@@ -45,12 +45,6 @@ class TopicManager(msgspec.Struct):
             (the ``LLC`` of every topic here: a stage is atomic, so one value serves them all, R3).
         tick: when ``number`` last rose, in the stage's own count of events.
         filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21).
-        group: topics to fill here: members of SG(T) on this stage and, at home, on those below.
-        company: all topics that share at least one subscription with it (a publisher-order dependency on any
-            other topic concerns no one, R19).
-        above: members of SG(T) on stages above; filled on the way up.
-        top: the highest stage in SG(T); the timestamp is complete there (or where ``removed`` leads).
-        full: the next timestamp must carry its whole group (R21: the group changed, or a bounded reader is there).
         bounded: a reader that takes events out of turn is subscribed: every timestamp is full.
         removed: topics that left the group; carried once more (R10).
         in_payload: stamps of this topic go into the payload, some subscriber cannot read properties.
@@ -68,11 +62,6 @@ class TopicManager(msgspec.Struct):
     number: int = 0
     tick: int = 0
     filled: int = 0
-    group: set[int] = set()
-    company: set[int] = set()
-    above: set[int] = set()
-    top: int = 0
-    full: bool = True
     bounded: bool = False
     removed: set[int] = set()
     in_payload: bool = False
@@ -106,22 +95,18 @@ class Session(msgspec.Struct):
     connected: bool = True
     since: int = 0
 
-    def follow(self, topic: int, tick: int, number: int, implied: Set[int] = frozenset()) -> list[int]:
-        """Return the session's last events in other topics since its last one in ``topic`` (R19, flat), and note
-        this event as the newest. Topics that are ``implied`` by other entries of the timestamp are left out."""
+    def follow(self, topic: int, tick: int) -> list[int]:
+        """An event only rides through this stage: return the session's last events in other topics here since its
+        last one in ``topic`` (R19, flat), and note this one as the newest."""
         used = self.used
-        last = used.pop(topic, None)
+        since = used.pop(topic, _NEVER)[0]
         after: list[int] = []
-        if used.keys() <= implied:
-            used[topic] = (tick, number)
-            return after
-        since = last[0] if last else 0
-        for other, (when, at) in reversed(used.items()):
+        for other, (when, number) in reversed(used.items()):
             if when <= since:
                 break
-            if at and other not in implied:
-                after += (other, at)
-        used[topic] = (tick, number)
+            if number:
+                after += (other, number)
+        used[topic] = (tick, 0)
         return after
 
 

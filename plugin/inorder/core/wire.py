@@ -241,10 +241,12 @@ class Settled(Frame, tag=35):
 
 
 class Subscribed(Frame, tag=36):
-    """Answers Subscribe: every topic of the subscription, with its start; bases only where it is new."""
+    """Answers Subscribe: every topic of the subscription, with its start; bases only where it is new. ``more``: the
+    rest follows in further frames of this version."""
 
     version: int
     topics: list[TopicStart]
+    more: bool = False
 
 
 class Numbers(Frame, tag=37):

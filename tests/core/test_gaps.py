@@ -47,8 +47,29 @@ def test_numbers_nobody_issued_are_forgotten() -> None:
     missing = MissingNumbers(0)
     missing.learn(2, 0.0)
     missing.learn(50, 1.0)
-    missing.forget_from(3)
+    missing.forget_from(3, 2.0)
     assert (missing.known, missing.learned_at(2), missing.learned_at(3)) == (2, 0.0, None)
+
+
+def test_what_a_forged_number_hid_is_still_missing() -> None:
+    """2^62 was learned, then 1 to 3 were issued: they were no news, and must not be forgotten with it."""
+    missing = MissingNumbers(0)
+    missing.learn(2**62, 0.0)
+    missing.arrived(2**62, 0.0)
+    assert not missing.learn(3, 0.5)
+    missing.forget_from(4, 2.0)
+    assert (missing.known, missing.learned_at(1), missing.learned_at(3), missing.learned_at(4)) == (3, 2.0, 2.0, None)
+    assert missing.due(0, 1.0) == 3.0
+    assert missing.highest == 0, "nothing has overtaken them"
+    assert missing.learn(4, 3.0)
+
+
+def test_an_answer_belongs_to_the_oldest_question() -> None:
+    missing = MissingNumbers(0)
+    assert missing.answered() is None
+    missing.asked(1.0)
+    missing.asked(2.0)
+    assert [missing.answered(), missing.answered(), missing.answered()] == [1.0, 2.0, None]
 
 
 def test_confirmed_numbers_are_lost_in_order_and_not_asked_for() -> None:

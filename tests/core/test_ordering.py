@@ -9,7 +9,7 @@ import pytest
 from tests.core.cluster import seen
 
 from inorder.core.notifications import Bounded, GapReason
-from inorder.core.ordering import Mode, OrderingModule, OrderingTimes, Question
+from inorder.core.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
 from inorder.core.waiting import Sequenced
 from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
@@ -211,6 +211,75 @@ def test_r6_a_forced_event_cannot_move_the_clock_back() -> None:
     assert _get(module, A, 3) == ["1:3"]
 
 
+@pytest.mark.parametrize("forged", [(A, 2**63 - 1), (A, 1, A, 2**63 - 1), (B, 1, A, 2**62)], ids=["own", "self", "dep"])
+@pytest.mark.parametrize("mode", ["tag", Bounded(buffer=1, max_wait=0.5)], ids=["tag", "bounded"])
+def test_r6_a_forged_number_does_not_take_the_clock_along(mode: Mode, forged: tuple[int, ...]) -> None:
+    module = _module(mode, a=0, b=0)
+    topic, number, *deps = forged
+    claim = deps[1] if deps else number
+    assert _get(module, topic, number, *deps, now=0.0) == []
+    assert seen(module.tick(0.5)) == []
+    assert module.clock == {A: 0, B: 0}
+    assert not module.is_idle
+    assert module.next_deadline() is not None
+    assert module.questions(0.5) == [Question(A, [claim, claim])]
+    assert _answer(module, A, (claim, UNKNOWN), now=0.6) == [f"{topic}:{number} unsequenced"]
+    assert module.waiting == 0
+    assert _get(module, A, 1, now=0.7) == ["1:1"]
+    assert _get(module, A, 2, now=0.8) == ["1:2"]
+
+
+@pytest.mark.parametrize("state", [PENDING, CONFIRMED, VOID, ABANDONED])
+def test_r6_a_far_number_that_the_stage_issued_goes_as_ever(state: NumberState) -> None:
+    module = _module("tag", a=0, b=0)
+    far = 10 * MAX_LEAP
+    assert _get(module, A, far, now=0.0) == []
+    assert _get(module, B, 1, A, far, now=0.0) == []
+    assert _get(module, B, 2, now=0.0) == ["2:2"]  # others go on
+    assert module.questions(0.0) == [Question(A, [far, far])]
+    assert module.questions(0.5) == []
+    assert _answer(module, A, (far, state), now=0.6) == [f"1:{far}", "2:1 late"]
+    assert _get(module, A, 7, now=0.7) == ["1:7 late"]
+    assert module.waiting == 0
+
+
+def test_r6_what_a_head_vouches_for_and_ordinary_jumps_are_immediate() -> None:
+    module = _module("tag", a=0)
+    assert _get(module, A, MAX_LEAP, now=0.0) == [f"1:{MAX_LEAP}"]
+    module.heads([A, 2**40], 1.0)
+    assert _get(module, A, 2**40 + 1, now=1.0) == [f"1:{2**40 + 1}"]
+
+
+def test_r6_a_head_after_the_fact_lets_a_held_event_go() -> None:
+    module = _module("tag", a=0)
+    assert _get(module, A, 2**40, now=0.0) == []
+    module.heads([A, 2**40], 1.0)
+    assert seen(module.tick(1.5)) == [f"1:{2**40}"]
+
+
+def test_r6_unsubscribing_takes_held_events_and_doubts_along() -> None:
+    module = _module("tag", a=0, b=0)
+    assert _get(module, A, 2**40, now=0.0) == []
+    assert _get(module, B, 1, A, 2**40, now=0.0) == []
+    assert seen(module.unsubscribed([A], 1.0)) == ["2:1"]
+    assert (module.waiting, module.questions(9.0)) == (0, [])
+
+
+def test_r6_what_is_held_has_a_limit() -> None:
+    module = _module("tag", OrderingTimes(max_waiting=1), a=0)
+    assert _get(module, A, 2**40, now=0.0) == []
+    assert _get(module, A, 2**41, now=0.0) == [f"1:{2**41} unsequenced"]
+    assert (module.waiting, module.counts.overflow) == (1, 1)
+
+
+def test_r6_a_forged_floor_is_no_floor() -> None:
+    module = _module("tag", a=0)
+    module.subscribing()
+    assert _get(module, A, 1, B, 2**62) == ["1:1"]
+    assert seen(module.subscribed([_start(A), _start(B, 3)], 1.0, filters=False)) == []
+    assert _get(module, B, 4) == ["2:4"]
+
+
 # -- R8, R9, R11, R13 ------------------------------------------------------------------------------------------
 
 
@@ -405,9 +474,44 @@ def test_r17_a_number_that_nobody_issued_is_not_waited_for() -> None:
     module = _module(a=0, b=0)
     _get(module, A, 9, now=0.0)
     _get(module, B, 1, A, 9, now=0.0)
+    module.questions(1.0)
     assert _answer(module, A, (1, CONFIRMED, []), (2, UNKNOWN), now=1.0) == ["1:9 unsequenced", "2:1 unsequenced"]
     assert _get(module, A, 1, now=2.0) == ["1:1"]
     assert _get(module, B, 1, now=2.0) == ["2:1"]
+
+
+def test_r17_what_a_forged_number_hid_is_asked_for_and_waited_for() -> None:
+    """a:1 and a:2 were issued and lost while 2^62 was believed: no head and no dependency on them was news."""
+    module = _module(a=0, b=0)
+    _get(module, A, 2**62, now=0.0)
+    module.heads([A, 2], 0.5)
+    assert len(module.questions(1.0)) == 1
+    assert _answer(module, A, (1, CONFIRMED, []), (2, PENDING), (3, UNKNOWN), now=1.0) == [f"1:{2**62} unsequenced"]
+    assert _get(module, B, 1, A, 2, now=1.5) == []
+    assert module.questions(2.0) == [Question(A, [2, 2])]
+    assert _answer(module, A, (2, CONFIRMED, []), now=2.0) == []
+    assert seen(module.tick(6.0)) == ["gap 1:1-2 lost", "2:1"]
+    module.heads([A, 3], 7.0)
+    assert module.questions(8.0) == [Question(A, [3, 3])]
+
+
+def test_r17_what_was_stamped_after_the_answer_left_is_not_discredited() -> None:
+    """The stage answers that a:1 is unknown; a:1 and a:2 and b:1 are stamped; a:2 and b:1 overtake the answer."""
+    module = _module(a=0, b=0)
+    _get(module, A, 2**62, now=0.0)
+    module.questions(1.0)
+    assert _get(module, A, 2, now=1.1) == []
+    assert _get(module, B, 1, A, 2, now=1.1) == []
+    assert _answer(module, A, (1, UNKNOWN), now=1.2) == [f"1:{2**62} unsequenced"]
+    assert module.questions(2.2) == [Question(A, [1, 1])]
+    assert _get(module, A, 1, now=2.3) == ["1:1", "1:2", "2:1"]
+
+
+def test_r17_an_answer_to_no_question_discredits_nothing() -> None:
+    module = _module(a=0)
+    _get(module, A, 2, now=0.0)
+    assert _answer(module, A, (1, UNKNOWN), now=0.5) == []
+    assert _get(module, A, 1, now=0.6) == ["1:1", "1:2"]
 
 
 def test_r17_a_failed_repair_is_not_waited_for_by_bounded_readers() -> None:

@@ -14,6 +14,8 @@ from collections.abc import Container
 
 MAX_ASKED = 5_000
 """Numbers in one question; the rest is asked when these are settled."""
+MAX_UNANSWERED = 16
+"""Questions of one topic whose answers are told apart; each lost answer delays the next verdicts by one question."""
 
 
 class MissingNumbers:
@@ -21,6 +23,7 @@ class MissingNumbers:
 
     Attributes:
         known: the highest number known to exist.
+        vouched: the highest number that a worker told to exist, by a head or an answer.
         highest, highest_at: the highest number that arrived since something is missing, and when it did (s).
         unstamped_at: when a message without a stamp last arrived on the topic, s.
         confirmed: missing numbers that the ENS accepted, with their dependencies. They are lost when overdue;
@@ -29,12 +32,14 @@ class MissingNumbers:
 
     def __init__(self, clock: int) -> None:
         self.known = clock
+        self.vouched = clock
         self.highest = 0
         self.highest_at = 0.0
         self.unstamped_at: float | None = None
         self.confirmed: dict[int, list[int]] = {}
         self._learned: deque[tuple[int, float]] = deque()
         self._next_ask: float | None = None
+        self._asked: deque[float] = deque(maxlen=MAX_UNANSWERED)
 
     def learn(self, number: int, now: float) -> bool:
         """Take note that ``number`` exists; return whether that is news."""
@@ -51,11 +56,26 @@ class MissingNumbers:
         if number > self.highest:
             self.highest, self.highest_at = number, now
 
-    def forget_from(self, number: int) -> None:
-        """``number`` and higher ones were never issued."""
-        self.known = min(self.known, number - 1)
+    def forget_from(self, number: int, now: float) -> None:
+        """``number`` and higher ones were never issued. The lower ones were: those that only a forged number made
+        known count as known from now on, so that none is given up early."""
+        forgot = False
         while self._learned and self._learned[-1][0] >= number:
             self._learned.pop()
+            forgot = True
+        self.known = min(self.known, number - 1)
+        if forgot and (not self._learned or self._learned[-1][0] < number - 1):
+            self._learned.append((number - 1, now))
+        if self.highest >= number:
+            self.highest, self.highest_at = 0, 0.0
+
+    def asked(self, now: float) -> None:
+        """A question about this topic leaves."""
+        self._asked.append(now)
+
+    def answered(self) -> float | None:
+        """An answer came; return when its question left at the earliest (s), or ``None`` for an answer to none."""
+        return self._asked.popleft() if self._asked else None
 
     def learned_at(self, number: int) -> float | None:
         """Return when the number was first known to exist (s), or ``None``."""

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, Literal
 
 import msgspec
 
-from inorder.core.gaps import JumpedNumbers, MissingNumbers
+from inorder.core.gaps import MAX_ASKED, JumpedNumbers, MissingNumbers
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Sequenced, WaitingRoom, hole
 from inorder.core.wire import Numbers, NumberState, TopicStart
+
+MAX_LEAP = 100_000
+"""A bounded reader passes over this many numbers beyond what is known to exist without asking whether they do."""
 
 Mode = Literal["strict", "tag"] | Bounded
 
@@ -99,6 +103,10 @@ class OrderingModule:
         self._held: dict[int, list[Sequenced]] = {}
         self._parked: dict[int, list[Sequenced]] = {}
         self._floor: dict[int, int] = {}
+        # R6: events whose turn came by a limit and whose numbers are not plausible; they left the waiting room
+        self._doubted: list[Sequenced] = []
+        self._doubted_size = 0
+        self._ask_doubted_at = 0.0
         self._out: list[Output] = []
 
     def __repr__(self) -> str:
@@ -112,17 +120,17 @@ class OrderingModule:
     @property
     def waiting(self) -> int:
         """How many events wait."""
-        return self._room.count
+        return self._room.count + len(self._doubted)
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits, nothing is missing, nothing was jumped: no timer and no question is due."""
-        return not (self._behind or self._jumped or self._held or self._parked or self._room.count)
+        return not (self._behind or self._jumped or self._held or self._parked or self.waiting)
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes of waiting payloads."""
-        return self._room.size
+        return self._room.size + self._doubted_size
 
     # -- arrivals (R4, R5) -------------------------------------------------------------------------------------
 
@@ -306,6 +314,8 @@ class OrderingModule:
         on_path = {id(entry)}
         while path:
             current = path[-1]
+            if not current.done and not current.is_hole and self._implausible(current):
+                self._doubt(current, now)
             before = None if current.done else self._waiting_before(current)
             if before is not None and id(before) not in on_path:
                 path.append(before)
@@ -351,6 +361,77 @@ class OrderingModule:
         self._clock[topic] = number
         return self._room.wake(topic, number)
 
+    # R6 lets an event go at the limit whatever its timestamp says. This departs from it for implausible timestamps
+    # only: one forged stamp would else move the clock beyond all numbers that its topic will ever have, and every
+    # event after it would be a duplicate. Such an event is held beyond the limits, the stages are asked for exactly
+    # its numbers (at once), and what they never issued goes out without an order, as in strict mode.
+
+    def _implausible(self, entry: Sequenced) -> list[tuple[int, int]]:
+        """Return the numbers, by topic, to which the clock would leap without anyone having vouched for them."""
+        claims = []
+        if self._is_leap(entry.topic, entry.number - 1):
+            claims.append((entry.topic, entry.number))
+        parts = iter(entry.deps)
+        for topic, number in zip(parts, parts, strict=False):
+            if topic in self._clock and self._is_leap(topic, number):
+                claims.append((topic, number))
+        return claims
+
+    def _is_leap(self, topic: int, number: int) -> bool:
+        clock = self._clock[topic]
+        return number > clock + MAX_LEAP and number > max(clock, self._missing[topic].vouched) + MAX_LEAP
+
+    def _doubt(self, entry: Sequenced, now: float) -> None:
+        """Hold an event until the stages told whether its numbers exist."""
+        self._room.remove(entry)
+        times, size = self.times, self._doubted_size + entry.size
+        if len(self._doubted) >= times.max_waiting or size > times.max_waiting_bytes:
+            self.counts.overflow += 1
+            self._unsequence(entry)
+            return
+        if not self._doubted:
+            self._ask_doubted_at = now
+        held = copy(entry)  # alarms still point to the one that left
+        held.done = False
+        self._doubted.append(held)
+        self._doubted_size = size
+
+    def _settle_doubts(self, unknown: set[tuple[int, int]], now: float) -> None:
+        """Look again at what is held: numbers nobody issued discredit it, and without any doubt left it may go."""
+        if not self._doubted:
+            return
+        doubted, self._doubted, self._doubted_size = self._doubted, [], 0
+        again: list[Sequenced] = []
+        for entry in doubted:
+            if entry.topic not in self._clock:
+                continue
+            claims = self._implausible(entry)
+            if not unknown.isdisjoint(claims):
+                self._unsequence(entry)
+            elif claims:
+                self._doubted.append(entry)
+                self._doubted_size += entry.size
+            else:
+                again.append(entry)
+        for entry in again:
+            self._receive(entry, now)
+
+    def _doubtful(self, now: float) -> dict[int, list[int]]:
+        """Return the numbers to ask for now because of doubts, by topic."""
+        claimed: dict[int, list[int]] = {}
+        if self._doubted and self._ask_doubted_at <= now:
+            self._ask_doubted_at = now + self.times.gap_timeout
+            for topic, number in sorted({claim for entry in self._doubted for claim in self._implausible(entry)}):
+                numbers = claimed.setdefault(topic, [])
+                if len(numbers) < MAX_ASKED:
+                    numbers.append(number)
+        return claimed
+
+    def _unsequence(self, entry: Sequenced) -> None:
+        entry.done = True
+        entry.verdict = Verdict.UNSEQUENCED
+        self._out.append(entry)
+
     # -- subscriptions (R7-R9, R11, R13) -----------------------------------------------------------------------
 
     def subscribing(self) -> None:
@@ -386,10 +467,13 @@ class OrderingModule:
         self._clock[topic] = self._start[topic] = start.start
         self._missing[topic] = MissingNumbers(start.start)
         self._raise_base(topic, start.start + 1, start.base)
-        floor = self._floor.pop(topic, 0)
-        if floor > start.start:
-            self._jump(topic, floor, now)
+        self._rise_to_floor(topic, now)
         return True
+
+    def _rise_to_floor(self, topic: int, now: float) -> None:
+        floor = self._floor.pop(topic, 0)
+        if not self._is_leap(topic, floor):  # a forged one: no topic gets that far while its start is on its way
+            self._jump(topic, floor, now)
 
     def unnamed(self) -> list[int]:
         """Return ids of topics that hold events until a worker has named them (R13)."""
@@ -407,9 +491,7 @@ class OrderingModule:
             if topic not in self._clock:
                 self._clock[topic] = self._start[topic] = 0
                 self._missing[topic] = MissingNumbers(0)
-                floor = self._floor.pop(topic, 0)
-                if floor:
-                    self._jump(topic, floor, now)
+                self._rise_to_floor(topic, now)
             awake.extend(self._held.pop(topic, ()))
             parked += self._parked.pop(topic, ())
         for topic in foreign:
@@ -440,6 +522,7 @@ class OrderingModule:
             awake.extend(self._room.drop(topic))
             awake.extend(self._held.pop(topic, ()))
         self._run(awake, now)
+        self._settle_doubts(set(), now)
         return self._drain()
 
     # -- holes (R17) -------------------------------------------------------------------------------------------
@@ -459,10 +542,16 @@ class OrderingModule:
         for at in range(0, len(pairs) - 1, 2):
             if pairs[at] in self._clock:
                 self._learn(pairs[at], pairs[at + 1], now)
+                self._vouch(pairs[at], pairs[at + 1])
+
+    def _vouch(self, topic: int, number: int) -> None:
+        missing = self._missing[topic]
+        missing.vouched = max(missing.vouched, number)
 
     def questions(self, now: float) -> list[Question]:
         """Return what the workers are to be asked now; asked again after ``gap_timeout`` without an answer."""
-        timeout, asked = self.times.gap_timeout, []
+        timeout = self.times.gap_timeout
+        asked = {topic: [each for each in numbers for _ in (0, 1)] for topic, numbers in self._doubtful(now).items()}
         for topic in list(self._behind):
             missing, clock = self._missing[topic], self._clock[topic]
             due = missing.due(clock, timeout)
@@ -472,8 +561,10 @@ class OrderingModule:
                 missing.ask_again_at(now + timeout)
                 ranges = missing.ranges(clock, self._room.topic(topic), now, timeout)
                 if ranges:
-                    asked.append(Question(topic, ranges))
-        return asked
+                    asked[topic] = asked.get(topic, []) + ranges
+        for topic in asked:
+            self._missing[topic].asked(now)
+        return [Question(topic, ranges) for topic, ranges in asked.items()]
 
     def answered(self, numbers: Numbers, now: float) -> list[Output]:
         """A stage answered: void and abandoned numbers are skipped in their turn, confirmed ones when overdue."""
@@ -481,15 +572,24 @@ class OrderingModule:
         missing, clock = self._missing.get(topic), self._clock.get(topic)
         if missing is None or clock is None:
             return []
+        asked_at = missing.answered()
+        doubted = {number for entry in self._doubted for of, number in self._implausible(entry) if of == topic}
+        unknown: set[tuple[int, int]] = set()
         made: deque[Sequenced] = deque()
+        self._vouch(topic, numbers.expired_through)
         if numbers.expired_through > clock:
             made += self._expire(topic, numbers.expired_through, numbers.expired_base, now)
         again: float | None = None
         for answer in numbers.answers:
-            if answer.number <= clock or answer.number in self._room.topic(topic):
+            if answer.state is not NumberState.UNKNOWN:
+                self._vouch(topic, answer.number)
+            elif answer.number in doubted:
+                unknown.add((topic, answer.number))
+            if answer.number <= clock or answer.number in self._room.topic(topic) or answer.number in doubted:
                 continue
             if answer.state is NumberState.UNKNOWN:
-                self._discredit(topic, answer.number)
+                if asked_at is not None:
+                    made += self._discredit(topic, answer.number, asked_at, now)
                 break
             if answer.state is NumberState.PENDING:
                 again = now + self.times.gap_timeout
@@ -501,6 +601,7 @@ class OrderingModule:
         missing.ask_again_at(again)
         made += self._lose_overdue(topic, missing, now)
         self._run(made, now)
+        self._settle_doubts(unknown, now)
         if self._bound is not None:
             self._enforce(now)
         return self._drain()
@@ -549,17 +650,24 @@ class OrderingModule:
             self._room.put(entry)
         return made
 
-    def _discredit(self, topic: int, number: int) -> None:
-        """Nobody issued ``number``: whatever claims it, or depends on it, carries a damaged or forged stamp. Such
-        an event is notified without an order rather than waited for."""
-        self._missing[topic].forget_from(number)
-        bogus = [each for each in self._room.topic(topic).values() if each.number >= number]
-        for entry in bogus + [each for each in self._room.wake_from(topic, number) if not each.done]:
-            if not entry.done:
+    def _discredit(self, topic: int, number: int, asked_at: float, now: float) -> list[Sequenced]:
+        """Nobody had issued ``number`` when the stage answered: what claimed it, or depended on it, before the stage
+        was asked carries a damaged or forged stamp. Such an event is notified without an order rather than waited
+        for. What came since may be stamped after the answer left: it stays, and teaches its numbers anew.
+
+        Returns what is to be looked at again."""
+        self._missing[topic].forget_from(number, now)
+        claiming = [each for each in self._room.topic(topic).values() if each.number >= number]
+        asleep = [each for each in self._room.wake_from(topic, number) if not each.done]
+        for entry in claiming + asleep:
+            if not entry.done and entry.arrived < asked_at:
                 self._room.remove(entry)
                 if not entry.is_hole:
-                    entry.verdict = Verdict.UNSEQUENCED
-                    self._out.append(entry)
+                    self._unsequence(entry)
+        for entry in claiming:
+            if not entry.done:
+                self._learn(topic, entry.number, now)
+        return asleep
 
     # -- time --------------------------------------------------------------------------------------------------
 
@@ -567,6 +675,7 @@ class OrderingModule:
         """Time passed: bounded events may go, confirmed and jumped numbers may be overdue."""
         made = [entry for topic, missing in self._watched() for entry in self._lose_overdue(topic, missing, now)]
         self._run(deque(made), now)
+        self._settle_doubts(set(), now)
         self._enforce(now)
         for topic, jumped in self._jumped.items():
             for first, last in jumped.overdue(now, self.times.loss_timeout):
@@ -577,6 +686,8 @@ class OrderingModule:
         """Return when :meth:`tick` and :meth:`questions` are next due (s), or ``None``."""
         due = [missing.due(self._clock[topic], self.times.gap_timeout) for topic, missing in self._watched()]
         due.append(self.next_tick())
+        if self._doubted:
+            due.append(self._ask_doubted_at)
         return min((each for each in due if each is not None), default=None)
 
     def next_tick(self) -> float | None:

@@ -401,6 +401,35 @@ async def test_refused_publishes(stub: StubBroker) -> None:
     assert recorder.accepted_tokens == [5]
 
 
+@pytest.mark.parametrize("code", [0x80, 0x91, 0x95, 0x97, 0xA2, 0xFF])
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_refusal_for_any_reason_is_no_loss(stub: StubBroker, code: int, qos: int) -> None:
+    stub.puback_code = stub.pubrec_code = code
+    ens = make_for(stub)
+    async with connected(ens) as recorder:
+        ens.publish(Outgoing("t", b"x", qos=qos), 1)
+        await recorder.until(lambda: bool(recorder.refusals or recorder.losses))
+        stub.puback_code = stub.pubrec_code = 0
+        ens.publish(Outgoing("t", b"x", qos=qos), 2)
+        await recorder.until_accepted(1)
+    assert [(token, type(error)) for token, error in recorder.refusals] == [(1, Refused)]
+    assert (recorder.accepted_tokens, recorder.losses) == ([2], [])
+
+
+async def test_a_publish_over_the_brokers_message_limit() -> None:
+    with Mosquitto(extra=["message_size_limit 2000"]) as broker:
+        ens = open_ens(broker.url, client_id="c", options={})
+        async with connected(ens) as recorder:
+            for token, (size, qos) in enumerate([(3000, 1), (10, 1), (3000, 2), (10, 2)]):
+                ens.publish(Outgoing("t", bytes(size), qos=qos), token)
+            await recorder.until(
+                lambda: bool(recorder.losses) or len(recorder.refusals) + len(recorder.accepted_tokens) == 4
+            )
+    assert [token for token, _ in recorder.refusals] == [0, 2]
+    assert "Packet too large" in str(recorder.refusals[0][1])
+    assert (sorted(recorder.accepted_tokens), recorder.losses) == ([1, 3], [])
+
+
 class MosquittoWithAccessList(Mosquitto):
     """Only topics under ``open`` may be published to."""
 

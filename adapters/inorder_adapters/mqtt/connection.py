@@ -137,7 +137,7 @@ class Connection:
         except TimeoutError:
             raise TimedOut(what, seconds) from None
         if code is not None and code.value >= 0x80:
-            raise request_refusal(what, code)
+            raise request_refusal(what, str(code))
 
     def forget(self, text: str) -> None:
         """The filter is no longer subscribed to."""
@@ -383,9 +383,9 @@ class Connection:
         self._handled += 1
         self.outbox.answered(mid, code)
 
-    def _on_refused(self, mid: int, code: ReasonCode) -> None:
+    def _on_refused(self, mid: int, reason: str) -> None:
         self._handled += 1
-        self.outbox.answered(mid, code)
+        self.outbox.refused(mid, reason)
 
     def _on_subscribe(
         self, client: Client, userdata: Any, mid: int, codes: list[ReasonCode], properties: Properties | None

@@ -52,9 +52,9 @@ def connect_refusal(code: ReasonCode, address: str, client_id: str) -> InorderEr
     return BrokerUnreachable(address, f"it refused the connection: {reason}")
 
 
-def request_refusal(what: str, code: ReasonCode) -> Refused:
+def request_refusal(what: str, reason: str) -> Refused:
     """Return the error for a SUBACK, UNSUBACK, PUBACK or PUBREC that says no."""
-    return Refused(f"{what} was refused by the broker: {code}")
+    return Refused(f"{what} was refused by the broker: {reason}")
 
 
 def loss(code: ReasonCode, address: str, *, said_by_broker: bool) -> LinkError:

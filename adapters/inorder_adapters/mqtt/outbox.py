@@ -139,9 +139,15 @@ class Outbox:
         if token is None:
             return
         if code.value >= 0x80:
-            self._refused.append((token, request_refusal("the publish", code)))
+            self._refused.append((token, request_refusal("the publish", str(code))))
         else:
             self._accepted.append(token)
+
+    def refused(self, mid: int, reason: str) -> None:
+        """The broker refused a QoS 1 or 2 publish."""
+        token = self._inflight.pop(mid, None)
+        if token is not None:
+            self._refused.append((token, request_refusal("the publish", reason)))
 
     def outcomes(self) -> tuple[list[int], list[tuple[int, InorderError]]]:
         """Return, and forget, the tokens accepted and those refused since the last call."""

@@ -8,7 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
@@ -35,30 +35,48 @@ class TlsSocket(ssl.SSLSocket):
 
 
 class PahoClient(Client):
-    """paho's client, which also says when the broker refuses a QoS 2 publish.
+    """paho's client, which also says when the broker refuses a publish.
 
     paho ignores the reason code of PUBREC, answers PUBREL in any case, and then reports what the broker says to
-    that, which is "success" with mosquitto: the publish would count as accepted though nobody got it. There is no
-    public hook for it. If paho renames its method this override is never called, and a test fails.
+    that, which is "success" with mosquitto: the publish would count as accepted though nobody got it. And over a
+    code that it does not expect in PUBACK or PUBREC (mosquitto's 0x95, packet too large) it closes the connection,
+    so the publish would be sent again and again. So refusals are read here, and paho gets the packet without its
+    code, which lets it forget the message. There is no public hook for it. If paho renames its methods these
+    overrides are never called, and a test fails.
 
     Attributes:
-        on_refused: called with the message id and the reason code.
+        on_refused: called with the message id and the broker's reason in words.
     """
 
-    on_refused: Callable[[int, ReasonCode], None] | None = None
+    on_refused: Callable[[int, str], None] | None = None
 
     @property
     def is_between_packets(self) -> bool:
         """No packet is half read, so that the next byte of the socket begins one."""
         return bool(self._in_packet["command"] == 0)
 
+    def _handle_pubackcomp(self, cmd: Literal["PUBACK", "PUBCOMP"]) -> MQTTErrorCode:
+        if cmd == "PUBACK":
+            self._take_refusal()
+        return super()._handle_pubackcomp(cmd)
+
     def _handle_pubrec(self) -> MQTTErrorCode:
+        self._take_refusal()
+        return super()._handle_pubrec()
+
+    def _take_refusal(self) -> None:
         packet = self._in_packet["packet"]
         if len(packet) > 2 and packet[2] >= 0x80 and self.on_refused is not None:
-            code = ReasonCode(PacketTypes.PUBREC)
-            code.unpack(packet[2:3])
-            self.on_refused(int.from_bytes(packet[:2], "big"), code)
-        return super()._handle_pubrec()
+            self.on_refused(int.from_bytes(packet[:2], "big"), reason_in_words(packet[2]))
+            self._in_packet["packet"] = packet[:2]
+
+
+def reason_in_words(code: int) -> str:
+    """Return what a reason code of PUBACK, PUBREC or, for those that belong elsewhere, DISCONNECT means."""
+    for packet_type in (PacketTypes.PUBACK, PacketTypes.DISCONNECT):
+        with suppress(KeyError, ValueError):
+            return str(ReasonCode(packet_type, identifier=code))
+    return f"reason code 0x{code:02X}"
 
 
 def make_client(target: Target, client_id: str) -> PahoClient:

@@ -314,6 +314,21 @@ async def test_a_reader_that_is_too_slow(site: Site) -> None:
         assert isinstance(seen[10], Gap)
 
 
+async def test_a_slow_readers_events_without_numbers_are_counted_and_logged(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They leave no gap; one warning for each overflow."""
+    async with site.client("one", clock=times(max_undelivered=4)) as one:
+        await one.subscribe("a", ordering="none")
+        for overflows in (1, 2):
+            await asyncio.gather(*(one.publish("a", b"%d" % at, order="none") for at in range(10)))
+            await until(lambda expected=6 * overflows: one.stats().overflow == expected)  # type: ignore[misc]
+            assert [each.payload for each in events_of(await take(one, 4))] == [b"0", b"1", b"2", b"3"]
+            warnings = [each.getMessage() for each in caplog.records if "without a number" in each.getMessage()]
+            assert len(warnings) == overflows
+        assert "'a'" in warnings[0]
+
+
 async def test_a_slow_readers_bytes_are_bounded(site: Site) -> None:
     async with site.client("one", clock=times(max_undelivered_bytes=1000)) as one:
         await one.subscribe("a")

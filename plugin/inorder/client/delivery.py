@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator
 
 from inorder.core.notifications import Event, Gap, GapReason, Reconnected
 from inorder.errors import Closed, InorderError, StreamInUse
+
+_log = logging.getLogger("inorder.client")
 
 Notification = Event | Gap | Reconnected
 
@@ -15,9 +18,10 @@ Notification = Event | Gap | Reconnected
 class DeliveryStream(AsyncIterator[Notification]):
     """What the application has not taken yet.
 
-    Beyond ``max_events`` or ``max_bytes`` events are given up until half of it is taken; the numbers are reported as
-    one ``Gap(reason="overflow")`` per topic at their place in the stream. Memory stays bounded, and nothing is
-    skipped silently.
+    Beyond ``max_events`` or ``max_bytes`` events are given up until half of it is taken. Their numbers are reported as
+    one ``Gap(reason="overflow")`` per topic at their place in the stream. Events without a number (verdicts
+    unsequenced and fifo, and retained ones; subscriptions with ``ordering="fifo"`` or ``"none"``) leave no gap: they
+    are counted, as all others, in ``overflowed`` and logged as a warning, once per overflow. Memory stays bounded.
     """
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
@@ -28,6 +32,7 @@ class DeliveryStream(AsyncIterator[Notification]):
         self._ended = False
         self._error: InorderError | None = None
         self._overflow: dict[tuple[str, str], tuple[int, int]] | None = None
+        self._is_loss_logged = False
         self.overflowed = 0
 
     def __len__(self) -> int:
@@ -43,6 +48,7 @@ class DeliveryStream(AsyncIterator[Notification]):
             return
         if len(self._queue) >= self._max_events or self._bytes + size > self._max_bytes:
             self._overflow = {}
+            self._is_loss_logged = False
             self._give_up(item)
             return
         self._bytes += size
@@ -63,6 +69,13 @@ class DeliveryStream(AsyncIterator[Notification]):
         if isinstance(item, Event):
             self.overflowed += 1
             numbers = None if item.number is None else (item.number, item.number)
+            if numbers is None and not self._is_loss_logged:
+                self._is_loss_logged = True
+                _log.warning(
+                    "events() is read too slowly: events without a number are given up (first of %r in %r), with no "
+                    "gap to tell of them; stats().overflow counts them",
+                    item.topic, item.space,
+                )  # fmt: skip
         elif isinstance(item, Gap):
             numbers = (item.first, item.last)
         else:

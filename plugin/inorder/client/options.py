@@ -21,7 +21,8 @@ class ClientTimes:
         close_timeout: how long :meth:`Client.close` lets open work finish.
         max_waiting, max_waiting_bytes: what may wait for its turn in strict mode.
         max_undelivered, max_undelivered_bytes: what may lie in the delivery stream; beyond it events are given up
-            and reported as ``Gap(reason="overflow")``.
+            and reported as ``Gap(reason="overflow")``; those without a number (orders fifo and none, unsequenced) are
+            counted in ``stats().overflow`` and logged once per overflow.
         max_pending: publishes that may be unfinished.
     """
 

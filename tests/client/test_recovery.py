@@ -25,8 +25,10 @@ from tests.client.helpers import (
 
 from inorder import Bounded, Client, Gap, GapReason, Reconnected, Verdict
 from inorder.core.stamp import TotalStamp, encode_stamp
+from inorder.errors import Refused
 from inorder.ports import Outgoing
 from inorder_adapters.memory import open_ens
+from inorder_adapters.memory.ens import MemoryEns
 from inorder_adapters.memory.hub import WireMessage
 
 
@@ -385,3 +387,32 @@ async def test_bounded_lets_go_at_the_first_limit(site: Site) -> None:
             numbers = [number or 0 for _, number in keys(seen)]
             assert numbers == list(range(numbers[0], numbers[0] + waits + 30))
             assert [each.reason for each in gaps_of(seen)] == [GapReason.SKIPPED]
+
+
+@pytest.mark.parametrize("order", ["total", "fifo", "none"])
+async def test_a_message_that_breaks_every_connection_is_given_up(
+    site: Site, monkeypatch: pytest.MonkeyPatch, order: Any
+) -> None:
+    """Handed over for ever it would hold up everything behind it. Its number is left to be abandoned (R16)."""
+    broken = 0
+    publish = MemoryEns.publish
+
+    def breaking(self: MemoryEns, message: Outgoing, token: int) -> None:
+        nonlocal broken
+        if message.payload == b"poison":
+            broken += 1
+            asyncio.get_running_loop().call_soon(site.hub.cut, "publisher")
+            return
+        publish(self, message, token)
+
+    monkeypatch.setattr(MemoryEns, "publish", breaking)
+    async with site.client("publisher") as publisher, asyncio.timeout(PATIENCE):
+        await publisher.publish("a", b"before", order=order)
+        poison = publisher.publish("a", b"poison", order=order)
+        behind = publisher.publish("a", b"behind", order=order)
+        with pytest.raises(Refused, match="3 times"):
+            await poison
+        await behind
+        assert broken == 3
+        assert not publisher._publishing.machine._void
+        await until(lambda: publisher.stats().pending == 0)

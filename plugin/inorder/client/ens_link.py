@@ -14,6 +14,11 @@ from inorder.ports import Arrival, Ens, Outgoing
 
 _log = logging.getLogger("inorder.client")
 
+MAX_LOSSES = 3
+"""Connections that one message may break before it is given up."""
+
+Outcome = Callable[[Exception | None], None]
+
 
 class EnsEvents(Protocol):
     """What a link reports, on the event loop's thread."""
@@ -44,7 +49,10 @@ class EnsLink:
         self.ens, self.space = ens, space
         self._events, self._times = events, times
         self._filters: dict[Filter, int] = {}
-        self._outcomes: dict[int, Callable[[Exception | None], None]] = {}
+        self._outcomes: dict[int, tuple[Outgoing, Outcome]] = {}
+        self._last_answered = 0
+        self._suspect: Outgoing | None = None
+        self._suspicions = 0
         self._next_token = 1
         self._lost = asyncio.Event()
         self._restored: asyncio.Future[None] | None = None
@@ -75,22 +83,45 @@ class EnsLink:
         """See :class:`~inorder.ports.EnsSink`."""
         outcomes = self._outcomes
         for token in tokens:
-            outcome = outcomes.pop(token, None)
-            if outcome is not None:
+            handed = outcomes.pop(token, None)
+            if handed is not None:
+                message, outcome = handed
+                if message.qos and token > self._last_answered:
+                    self._last_answered = token
                 outcome(None)
 
     def refused(self, token: int, error: Exception) -> None:
         """See :class:`~inorder.ports.EnsSink`."""
-        outcome = self._outcomes.pop(token, None)
-        if outcome is not None:
-            outcome(error)
+        handed = self._outcomes.pop(token, None)
+        if handed is not None:
+            handed[1](error)
 
     def connection_lost(self, error: Exception) -> None:
         """See :class:`~inorder.ports.EnsSink`."""
         _log.warning("lost the broker of space %s: %s", self.space, error)
         self.is_connected = self.is_restored = False
+        culprit = self._culprit()
         self._outcomes.clear()
         self._lost.set()
+        if culprit is not None:
+            culprit(
+                Refused(f"the connection to the broker broke {MAX_LOSSES} times in a row over this publish: {error}")
+            )
+
+    def _culprit(self) -> Outcome | None:
+        """Return the outcome of the message that breaks every connection, or ``None``: it was the oldest one without
+        an answer each time, and nothing behind it was answered (QoS 0 needs no answer)."""
+        if not self._outcomes:
+            return None
+        token, (message, outcome) = next(iter(self._outcomes.items()))
+        if message is not self._suspect or self._last_answered > token:
+            self._suspect, self._suspicions = message, 0
+        if self._last_answered < token:
+            self._suspicions += 1
+        if self._suspicions < MAX_LOSSES:
+            return None
+        self._suspect, self._suspicions = None, 0
+        return outcome
 
     # -- use ---------------------------------------------------------------------------------------------------
 
@@ -112,15 +143,16 @@ class EnsLink:
             self._is_back_untold = False
             self._events.ens_reconnected(self)
 
-    def hand_over(self, message: Outgoing, outcome: Callable[[Exception | None], None]) -> bool:
+    def hand_over(self, message: Outgoing, outcome: Outcome) -> bool:
         """Give a message to the broker; ``outcome`` is called once, unless the connection is lost first. Return
         whether it was given: not while there is no connection, nor before :meth:`EnsEvents.ens_restored`, which
-        hands over first what waits longer."""
+        hands over first what waits longer. A message that breaks the connection :data:`MAX_LOSSES` times in a row is
+        Refused, though an earlier hand-over of it may have succeeded."""
         if not self.is_restored:
             return False
         token = self._next_token
         self._next_token += 1
-        self._outcomes[token] = outcome
+        self._outcomes[token] = message, outcome
         try:
             self.ens.publish(message, token)
         except InorderError as error:

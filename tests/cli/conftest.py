@@ -53,6 +53,11 @@ class Child:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
     def line(self) -> str:
         """The next line of its stdout."""
         assert self._process.stdout is not None

@@ -25,6 +25,23 @@ def test_starts_says_so_and_stops_cleanly(start: Start, command: str, number: in
     assert "Traceback" not in ended.err
 
 
+def test_a_second_worker_on_a_store_says_whom_it_stops(start: Start) -> None:
+    first = start("worker", "--port", 0, "--json")
+    assert json.loads(first.line())["type"] == "ready"
+    second = start("up", "--port", 0, "--json")
+    assert json.loads(second.line())["type"] == "ready"
+    stopped, taken = first.wait(), second.interrupt()
+    assert stopped.code == 1
+    owner = next(part for part in taken.err.split() if part.startswith("owner="))
+    assert f"/{first.pid}/" in owner
+    assert taken.err.count("event=taking_over") == 1
+    assert f"/{second.pid}/" in stopped.err
+    assert "taken over by another worker (" in stopped.err
+    third = start("up", "--port", 0, "--json")  # the second one has left: nobody to warn of
+    third.line()
+    assert third.interrupt().err == ""
+
+
 def test_up_tells_a_person_what_to_do_next(start: Start) -> None:
     child = start("up", "--port", 0)
     said = "".join(child.line() for _ in range(3))

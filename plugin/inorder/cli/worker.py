@@ -47,6 +47,9 @@ def worker(
     """Run one ordering worker, logging to stderr, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
 
     With --json one line on stdout says when it is ready, and where it listens.
+
+    A store serves one worker. One that starts on the store of another takes it over: it first looks, for 1.5 beat
+    intervals, whether the other lives, and warns; the other stops and logs who took over.
     """
     flags = {"host": host, "port": port, "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages}
     loaded = options.settings(config, worker=flags, store={"url": store})

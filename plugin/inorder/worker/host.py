@@ -35,6 +35,8 @@ FIRST_RETRY = 0.05
 
 CLOSE_PATIENCE = 0.5
 """Seconds that a running call on the store's thread may still take at the end before it is interrupted."""
+OWNER_LOOK_BEATS, OWNER_LOOK_MAX = 1.5, 5.0
+"""Beat intervals, and at most seconds, that a start looks for a sign of life of the stages' owner."""
 LOOK_INTERVAL = 0.01
 """Seconds between two looks at the stages' deadlines."""
 
@@ -77,6 +79,7 @@ class StageHost:
         if info.stages != self._settings.stages:
             allowed = f"{info.stages}, the number that the store {self._journal.url} was made with"
             raise InvalidOption("stages", self._settings.stages, allowed)
+        await self._warn_owner()
         await self._take_stages()
         while not self._open.is_empty:
             await self._turn()
@@ -107,14 +110,26 @@ class StageHost:
 
     async def close(self) -> None:
         """Let go of the store and its thread. No error."""
+        let_go = (
+            self._release_stages if self._is_ready else self._journal.close
+        )  # a store that failed is not waited for
         self._is_ready = False
         if self._timer is not None:
             self._timer.cancel()
-        closing = asyncio.ensure_future(self._in_store(self._journal.close))
+        closing = asyncio.ensure_future(self._in_store(let_go))
         if not (await asyncio.wait([closing], timeout=CLOSE_PATIENCE))[0]:
             self._journal.interrupt()
         await asyncio.wait([closing])
         self._thread.shutdown(wait=False)
+
+    def _release_stages(self) -> None:
+        """On the store's thread: release the stages, so that the next worker need not look whether we live."""
+        if owned := [(hosted.index, hosted.epoch) for hosted in self._stages]:
+            try:
+                self._journal.release(owned)
+            except StoreError as error:
+                log.info("event=not_released error=%s", error)
+        self._journal.close()
 
     # -- work --------------------------------------------------------------------------------------------------
 
@@ -335,6 +350,25 @@ class StageHost:
                 self.step(hosted.index, Tick())
 
     # -- recovery ----------------------------------------------------------------------------------------------
+
+    async def _warn_owner(self) -> None:
+        """Look whether the stages' owner lives, and if so say whom we are about to stop. Nothing is kept from it."""
+        interval = self._settings.beat_interval
+        before = {each.stage: each for each in await self._in_store(self._journal.holders)} if interval else {}
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(OWNER_LOOK_BEATS * interval, OWNER_LOOK_MAX)
+        while before and loop.time() < until:
+            await asyncio.sleep(min(interval, OWNER_LOOK_MAX) / 10)
+            if not (holders := await self._in_store(self._journal.holders)):
+                return
+            for found in holders:
+                if found != before.get(found.stage):
+                    log.warning(
+                        "event=taking_over store=%s stage=%d owner=%s: that worker is alive and stops now, because a "
+                        "store serves one worker; give each a store of its own",
+                        self._journal.url, found.stage, found.owner,
+                    )  # fmt: skip
+                    return
 
     async def _take_stages(self) -> None:
         """Claim, replay, tell each stage what it must know first, and send again what was under way."""

@@ -52,6 +52,15 @@ class Row(NamedTuple):
     entries: bytes
 
 
+class Holder(NamedTuple):
+    """Who claimed a stage last; ``beat`` rises while it lives."""
+
+    stage: int
+    owner: str
+    epoch: int
+    beat: int
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A stage's state after the journal row ``seq``, whose hash is ``hash``."""
@@ -87,6 +96,13 @@ class Journal(Protocol):
     def claim(self, stage: int, owner: str, seen: int | None = None) -> int:
         """Own a stage and return its new epoch. ``seen``: claim only if the epoch still is this one (or was raised
         by this very owner). Raises Fenced if it is not."""
+
+    def holders(self) -> list[Holder]:
+        """Return who claimed the stages and may still live: without those that released them."""
+
+    def release(self, owned: Sequence[tuple[int, int]]) -> None:
+        """Say that the owner of these (stage, epoch) pairs is gone; pairs that are not owned any more are left alone.
+        The epochs stay."""
 
     def append(self, batches: Sequence[Batch]) -> None:
         """Write one row for each batch, in one transaction. Raises Fenced (nothing was written) or StoreError."""
@@ -173,10 +189,11 @@ def checked(rows: Iterable[Row], url: str, stage: int, start: Tail) -> Iterator[
         yield row
 
 
-def fenced(url: str, stage: int, ours: int | None, found: int) -> Fenced:
-    """Return the error for a stage that another owner took over."""
+def fenced(url: str, stage: int, ours: int | None, found: int, holder: str = "") -> Fenced:
+    """Return the error for a stage that another owner took over; ``holder`` is that owner."""
     before = f"this worker holds epoch {ours}, " if ours is not None else ""
-    return Fenced(url, f"stage {stage} was taken over by another worker: {before}the store has epoch {found}")
+    name = f" ({holder})" if holder else ""
+    return Fenced(url, f"stage {stage} was taken over by another worker{name}: {before}the store has epoch {found}")
 
 
 @dataclass(slots=True)
@@ -209,11 +226,25 @@ class MemoryJournal:
         """See Journal."""
         epoch = self.store.epochs[stage]
         if seen is not None and epoch != seen and self.store.owners.get(stage) != owner:
-            raise fenced(self.url, stage, seen, epoch)
+            raise fenced(self.url, stage, seen, epoch, self.store.owners.get(stage, ""))
         self.store.epochs[stage] = epoch + 1
         self.store.owners[stage] = owner
         self._tails[stage] = self._tail(stage)
         return epoch + 1
+
+    def holders(self) -> list[Holder]:
+        """See Journal."""
+        store = self.store
+        return [
+            Holder(stage, owner, store.epochs[stage], store.beats[stage])
+            for stage, owner in store.owners.items() if owner
+        ]  # fmt: skip
+
+    def release(self, owned: Sequence[tuple[int, int]]) -> None:
+        """See Journal."""
+        for stage, epoch in owned:
+            if self.store.epochs[stage] == epoch:
+                self.store.owners[stage] = ""
 
     def append(self, batches: Sequence[Batch]) -> None:
         """See Journal."""
@@ -259,7 +290,7 @@ class MemoryJournal:
     def _check_epochs(self, owned: Iterable[tuple[int, int]]) -> None:
         for stage, epoch in owned:
             if self.store.epochs[stage] != epoch:
-                raise fenced(self.url, stage, epoch, self.store.epochs[stage])
+                raise fenced(self.url, stage, epoch, self.store.epochs[stage], self.store.owners.get(stage, ""))
 
     def _tail(self, stage: int) -> Tail:
         rows, kept = self.store.rows[stage], self.store.snapshots[stage]

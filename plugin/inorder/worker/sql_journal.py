@@ -8,6 +8,7 @@ On SQLite it is one transaction that has the write lock before it reads the epoc
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -20,6 +21,7 @@ from inorder.worker.journal import (
     EMPTY_TAIL,
     NO_HASH,
     Batch,
+    Holder,
     Row,
     Snapshot,
     StoreInfo,
@@ -36,7 +38,13 @@ CHUNK_ROWS: Final = 64
 KEPT_SNAPSHOTS: Final = 2
 
 _EPOCH = sa.select(stages.c.epoch, stages.c.owner).where(stages.c.stage == sa.bindparam("of"))
-_EPOCHS = sa.select(stages.c.stage, stages.c.epoch).where(stages.c.stage.in_(sa.bindparam("of", expanding=True)))
+_HOLDERS = sa.select(*(stages.c[name] for name in Holder._fields)).where(stages.c.owner != "").order_by(stages.c.stage)
+_RELEASE = (
+    stages.update().where(stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours")).values(owner="")
+)
+_EPOCHS = sa.select(stages.c.stage, stages.c.epoch, stages.c.owner).where(
+    stages.c.stage.in_(sa.bindparam("of", expanding=True))
+)
 _CLAIM = (
     stages.update()
     .where(stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("seen"))
@@ -91,11 +99,26 @@ class SqlJournal:
         while True:
             epoch, holder = self._epoch(stage)
             if seen is not None and epoch != seen and holder != owner:
-                raise fenced(self.url, stage, seen, epoch)
+                raise fenced(self.url, stage, seen, epoch, holder)
             if self._raise_epoch(stage, epoch, owner):
                 break
         self._tails[stage] = self._tail(stage)
         return epoch + 1
+
+    def holders(self) -> list[Holder]:
+        """See Journal. An SQLite file is used from one machine, so a process that is gone is known to be."""
+        found = self._store.run(lambda connection: connection.execute(_HOLDERS).all())
+        holders = [Holder(*row) for row in found]
+        return [each for each in holders if not (self._store.is_sqlite and _is_gone(each.owner))]
+
+    def release(self, owned: Sequence[tuple[int, int]]) -> None:
+        """See Journal."""
+
+        def write(connection: sa.Connection) -> None:
+            for stage, epoch in owned:
+                connection.execute(_RELEASE, {"of": stage, "ours": epoch})
+
+        self._store.write(write)
 
     def append(self, batches: Sequence[Batch]) -> None:
         """See Journal. When the connection is lost after the commit was sent, the rows are looked for, and written
@@ -159,7 +182,7 @@ class SqlJournal:
         def write(connection: sa.Connection) -> None:
             for stage, epoch in owned:
                 if connection.execute(_BEAT, {"of": stage, "ours": epoch}).rowcount != 1:
-                    raise fenced(self.url, stage, epoch, self._epoch_in(connection, stage)[0])
+                    raise fenced(self.url, stage, epoch, *self._epoch_in(connection, stage))
 
         self._store.write(write)
 
@@ -209,18 +232,20 @@ class SqlJournal:
 
     def _raise_fenced(self, rows: list[Row]) -> None:
         for row in rows:
-            epoch, _ = self._epoch(row.stage)
+            epoch, holder = self._epoch(row.stage)
             if epoch != row.epoch:
-                raise fenced(self.url, row.stage, row.epoch, epoch)
+                raise fenced(self.url, row.stage, row.epoch, epoch, holder)
         raise StoreCorrupt(self.url, f"journal of stage {rows[0].stage}: row {rows[0].seq} is not what was written")
 
     def _lock_epochs(self, connection: sa.Connection, owned: Sequence[tuple[int, int]]) -> None:
         """Inside a transaction: make sure that these epochs hold until its end. Raises Fenced."""
         statement = _EPOCHS if self._store.is_sqlite else _EPOCHS.with_for_update()
-        found = {row.stage: row.epoch for row in connection.execute(statement, {"of": [one for one, _ in owned]})}
+        rows = connection.execute(statement, {"of": [one for one, _ in owned]})
+        found = {row.stage: (row.epoch, row.owner) for row in rows}
         for stage, epoch in owned:
-            if found.get(stage) != epoch:
-                raise fenced(self.url, stage, epoch, found.get(stage, 0))
+            there, holder = found.get(stage, (0, ""))
+            if there != epoch:
+                raise fenced(self.url, stage, epoch, there, holder)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -268,6 +293,20 @@ class SqlJournal:
         if found is None:
             raise StoreCorrupt(self.url, f"journal of stage {stage}: row {seq} is missing")
         return found
+
+
+def _is_gone(owner: str) -> bool:
+    """Tell whether an owner (``name/pid/...``) is known to have ended; where that is not certain, it has not."""
+    pid = owner.rpartition("/")[0].rpartition("/")[2]
+    if os.name != "posix" or not (pid.isascii() and pid.isdigit()) or int(pid) == 0:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @lru_cache(maxsize=64)

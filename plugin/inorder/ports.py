@@ -130,6 +130,10 @@ class Ens(Protocol):
     def encode_payload(self, payload: object) -> bytes:
         """Encode a payload as the broker's own client library would. Raises InvalidPayload (a TypeError)."""
 
+    def check_properties(self, properties: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        """Check a user's own properties, pairs of text, and return them. Raises InvalidOption: for a name or value
+        that cannot be sent, and for any at all where the protocol carries none (they would be lost silently)."""
+
     async def connect(self, sink: EnsSink) -> None:
         """Connect once, without retry. Raises BrokerUnreachable, Unauthorized or InvalidOption. May be called
         again after ``connection_lost``."""

@@ -139,6 +139,23 @@ def test_bad_client_ids_and_urls_of_any_adapter(scheme: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("scheme", ["mqtt", "redis", "memory"])
+def test_properties_are_checked_before_anything_leaves(scheme: str) -> None:
+    bad = [("inorder", "x"), ("a", "x" * 70_000), ("n" * 70_000, "x"), ("a", "\0"), ("\0", "a"), ("a", "\ud800")]
+    ens = open_any(f"{scheme}://h", client_id="c", options={})
+    for pair in bad:
+        with pytest.raises(InvalidOption, match="properties") as caught:
+            ens.check_properties((("good", "x"), pair))
+        assert len(str(caught.value)) < 300
+    assert ens.check_properties(()) == ()
+    good = (("a", "x"), ("a", ""))
+    if scheme != "redis":
+        assert ens.check_properties(good) == good
+    plain = {"mqtt": {"protocol": "3.1.1"}, "memory": {"properties": False}, "redis": {}}[scheme]
+    with pytest.raises(InvalidOption, match="only MQTT 5"):
+        open_any(f"{scheme}://h", client_id="c", options=plain).check_properties(good)
+
+
 @pytest.mark.parametrize("text", ["$share", "$share/", "$share/g/t"])
 def test_shared_subscriptions_are_refused(text: str) -> None:
     with pytest.raises(InvalidFilter, match="shared"):
@@ -397,7 +414,7 @@ async def test_refused_publishes(stub: StubBroker) -> None:
         await recorder.until(lambda: len(recorder.refusals) == 4)
         await recorder.until_accepted(1)
     refused = {token: type(error) for token, error in recorder.refusals}
-    assert refused == {1: Refused, 2: Refused, 3: UsageError, 4: UsageError}
+    assert refused == {1: Refused, 2: Refused, 3: InvalidOption, 4: InvalidOption}
     assert recorder.accepted_tokens == [5]
 
 

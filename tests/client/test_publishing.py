@@ -248,8 +248,19 @@ async def test_bad_publishes_take_no_number(site: Site) -> None:
                 publisher.publish("a", b"", qos=qos)  # type: ignore[arg-type]
         with pytest.raises(InvalidOption, match="'total', 'fifo' or 'none'"):
             publisher.publish("a", b"", order="best")  # type: ignore[arg-type]
+        with pytest.raises(InvalidOption, match="retain"):
+            publisher.publish("a", b"", retain=1)  # type: ignore[arg-type]
         properties: Any
-        for properties in ({"a": "b"}, "ab", [("a", 1)], [("a",)], [("a", "\ud800")]):
+        for properties in (
+            {"a": "b"},
+            "ab",
+            [("a", 1)],
+            [("a",)],
+            [("a", "\ud800")],
+            [("inorder", "x")],
+            [("a", "x" * 70_000)],
+            [("a", "\0")],
+        ):
             with pytest.raises(InvalidOption, match="properties"):
                 publisher.publish("a", b"", properties=properties)
         assert publisher._publishing.pending == 0

@@ -12,7 +12,13 @@ from inorder_adapters.memory.delivery import Line
 from inorder_adapters.memory.hub import Hub, Member, WireMessage, hub
 from inorder_adapters.memory.options import MemoryOptions
 from inorder_adapters.payload_form import split, wire_payload
-from inorder_adapters.stamp_property import STAMP_PROPERTY, take_stamp
+from inorder_adapters.stamp_property import (
+    STAMP_PROPERTY,
+    Properties,
+    check_no_properties,
+    check_properties,
+    take_stamp,
+)
 from inorder_adapters.text import MAX_TOPIC_BYTES
 
 
@@ -47,6 +53,10 @@ class MemoryEns:
     def encode_payload(self, payload: object) -> bytes:
         """Return a payload as bytes. Raises InvalidPayload."""
         return mqtt_rules.encode_payload(payload)
+
+    def check_properties(self, properties: Properties) -> Properties:
+        """Check a user's own properties. Raises InvalidOption."""
+        return check_properties(properties) if self.capabilities.properties else check_no_properties(properties)
 
     async def connect(self, sink: EnsSink) -> None:
         """Join the broker. Raises BrokerUnreachable, Closed."""

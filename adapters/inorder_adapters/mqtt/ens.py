@@ -10,6 +10,7 @@ from inorder.ports import EnsCapabilities, EnsSink, Outgoing
 from inorder_adapters import mqtt_rules
 from inorder_adapters.mqtt.connection import Connection
 from inorder_adapters.mqtt.options import Target
+from inorder_adapters.stamp_property import Properties, check_no_properties, check_properties
 from inorder_adapters.text import MAX_TOPIC_BYTES
 
 
@@ -47,6 +48,10 @@ class MqttEns:
     def encode_payload(self, payload: object) -> bytes:
         """Encode a payload as paho-mqtt does. Raises InvalidPayload."""
         return mqtt_rules.encode_payload(payload)
+
+    def check_properties(self, properties: Properties) -> Properties:
+        """Check a user's own properties. Raises InvalidOption."""
+        return check_properties(properties) if self._target.protocol == 5 else check_no_properties(properties)
 
     async def connect(self, sink: EnsSink) -> None:
         """Connect once. Raises BrokerUnreachable, Unauthorized, InvalidOption, Closed."""

@@ -14,18 +14,17 @@ from paho.mqtt.client import Client, MQTTMessageInfo
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.reasoncodes import ReasonCode
 
-from inorder.errors import InorderError, PayloadTooLarge, Refused, UsageError
+from inorder.errors import InorderError, PayloadTooLarge, Refused
 from inorder.ports import EnsCapabilities, Outgoing
 from inorder_adapters.mqtt.failures import request_refusal
 from inorder_adapters.mqtt.packets import publish_packet
 from inorder_adapters.mqtt.properties import (
-    MAX_PROPERTY_BYTES,
     NO_PROPERTIES,
     PublishProperties,
     pack_properties,
-    property_problem,
 )
 from inorder_adapters.payload_form import protect, wire_payload
+from inorder_adapters.stamp_property import MAX_PROPERTY_BYTES, check_properties
 
 _WRITE_BYTES = 65_536
 _MAX_REMAINING = 268_435_455
@@ -192,13 +191,10 @@ class Outbox:
     def _on_the_wire(
         self, message: Outgoing, capabilities: EnsCapabilities, retain: bool
     ) -> tuple[bytes, PublishProperties | None]:
-        """Put the stamp where it belongs. Raises UsageError for user properties that cannot be sent."""
+        """Put the stamp where it belongs. Raises InvalidOption for user properties that cannot be sent."""
         stamp = message.stamp
         own = message.properties if self._has_properties else ()
-        if own:
-            problem = property_problem(own)
-            if problem is not None:
-                raise UsageError(problem)
+        check_properties(own)
         if stamp is None:
             return protect(message.payload), pack_properties(None, own)
         if capabilities.properties and not message.in_payload and len(stamp) <= MAX_PROPERTY_BYTES:

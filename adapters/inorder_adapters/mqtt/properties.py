@@ -18,7 +18,6 @@ _USER_PROPERTY = 0x26
 _pack_length = struct.Struct("!H").pack
 STAMP_KEY = STAMP_PROPERTY.encode()
 _STAMP_HEAD = bytes([_USER_PROPERTY]) + _pack_length(len(STAMP_KEY)) + STAMP_KEY
-MAX_PROPERTY_BYTES = 65_535
 NO_PROPERTIES = b"\0"
 
 
@@ -62,24 +61,6 @@ def pack_properties(stamp: bytes | None, own: tuple[tuple[str, str], ...]) -> Pu
         parts.append(b"\x26" + _packed_text(key) + _packed_text(value))
     body = b"".join(parts)
     return PublishProperties(variable_length(len(body)) + body)
-
-
-def property_problem(own: tuple[tuple[str, str], ...]) -> str | None:
-    """Say what keeps user properties from being sent, or ``None``."""
-    for key, value in own:
-        if key == STAMP_PROPERTY:
-            return f"the property name {STAMP_PROPERTY!r} is reserved"
-        for text in (key, value):
-            # paho's reader closes the connection over U+FEFF, as it does over what MQTT itself forbids.
-            if "\0" in text or "\ufeff" in text:
-                return f"the property {key!r} contains NUL or U+FEFF"
-            try:
-                size = len(text.encode())
-            except UnicodeEncodeError:
-                return f"the property {key!r} contains a lone surrogate"
-            if size > MAX_PROPERTY_BYTES:
-                return f"the property {key!r} is over {MAX_PROPERTY_BYTES} bytes"
-    return None
 
 
 def variable_length(value: int) -> bytes:

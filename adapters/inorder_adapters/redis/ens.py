@@ -21,6 +21,7 @@ from inorder_adapters.redis.link import log_in, make_connection
 from inorder_adapters.redis.options import Target
 from inorder_adapters.redis.publishing import MAX_VALUE_BYTES, Publishing
 from inorder_adapters.redis.subscribing import Subscribing
+from inorder_adapters.stamp_property import Properties, check_no_properties
 from inorder_adapters.text import MAX_TOPIC_BYTES, text_problem
 
 _ALLOWED_PAYLOADS = "bytes, bytearray, memoryview, str, int and float"
@@ -83,6 +84,10 @@ class RedisEns:
         if isinstance(payload, int | float) and not isinstance(payload, bool):
             return repr(payload).encode()
         raise InvalidPayload(payload, _ALLOWED_PAYLOADS)
+
+    def check_properties(self, properties: Properties) -> Properties:
+        """Check a user's own properties. Raises InvalidOption."""
+        return check_no_properties(properties)
 
     async def connect(self, sink: EnsSink) -> None:
         """Connect once. Raises BrokerUnreachable, Unauthorized, Closed."""

@@ -332,9 +332,12 @@ class Client:
             raise InvalidOption("order", order, "'fifo' or 'none' for a client without workers")
         if isinstance(qos, bool) or qos not in ens.capabilities.qos:
             raise InvalidOption("qos", qos, f"one of {', '.join(map(str, ens.capabilities.qos))}")
+        if not isinstance(retain, bool):
+            raise InvalidOption("retain", retain, "True or False")
         if retain and not ens.capabilities.retain:
             raise InvalidOption("retain", retain, "False: this broker keeps no messages")
-        return Outgoing(name, body, None, False, qos, retain, _checked_properties(properties))
+        own = ens.check_properties(_checked_properties(properties)) if properties else ()
+        return Outgoing(name, body, None, False, qos, retain, own)
 
     def _link(self, space: str | None) -> EnsLink:
         if space is None and len(self._links) == 1:

@@ -151,9 +151,9 @@ def test_properties_are_checked_before_anything_leaves(scheme: str) -> None:
     good = (("a", "x"), ("a", ""))
     if scheme != "redis":
         assert ens.check_properties(good) == good
-    plain = {"mqtt": {"protocol": "3.1.1"}, "memory": {"properties": False}, "redis": {}}[scheme]
+    variants: dict[str, dict[str, Any]] = {"mqtt": {"protocol": "3.1.1"}, "memory": {"properties": False}, "redis": {}}
     with pytest.raises(InvalidOption, match="only MQTT 5"):
-        open_any(f"{scheme}://h", client_id="c", options=plain).check_properties(good)
+        open_any(f"{scheme}://h", client_id="c", options=variants[scheme]).check_properties(good)
 
 
 @pytest.mark.parametrize("text", ["$share", "$share/", "$share/g/t"])

@@ -11,6 +11,7 @@ from tests.worker.raw_client import RawClient
 
 from inorder.core.commands import LeaveSession
 from inorder.core.names import exact
+from inorder.core.settling import MAX_ANSWERS
 from inorder.core.wire import (
     AskNumbers,
     CreateTimestamps,
@@ -32,7 +33,6 @@ from inorder.core.wire import (
 from inorder.errors import PortInUse
 from inorder.testing.services import Certificates
 from inorder.worker import Worker
-from inorder.worker.router import MAX_ASKED
 
 
 async def refused(client: RawClient, *frames: Frame | bytes) -> Failure:
@@ -140,7 +140,7 @@ async def test_too_many_numbers_are_answered_in_part() -> None:
         await client.create(topic, 1)
         client.send(AskNumbers(5, 0, topic.id, [1, 2**62]))
         answer = await client.next(Numbers)
-        assert (answer.request, len(answer.answers)) == (5, MAX_ASKED)
+        assert (answer.request, len(answer.answers)) == (5, MAX_ANSWERS)
         assert answer.answers[0].state is NumberState.PENDING
 
 

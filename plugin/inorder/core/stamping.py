@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
 from inorder.core.sequencing import Group, members
 from inorder.core.state import MAX_ENTRIES, Outbox, StageState
-from inorder.core.topic_manager import NumberRecord, Session, TopicManager
+from inorder.core.topic_manager import NumberRecord, Session, TopicManager, raise_to
 from inorder.core.wire import NewEvent, NumberState, StampedEvent, Timestamps
 
 _PENDING = NumberState.PENDING
@@ -221,19 +221,14 @@ class Stamping:
 
     def _expire_old(self, manager: TopicManager) -> None:
         """Forget settled numbers beyond the retention, many at a time; what they depended on stays, as a base."""
-        records, base, reached = manager.records, manager.expired_base, manager.expired_base.get
-        oldest = manager.expired + 1
+        records, oldest = manager.records, manager.expired + 1
         for number in range(oldest, oldest + len(records) - self._state.settings.number_retention):
             record = records[number]
-            deps = record.deps
-            if record.state is _PENDING or deps is None:
+            if record.state is _PENDING or record.deps is None:
                 return
             del records[number]
             manager.expired = number
-            parts = iter(deps)
-            for topic, its in zip(parts, parts, strict=True):
-                if reached(topic, 0) < its:
-                    base[topic] = its
+            raise_to(manager.expired_base, record.deps)
 
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 

@@ -117,6 +117,7 @@ def flat(entries: dict[int, int]) -> list[int]:
 
 def raise_to(entries: dict[int, int], pairs: list[int]) -> None:
     """Take the maximum of a mapping and a flat list, in place."""
-    for topic, number in zip(pairs[::2], pairs[1::2], strict=True):
+    parts = iter(pairs)
+    for topic, number in zip(parts, parts, strict=True):
         if entries.get(topic, 0) < number:
             entries[topic] = number

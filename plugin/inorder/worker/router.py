@@ -29,8 +29,6 @@ from inorder.worker.work import Session
 MAX_SPACE_BYTES: Final = 255
 MAX_NAME_BYTES: Final = 65_535
 """As long as MQTT allows a topic to be."""
-MAX_ASKED: Final = 10_000
-"""Numbers answered for one AskNumbers; whoever asked for more asks again for the rest."""
 
 
 def route(frame: ClientFrame, session: Session, host: StageHost) -> Callable[[], None]:
@@ -83,7 +81,6 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
 def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], None]:
     _check_stage(frame.stage, host)
     _check_pairs(frame.ranges, "ranges")
-    frame.ranges = _first_numbers(frame.ranges, MAX_ASKED)
     return lambda: host.reply(session, host.stages[frame.stage].numbers(frame))
 
 
@@ -109,18 +106,6 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     Ping: _ping,
     Pong: _pong,
 }
-
-
-def _first_numbers(ranges: list[int], limit: int) -> list[int]:
-    """Cut flat ranges (first, last) so that they hold at most ``limit`` numbers."""
-    kept: list[int] = []
-    for first, last in zip(ranges[::2], ranges[1::2], strict=True):
-        if limit <= 0 or last < first:
-            continue
-        last = min(last, first + limit - 1)
-        limit -= last - first + 1
-        kept += (first, last)
-    return kept
 
 
 def _check_stage(stage: int, host: StageHost) -> None:

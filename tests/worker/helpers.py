@@ -60,10 +60,10 @@ class TestJournal(MemoryJournal):
     def let_go(self) -> None:
         self._gate.set()
 
-    def claim(self, stage: int, owner: str, seen: int | None = None) -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
         if self.claims_fail and self.error is not None:
             raise self.error
-        return super().claim(stage, owner, seen)
+        return super().claim(stage, owner, seen, address)
 
     def append(self, batches: Sequence[Batch]) -> None:
         self.waiting += 1

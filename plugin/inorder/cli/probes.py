@@ -143,7 +143,7 @@ def _read_store(url: str, timeout: float) -> str:
         raise MissingExtra("a look at the store", "worker") from None
     store = Store(url, timeout=timeout)
     try:
-        info = store.run(store._read_meta)
+        info = store.look()
     finally:
         store.close()
     return "empty; the worker will set it up" if info is None else f"{info.stages} stage(s), domain {info.domain}"

@@ -157,6 +157,11 @@ class Stage:
         manager = self._state.topics.get(topic)
         return None if manager is None else manager.stage
 
+    def has_number(self, topic: int, number: int) -> bool:
+        """Tell whether this stage knows a number of one of its topics one by one."""
+        manager = self._state.topics.get(topic)
+        return manager is not None and number in manager.records
+
     def changed_heads(self) -> list[int]:
         """Return topics of this stage whose highest confirmed number rose since the last call (R17)."""
         return self._settling.changed_heads()
@@ -182,15 +187,32 @@ class Stage:
         """Return the number of the last ride taken from that stage."""
         return self._state.received.get(origin, 0)
 
+    def sent(self, stage: int) -> int:
+        """Return the number of the last ride made for that stage."""
+        return self._state.sent.get(stage, 0)
+
     def acknowledge(self, stage: int, number: int) -> None:
-        """The receiver made rides up to ``number`` durable; they need not be resent."""
+        """The receiver made rides up to ``number`` durable; they need not be resent. Not journaled: after a replay
+        the receiver says again what it has."""
         kept = self._state.outbox.get(stage)
         if kept:
-            self._state.outbox[stage] = [each for each in kept if each[0] > number]
+            del kept[: max(0, number - kept[0][0] + 1)]  # numbers follow one another
 
-    def unacknowledged(self, stage: int) -> list[Send]:
-        """Return what may have to be resent to that stage, in order."""
-        return [Send(stage, number, ride) for number, ride in self._state.outbox.get(stage, [])]
+    def waiting(self, stage: int) -> int:
+        """Return how many rides for that stage are not acknowledged."""
+        return len(self._state.outbox.get(stage, ()))
+
+    def unacknowledged(self, stage: int, after: int = 0, through: int | None = None) -> list[Send]:
+        """Return what may have to be resent to that stage, in order; only numbers above ``after`` and up to
+        ``through``, where given."""
+        kept = self._state.outbox.get(stage)
+        if not kept:
+            return []
+        first = kept[0][0]
+        last = kept[-1][0] if through is None else through
+        return [
+            Send(stage, number, ride) for number, ride in kept[max(0, after + 1 - first) : max(0, last + 1 - first)]
+        ]
 
     def snapshot(self) -> bytes:
         """Return the whole state."""

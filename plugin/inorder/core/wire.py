@@ -46,7 +46,8 @@ class TopicInfo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StageInfo(msgspec.Struct, frozen=True, array_like=True):
-    """Which worker processes a stage. ``address`` is ``host:port``, empty for the answering worker itself."""
+    """Which worker processes a stage. ``address`` is the ``host:port`` that it advertises, empty for the answering
+    worker itself. A stage that no worker has had yet has epoch 0."""
 
     stage: int
     epoch: int
@@ -130,7 +131,9 @@ class Failure(Frame, tag=3):
     facts: list[int] = []
 
 
-FAILURE_CODES: Final = ("unauthorized", "version", "protocol", "replaced", "stopping", "store", "too_large")
+FAILURE_CODES: Final = (
+    "unauthorized", "version", "protocol", "replaced", "stopping", "store", "too_large", "domain", "fenced", "moved",
+)  # fmt: skip
 
 
 # -- client to worker ------------------------------------------------------------------------------------------
@@ -198,11 +201,16 @@ class AskNumbers(Frame, tag=22):
     ranges: list[int]
 
 
+class AskHeads(Frame, tag=23):
+    """Asks for all heads once more (R17): the client learned of topics from another worker than this one."""
+
+
 # -- worker to client ------------------------------------------------------------------------------------------
 
 
 class Welcome(Frame, tag=32):
-    """Answers Hello. Times are milliseconds."""
+    """Answers Hello. Times are milliseconds. ``stages``: every stage of the domain, the top one first; ``address``:
+    what this worker advertises."""
 
     version: int
     domain: int
@@ -211,6 +219,7 @@ class Welcome(Frame, tag=32):
     stages: list[StageInfo]
     publisher_grace_ms: int
     max_frame_bytes: int = MAX_FRAME_BYTES
+    address: str = ""
 
 
 class Topics(Frame, tag=33):
@@ -266,8 +275,18 @@ class Heads(Frame, tag=38):
     heads: list[int]
 
 
-ClientFrame = Ping | Pong | Failure | Hello | Resolve | NameTopics | CreateTimestamps | Settle | Subscribe | AskNumbers
-WorkerFrame = Ping | Pong | Failure | Welcome | Topics | Timestamps | Settled | Subscribed | Numbers | Heads
+class ClusterMap(Frame, tag=39):
+    """Which worker processes which stage now, after a change; ``stages`` as in Welcome."""
+
+    stages: list[StageInfo]
+
+
+ClientFrame = (
+    Ping | Pong | Failure | Hello | Resolve | NameTopics | CreateTimestamps | Settle | Subscribe | AskNumbers | AskHeads
+)
+WorkerFrame = (
+    Ping | Pong | Failure | Welcome | Topics | Timestamps | Settled | Subscribed | Numbers | Heads | ClusterMap
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _client_decoder: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
@@ -305,7 +324,7 @@ class FrameSplitter:
     """
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._pending = bytearray()
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
@@ -316,8 +335,8 @@ class FrameSplitter:
         start, end = 0, len(pending)
         while end - start >= HEADER_BYTES:
             length = int.from_bytes(pending[start : start + HEADER_BYTES], "big")
-            if length > self._max_bytes:
-                raise ProtocolError(f"a frame of {length} bytes is over the limit of {self._max_bytes}")
+            if length > self.max_bytes:
+                raise ProtocolError(f"a frame of {length} bytes is over the limit of {self.max_bytes}")
             if end - start - HEADER_BYTES < length:
                 break
             start += HEADER_BYTES

@@ -1,14 +1,21 @@
-"""One client's connection: frames in, answers out, and limits both ways."""
+"""One connection of a client, or of another worker: frames in, answers out, and limits both ways."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from inorder.core.link_wire import (
+    MAX_LINK_FRAME_BYTES,
+    LinkHello,
+    SenderFrame,
+    decode_hello,
+    decode_sender_frame,
+)
 from inorder.core.wire import (
-    PROTOCOL_VERSIONS,
     ClientFrame,
     Failure,
     Frame,
@@ -38,9 +45,12 @@ class ConnectionOwner(Protocol):
         """The transport is there."""
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
-        """The hello arrived. Answers it, or fails the connection."""
+        """A client's hello arrived. Answers it, or fails the connection."""
 
-    def asked(self, connection: Connection, frame: ClientFrame, size: int) -> None:
+    def link_greeted(self, connection: Connection, hello: LinkHello) -> None:
+        """Another worker's hello arrived. Answers it, or fails the connection."""
+
+    def asked(self, connection: Connection, frame: ClientFrame | SenderFrame, size: int) -> None:
         """A frame after the hello arrived. Raises ProtocolError."""
 
     def closed(self, connection: Connection) -> None:
@@ -51,7 +61,8 @@ class Connection(asyncio.Protocol):
     """A connection, from accept to close.
 
     Attributes:
-        session: (client id, incarnation) after the hello.
+        session: (client id, incarnation) after a client's hello.
+        link: another worker's hello, after it.
         is_current: frames of this connection are taken; false once it is failing, closed or superseded.
         welcome: the answer to the hello, once it is on its way; ``is_welcome``: it has left, others may follow.
         is_told: the session has been sent all of its heads on this connection (R17).
@@ -68,7 +79,9 @@ class Connection(asyncio.Protocol):
         self._is_reading = True
         self._is_writable = True
         self._is_stopped = False
+        self._decode: Callable[[bytes], ClientFrame | SenderFrame] = decode_client_frame
         self.session: Session | None = None
+        self.link: LinkHello | None = None
         self.is_current = True
         self.welcome: Welcome | None = None
         self.is_welcome = False
@@ -125,6 +138,11 @@ class Connection(asyncio.Protocol):
     # -- for the server ----------------------------------------------------------------------------------------
 
     @property
+    def is_greeted(self) -> bool:
+        """The hello was accepted."""
+        return self.session is not None or self.link is not None
+
+    @property
     def is_writable(self) -> bool:
         """False while the client leaves too much unread."""
         return self._is_writable
@@ -159,8 +177,15 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def welcomed(self, session: Session) -> None:
-        """The hello was accepted."""
+        """A client's hello was accepted."""
         self.session = session
+        self._stop_timer()
+
+    def linked(self, hello: LinkHello) -> None:
+        """Another worker's hello was accepted."""
+        self.link = hello
+        self._decode = decode_sender_frame
+        self._splitter.max_bytes = MAX_LINK_FRAME_BYTES
         self._stop_timer()
 
     def settled(self, count: int, size: int) -> None:
@@ -182,21 +207,29 @@ class Connection(asyncio.Protocol):
 
     @property
     def _name(self) -> str:
-        return self.session[0] if self.session else ""
+        return self.session[0] if self.session else f"worker {self.link.worker}" if self.link else ""
 
     def _take(self, body: bytes) -> None:
-        frame = decode_client_frame(body)
+        if not self.is_greeted:
+            self._greet(body)
+            return
+        frame = self._decode(body)
         if isinstance(frame, Failure):
             self.close()
-        elif self.session is not None:
-            size = len(body) + FRAME_COST
-            self._owner.asked(self, frame, size)
-            self._requests += 1
-            self._request_bytes += size
-        elif isinstance(frame, Hello):
-            self._owner.greeted(self, frame)
+            return
+        size = len(body) + FRAME_COST
+        self._owner.asked(self, frame, size)
+        self._requests += 1
+        self._request_bytes += size
+
+    def _greet(self, body: bytes) -> None:
+        hello = decode_hello(body)
+        if isinstance(hello, Hello):
+            self._owner.greeted(self, hello)
+        elif isinstance(hello, LinkHello):
+            self._owner.link_greeted(self, hello)
         else:
-            raise ProtocolError(f"the first frame must be a Hello, not {type(frame).__name__}")
+            self.close()
 
     def _adjust_reading(self) -> None:
         """Read while there is room for answers: halved limits to go on, so that it does not flutter."""
@@ -236,10 +269,10 @@ class Connection(asyncio.Protocol):
             self._timer = None
 
 
-def common_version(hello: Hello) -> int | None:
+def common_version(hello: Hello | LinkHello, versions: tuple[int, int]) -> int | None:
     """Return the highest protocol version that both sides speak."""
-    version = min(hello.highest_version, PROTOCOL_VERSIONS[1])
-    return version if version >= max(hello.lowest_version, PROTOCOL_VERSIONS[0]) else None
+    version = min(hello.highest_version, versions[1])
+    return version if version >= max(hello.lowest_version, versions[0]) else None
 
 
 def _watch(sock: Any) -> None:

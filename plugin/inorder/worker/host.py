@@ -1,8 +1,11 @@
-"""Hosts the stages of this worker: group commit, release of effects, recovery.
+"""Hosts this worker's stages: group commit, release of effects, recovery.
 
 The order that everything rests on: a command is stepped in memory and encoded; its row is committed; only then its
-effects leave. While one commit runs on the store's thread, the next rows collect. All stages share one transaction.
-What ran ahead in memory when a commit fails is thrown away, and the stages are read again from the store.
+effects leave. While one commit runs on the store's thread, the next rows collect. All stages here share one
+transaction. What ran ahead in memory when a commit fails is thrown away, and the stages are read again from the store.
+
+Rides between two stages here are passed on in memory; those for other workers' stages wait in their own stage's state
+for the links (see ``links``), which take them from there and say what has arrived.
 """
 
 from __future__ import annotations
@@ -17,15 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from inorder.core.commands import AnyCommand, Deliver, Reply, Send, Tick
+from inorder.core.commands import AnyCommand, AnyRide, Deliver, Reply, Send, Tick
 from inorder.core.stage import Stage
 from inorder.core.wire import Frame, TopicInfo
 from inorder.errors import Fenced, InvalidOption, StoreError
 from inorder.worker.hosted import HostedStage, recover
-from inorder.worker.journal import Journal, StoreInfo
+from inorder.worker.journal import Journal, StoreInfo, TopicOrder
 from inorder.worker.metrics import HostMetrics
 from inorder.worker.settings import WorkerSettings
-from inorder.worker.work import HostSink, Open, Session, StageBroken, Work
+from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, Work
 
 T = TypeVar("T")
 log = logging.getLogger("inorder.worker")
@@ -39,22 +42,32 @@ OWNER_LOOK_BEATS, OWNER_LOOK_MAX = 1.5, 5.0
 """Beat intervals, and at most seconds, that a start looks for a sign of life of the stages' owner."""
 LOOK_INTERVAL = 0.01
 """Seconds between two looks at the stages' deadlines."""
+MAP_INTERVAL = 1.0
+"""Seconds between two looks at where the other stages are, for a worker that shows no beats."""
+MAP_PAUSE = 0.05
+"""Seconds between two such looks at least, however often somebody asks for one."""
 
 
 class StageHost:
-    """Owns all stages of a worker.
+    """Owns the stages of a worker: some or all of those of its store.
 
     Args:
         journal: used on one thread only, which this host owns.
         settings: see WorkerSettings.
         owner: unique to this process start; written into the store by a claim.
         sink: where answers go.
+        links: told of rides for stages of other workers.
     """
 
-    def __init__(self, journal: Journal, settings: WorkerSettings, owner: str, sink: HostSink) -> None:
-        self._journal, self._settings, self._owner, self._sink = journal, settings, owner, sink
+    def __init__(self, journal: Journal, settings: WorkerSettings, owner: str, sink: HostSink, links: RideSink) -> None:
+        self._journal, self._settings, self._owner, self._sink, self._links = journal, settings, owner, sink, links
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-store")
-        self._stages: list[HostedStage] = []
+        self._address = ""
+        self._topic_order: TopicOrder = ()
+        self._stages: dict[int, HostedStage] = {}
+        self._exits: dict[int, int] = {}  # own stage -> the one through which its rides leave this worker upwards
+        self._sent: dict[tuple[int, int], int] = {}  # (own stage, another's) -> last durable ride
+        self._held: dict[int, deque[Work]] = {}  # by exit: what would add to a full outbox
         self._open = Open()
         self._committed: Open | None = None  # durable, not released yet
         self._rides: deque[tuple[int, Send]] = deque()
@@ -68,19 +81,23 @@ class StageHost:
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
         self._beat_at = 0.0
+        self._looked_at = 0.0
         self.metrics = HostMetrics()
 
     # -- life --------------------------------------------------------------------------------------------------
 
-    async def start(self) -> StoreInfo:
-        """Open the store, claim and recover all stages, and commit what they must be told first. Raises
-        StoreErrors and InvalidOption."""
-        info = await self._in_store(lambda: self._journal.open(self._settings.stages))
+    async def start(self, address: str = "") -> StoreInfo:
+        """Open the store, claim and recover the stages, and commit what they must be told first. ``address``: where
+        this worker is reached. Raises StoreErrors and InvalidOption."""
+        settings, self._address = self._settings, address
+        info = await self._in_store(lambda: self._journal.open(settings.stages, settings.topic_order))
         if info.stages != self._settings.stages:
             allowed = f"{info.stages}, the number that the store {self._journal.url} was made with"
             raise InvalidOption("stages", self._settings.stages, allowed)
+        self._topic_order = info.topic_order
         await self._warn_owner()
-        await self._take_stages()
+        await self._take_stages(dict.fromkeys(settings.hosted_stages))
+        await self._look_around()
         while not self._open.is_empty:
             await self._turn()
         self._is_ready = True
@@ -88,7 +105,7 @@ class StageHost:
         return info
 
     async def run(self) -> None:
-        """Commit until stopped. Raises Fenced when another worker took a stage over (place of step-down)."""
+        """Commit until stopped. Raises Fenced when other workers took all stages over (place of step-down)."""
         while not (self._stop.is_set() and self._is_idle):
             await self._wake.wait()
             self._wake.clear()
@@ -96,8 +113,6 @@ class StageHost:
                 await self._turn()
                 await self._beat_if_due()
                 self._look_soon()
-            except Fenced:
-                raise
             except StoreError as error:
                 await self._start_anew(error)
             if not self._is_idle:
@@ -124,7 +139,7 @@ class StageHost:
 
     def _release_stages(self) -> None:
         """On the store's thread: release the stages, so that the next worker need not look whether we live."""
-        if owned := [(hosted.index, hosted.epoch) for hosted in self._stages]:
+        if owned := list(self.epochs.items()):
             try:
                 self._journal.release(owned)
             except StoreError as error:
@@ -139,14 +154,27 @@ class StageHost:
         return self._is_ready
 
     @property
-    def stages(self) -> list[Stage]:
-        """The stages, for read-only queries inside ``Work.run``."""
-        return [hosted.stage for hosted in self._stages]
+    def count(self) -> int:
+        """How many stages the store has; the last one is the bottom."""
+        return self._settings.stages
 
     @property
-    def epochs(self) -> list[int]:
-        """The epoch of each stage."""
-        return [hosted.epoch for hosted in self._stages]
+    def stages(self) -> dict[int, Stage]:
+        """The stages here, for read-only queries inside ``Work.run``."""
+        return {index: hosted.stage for index, hosted in self._stages.items()}
+
+    @property
+    def epochs(self) -> dict[int, int]:
+        """The epoch of each stage here."""
+        return {index: hosted.epoch for index, hosted in self._stages.items()}
+
+    def has(self, stage: int) -> bool:
+        """Tell whether a stage is here."""
+        return stage in self._stages
+
+    def stage(self, index: int) -> Stage:
+        """Return a stage that is here, for read-only queries inside ``Work.run``."""
+        return self._stages[index].stage
 
     def submit(self, work: Work) -> None:
         """Take work: run it now if the collecting commit has room, else when one has."""
@@ -177,9 +205,18 @@ class StageHost:
             else:
                 self._open.sends.append((stage, effect))
 
+    def deliver(self, stage: int, origin: int, number: int, ride: AnyRide) -> None:
+        """Inside ``Work.run``: step the next ride from another stage; it is acknowledged after its commit."""
+        self.step(stage, Deliver(origin, number, ride))
+        self._open.delivered[stage, origin] = number
+
     def reply(self, session: Session, frame: Frame) -> None:
         """Inside ``Work.run``: answer after everything before it is committed."""
         self._open.replies.append(Reply(*session, frame))
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Inside ``Work.run``: call this after everything before it is committed; not at all if that fails."""
+        self._open.after.append(call)
 
     def describe(self) -> dict[str, object]:
         """Return numbers for health and status."""
@@ -187,11 +224,12 @@ class StageHost:
             "ready": self._is_ready,
             "stages": [
                 {"stage": hosted.index, "epoch": hosted.epoch, "rows": hosted.seq, "time_ms": hosted.now()}
-                for hosted in self._stages
+                for hosted in self._stages.values()
             ],
             "queued": len(self._backlog),
             "queued_bytes": self._backlog_bytes,
             "rides": len(self._rides),
+            "held": sum(map(len, self._held.values())),
             **self.metrics.describe(),
         }
 
@@ -205,12 +243,35 @@ class StageHost:
         return taken.commands < bounds.max_batch_commands and taken.size < bounds.max_batch_bytes
 
     def _run_work(self, work: Work) -> None:
+        if self._exits and self._hold(work):
+            return
         if (work.source is None or work.source.is_current) and self._broken is None:
             with contextlib.suppress(StageBroken):
                 work.run()
         if work.source is not None:
             _, count, size = self._open.settled.get(id(work.source), (work.source, 0, 0))
             self._open.settled[id(work.source)] = (work.source, count + 1, size + work.size)
+
+    def _hold(self, work: Work) -> bool:
+        """Keep what would add to the rides for a stage above that is away, behind what is kept already."""
+        way_out = None if work.entry is None else self._exits.get(work.entry)
+        if way_out is None:
+            return False
+        held = self._held.get(way_out)
+        if not held and self._stages[way_out].stage.waiting(way_out - 1) < self._settings.max_outbox:
+            return False
+        self._held.setdefault(way_out, deque()).append(work)
+        return True
+
+    def _let_go(self, way_out: int) -> None:
+        """Take up again what was held, before everything that came later."""
+        held = self._held.get(way_out)
+        if held and self._stages[way_out].stage.waiting(way_out - 1) <= self._settings.max_outbox // 2:
+            del self._held[way_out]
+            self._backlog.extendleft(reversed(held))
+            self._backlog_bytes += sum(work.size for work in held)
+            self._check_pressure()
+            self._wake.set()
 
     def _settle(self, work: Work) -> None:
         if work.source is not None:
@@ -223,6 +284,26 @@ class StageHost:
             self._is_pressed = is_pressed
             self._sink.pressed(is_pressed)
 
+    # -- rides for other workers -------------------------------------------------------------------------------
+
+    def sent(self, origin: int, target: int) -> int:
+        """Return the last ride of a stage here for another worker's stage that is durable and may leave."""
+        return self._sent.get((origin, target), 0)
+
+    def outgoing(self, origin: int, target: int, after: int, limit: int) -> list[Send]:
+        """Return the next rides that may leave."""
+        hosted = self._stages.get(origin)
+        through = min(self.sent(origin, target), after + limit)
+        return [] if hosted is None else hosted.stage.unacknowledged(target, after, through)
+
+    def acknowledge(self, origin: int, target: int, number: int) -> None:
+        """The other worker made rides up to this number durable."""
+        hosted = self._stages.get(origin)
+        if hosted is not None:
+            hosted.stage.acknowledge(target, number)
+            if self._held:
+                self._let_go(origin)
+
     # -- commit ------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
@@ -232,9 +313,10 @@ class StageHost:
             raise self._broken
         self._fill()
         batch, self._open = self._open, Open()
-        rows = [row for hosted in self._stages if (row := hosted.close_row())]
+        own = self._stages.values()
+        rows = [row for hosted in own if (row := hosted.close_row())]
         images = [
-            (hosted, image) for hosted in self._stages if (image := hosted.due_snapshot(self._settings)) is not None
+            (hosted, image) for hosted in own if (image := hosted.due_snapshot(self._settings)) is not None
         ] if rows else []  # fmt: skip
         began = time.perf_counter()
         loop = asyncio.get_running_loop()
@@ -256,10 +338,9 @@ class StageHost:
         while self._rides and self._has_room and self._broken is None:
             origin, send = self._rides.popleft()
             try:
-                self.step(send.stage, Deliver(origin, send.number, send.ride))
+                self.deliver(send.stage, origin, send.number, send.ride)
             except StageBroken:
                 return
-            self._open.delivered[send.stage, origin] = send.number
         while self._backlog and not self._rides and self._has_room:
             work = self._backlog.popleft()
             self._backlog_bytes -= work.size
@@ -267,10 +348,24 @@ class StageHost:
         self._check_pressure()
 
     def _pass_on(self, batch: Open) -> None:
-        """After its commit: what other stages got is off their origin's hands, and new rides are on their way."""
+        """After its commit: what stages got is off their origin's hands, and new rides are on their way."""
         for (stage, origin), number in batch.delivered.items():
-            self._stages[origin].stage.acknowledge(stage, number)
-        self._rides.extend(batch.sends)
+            if origin in self._stages:
+                self._stages[origin].stage.acknowledge(stage, number)
+            else:
+                self._sink.made_durable(stage, origin, number)
+        if len(self._stages) == self.count:
+            self._rides.extend(batch.sends)
+            return
+        targets = set()
+        for origin, send in batch.sends:
+            if send.stage in self._stages:
+                self._rides.append((origin, send))
+            else:
+                self._sent[origin, send.stage] = send.number
+                targets.add(send.stage)
+        for target in targets:
+            self._links.rides_ready(target)
 
     def _release(self) -> None:
         """Answer what the last commit made durable: all frames of one session together."""
@@ -283,6 +378,8 @@ class StageHost:
         for session, frames in by_session.items():
             self.metrics.answered(frames)
             self._sink.answer(session, frames)
+        for call in batch.after:
+            call()
         for source, count, size in batch.settled.values():
             source.settled(count, size)
 
@@ -296,18 +393,39 @@ class StageHost:
             except StoreError as error:
                 log.warning("event=snapshot_failed stage=%d row=%d error=%s", index, seq, error)
 
+    @property
+    def _beat_interval(self) -> float:
+        """Seconds between two beats or looks around; 0 for a worker that needs neither."""
+        return self._settings.beat_interval or (0.0 if len(self._stages) == self.count else MAP_INTERVAL)
+
     async def _beat_if_due(self) -> None:
-        interval, now = self._settings.beat_interval, asyncio.get_running_loop().time()
+        interval, now = self._beat_interval, asyncio.get_running_loop().time()
         if not interval or now < self._beat_at:
             return
         self._beat_at = now + interval
-        owned = [(hosted.index, hosted.epoch) for hosted in self._stages]
         try:
-            await self._in_store(lambda: self._journal.beat(owned))
+            if self._settings.beat_interval:
+                owned = list(self.epochs.items())
+                await self._in_store(lambda: self._journal.beat(owned))
+            await self._look_around()
         except Fenced:
             raise
         except StoreError as error:
             log.warning("event=beat_failed error=%s", error)
+
+    async def _look_around(self) -> None:
+        """See where the stages of other workers are."""
+        if len(self._stages) < self.count:
+            self._looked_at = asyncio.get_running_loop().time()
+            self._sink.map_read(await self._in_store(self._journal.read_map))
+
+    def look_around_soon(self) -> None:
+        """Somebody has a hint that a stage is elsewhere now, or that we lost one."""
+        loop = asyncio.get_running_loop()
+        soon = max(loop.time(), self._looked_at + MAP_PAUSE)
+        if self._is_ready and soon < self._beat_at:
+            self._beat_at = soon
+            self._look_at(soon)
 
     async def _in_store(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -331,8 +449,8 @@ class StageHost:
         if not self._is_ready:
             return
         loop = asyncio.get_running_loop()
-        times = [self._beat_at] if self._settings.beat_interval else []
-        for hosted in self._stages:
+        times = [self._beat_at] if self._beat_interval else []
+        for hosted in self._stages.values():
             deadline = hosted.stage.next_deadline()
             if deadline is not None and deadline <= hosted.now():
                 self._tick(hosted)
@@ -352,43 +470,67 @@ class StageHost:
     # -- recovery ----------------------------------------------------------------------------------------------
 
     async def _warn_owner(self) -> None:
-        """Look whether the stages' owner lives, and if so say whom we are about to stop. Nothing is kept from it."""
-        interval = self._settings.beat_interval
-        before = {each.stage: each for each in await self._in_store(self._journal.holders)} if interval else {}
+        """Look whether the owner of our stages lives, and if so say from whom we are about to take them. Nothing is
+        kept from it."""
+        interval, ours = self._settings.beat_interval, self._settings.hosted_stages
+        holders = await self._in_store(self._journal.holders) if interval else []
+        before = {each.stage: each for each in holders if each.stage in ours}
         loop = asyncio.get_running_loop()
         until = loop.time() + min(OWNER_LOOK_BEATS * interval, OWNER_LOOK_MAX)
         while before and loop.time() < until:
             await asyncio.sleep(min(interval, OWNER_LOOK_MAX) / 10)
-            if not (holders := await self._in_store(self._journal.holders)):
+            holders = [each for each in await self._in_store(self._journal.holders) if each.stage in ours]
+            if not holders:
                 return
             for found in holders:
                 if found != before.get(found.stage):
                     log.warning(
-                        "event=taking_over store=%s stage=%d owner=%s: that worker is alive and stops now, because a "
-                        "store serves one worker; give each a store of its own",
+                        "event=taking_over store=%s stage=%d owner=%s: that worker is alive and loses the stage now, "
+                        "because a stage has one worker; give each other stages, or a store of its own",
                         self._journal.url, found.stage, found.owner,
                     )  # fmt: skip
                     return
 
-    async def _take_stages(self) -> None:
-        """Claim, replay, tell each stage what it must know first, and send again what was under way."""
-        count, owner = self._settings.stages, self._owner
-        seen: list[int | None] = [hosted.epoch for hosted in self._stages] or [None] * count
+    async def _take_stages(self, wanted: dict[int, int | None]) -> None:
+        """Claim stages (by the epochs that we know of ours), replay, tell each what it must know first, and send again
+        what was under way. Raises Fenced if none can be had."""
+        epochs = await self._in_store(lambda: self._claim(wanted))
         self._stages = await self._in_store(
-            lambda: [recover(self._journal, index, count, owner, seen[index]) for index in range(count)]
+            lambda: {index: recover(self._journal, index, self.count, epoch) for index, epoch in epochs.items()}
         )
+        self._exits = _exits(set(self._stages))
+        self._sent = {
+            (index, target): hosted.stage.sent(target)
+            for index, hosted in self._stages.items() for target in range(self.count) if target not in self._stages
+        }  # fmt: skip
         topics = self._topics_in_order()
-        for hosted in self._stages:
+        for hosted in self._stages.values():
             for command in hosted.first_commands(self._settings.stage_settings(), topics):
                 self.step(hosted.index, command)
-        for origin in self._stages:
-            for target in self._stages:
+        for origin in self._stages.values():
+            for target in self._stages.values():
                 if origin is not target:
                     origin.stage.acknowledge(target.index, target.stage.received(origin.index))
                     self._rides.extend((origin.index, send) for send in origin.stage.unacknowledged(target.index))
+        self._links.stages_changed()
+
+    def _claim(self, wanted: dict[int, int | None]) -> dict[int, int]:
+        """On the store's thread: claim stages, all of them before the first is read. One that another worker took
+        meanwhile is let go; the others go on. Raises Fenced if none is left."""
+        epochs: dict[int, int] = {}
+        lost: Fenced | None = None
+        for stage, seen in wanted.items():
+            try:
+                epochs[stage] = self._journal.claim(stage, self._owner, seen, self._address)
+            except Fenced as error:
+                log.warning("event=lost_stage stage=%d reason=%s", stage, error)
+                lost = error
+        if lost is not None and not epochs:
+            raise lost
+        return epochs
 
     def _topics_in_order(self) -> list[TopicInfo]:
-        placed = [(stage, text) for stage, texts in enumerate(self._settings.topic_order) for text in texts]
+        placed = [(stage, text) for stage, texts in enumerate(self._topic_order) for text in texts]
         topics = []
         for number, (stage, text) in enumerate(placed, start=1):
             space, _, name = text.partition(":")
@@ -396,7 +538,10 @@ class StageHost:
         return topics
 
     async def _start_anew(self, error: StoreError) -> None:
-        """Forget what ran ahead of the store, and recover from it, however long it takes. Raises Fenced."""
+        """Forget what ran ahead of the store, and recover from it, however long it takes. Raises Fenced when no stage
+        is left to us."""
+        if isinstance(error, Fenced) and len(self._stages) == 1:
+            raise error
         log.error("event=store_failed error=%s", error)
         self._is_ready = False
         self._release()
@@ -405,7 +550,8 @@ class StageHost:
         while not self._stop.is_set():
             await self._pause_before_retry()
             try:
-                await self._take_stages()
+                await self._take_stages(dict(self.epochs))
+                await self._look_around()
             except Fenced:
                 raise
             except StoreError as again:
@@ -430,7 +576,9 @@ class StageHost:
     def _forget(self) -> None:
         self._broken = None
         self._rides.clear()
-        waiting, self._backlog = self._backlog, deque()
+        waiting = [*self._backlog, *(work for held in self._held.values() for work in held)]
+        self._backlog.clear()
+        self._held.clear()
         self._backlog_bytes = 0
         for work in waiting:
             self._settle(work)
@@ -438,3 +586,14 @@ class StageHost:
         for source, count, size in batch.settled.values():
             source.settled(count, size)
         self._check_pressure()
+
+
+def _exits(own: set[int]) -> dict[int, int]:
+    """Return through which of our stages the rides of each leave this worker upwards; none where they do not."""
+    exits: dict[int, int] = {}
+    for stage in sorted(own):
+        if stage:
+            way_out = exits.get(stage - 1) if stage - 1 in own else stage
+            if way_out is not None:
+                exits[stage] = way_out
+    return exits

@@ -177,10 +177,9 @@ class HostedStage:
             self._settings = command.settings
 
 
-def recover(journal: Journal, index: int, count: int, owner: str, seen: int | None) -> HostedStage:
-    """Claim a stage and bring it to where its journal ends: last snapshot, then replay. Blocks; for the store's
-    thread. Raises Fenced, StoreCorrupt and other StoreErrors."""
-    epoch = journal.claim(index, owner, seen)
+def recover(journal: Journal, index: int, count: int, epoch: int) -> HostedStage:
+    """Bring a stage that was claimed to where its journal ends: last snapshot, then replay. Blocks; for the store's
+    thread. Raises StoreCorrupt and other StoreErrors."""
     hosted = HostedStage(Stage(index, count), epoch)
     seq = 0
     try:

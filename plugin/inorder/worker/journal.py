@@ -19,16 +19,25 @@ from typing import Final, NamedTuple, Protocol
 
 from inorder.errors import Fenced, StoreCorrupt
 
+TopicOrder = Sequence[Sequence[str]]
+
 NO_HASH: Final = bytes(32)
 """What the first row of a stage has as its ``prev_hash``."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """What is fixed when a store is made. ``domain``: 32 random bits; ``stages``: how many."""
+    """What is fixed when a store is made.
+
+    Attributes:
+        domain: 32 random bits.
+        stages: how many.
+        topic_order: ``space:name`` of the topics that each stage began with; all its workers see the same.
+    """
 
     domain: int
     stages: int
+    topic_order: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +62,14 @@ class Row(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who claimed a stage last; ``beat`` rises while it lives."""
+    """Who claimed a stage last, and where it is reached; ``beat`` rises while it lives. ``owner`` is empty when it
+    let the stage go."""
 
     stage: int
     owner: str
     epoch: int
     beat: int
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +98,21 @@ class Journal(Protocol):
     url: str
     """For messages; its password is masked."""
 
-    def open(self, stages: int) -> StoreInfo:
-        """Open the store, making it with this many stages if it is new; an existing one keeps its number.
+    def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
+        """Open the store, making it with this many stages and this order if it is new; an existing one keeps its own.
 
         Raises StoreUnreachable, StoreReadOnly, StoreVersionMismatch, StoreCorrupt.
         """
 
-    def claim(self, stage: int, owner: str, seen: int | None = None) -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
         """Own a stage and return its new epoch. ``seen``: claim only if the epoch still is this one (or was raised
-        by this very owner). Raises Fenced if it is not."""
+        by this very owner). ``address``: where the owner is reached. Raises Fenced if it is not."""
 
     def holders(self) -> list[Holder]:
         """Return who claimed the stages and may still live: without those that released them."""
+
+    def read_map(self) -> list[Holder]:
+        """Return every stage, in order, with who had it last, dead or alive."""
 
     def release(self, owned: Sequence[tuple[int, int]]) -> None:
         """Say that the owner of these (stage, epoch) pairs is gone; pairs that are not owned any more are left alone.
@@ -130,6 +144,11 @@ class Journal(Protocol):
 def new_domain() -> int:
     """Return a fresh domain id: 32 random bits, never 0."""
     return secrets.randbelow(2**32 - 1) + 1
+
+
+def frozen_order(order: TopicOrder) -> tuple[tuple[str, ...], ...]:
+    """Return a topic order as StoreInfo keeps it."""
+    return tuple(map(tuple, order))
 
 
 def row_hash(stage: int, seq: int, epoch: int, prev_hash: bytes, entries: bytes) -> bytes:
@@ -203,6 +222,7 @@ class MemoryStore:
     info: StoreInfo | None = None
     epochs: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     owners: dict[int, str] = field(default_factory=dict)
+    addresses: dict[int, str] = field(default_factory=dict)
     beats: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     rows: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
     snapshots: dict[int, list[Snapshot]] = field(default_factory=lambda: defaultdict(list))
@@ -216,29 +236,39 @@ class MemoryJournal:
         self.store = store or MemoryStore()
         self._tails = Tails()
 
-    def open(self, stages: int) -> StoreInfo:
+    def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """See Journal."""
         if self.store.info is None:
-            self.store.info = StoreInfo(domain=new_domain(), stages=stages)
+            self.store.info = StoreInfo(new_domain(), stages, frozen_order(topic_order))
         return self.store.info
 
-    def claim(self, stage: int, owner: str, seen: int | None = None) -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
         """See Journal."""
         epoch = self.store.epochs[stage]
         if seen is not None and epoch != seen and self.store.owners.get(stage) != owner:
             raise fenced(self.url, stage, seen, epoch, self.store.owners.get(stage, ""))
         self.store.epochs[stage] = epoch + 1
-        self.store.owners[stage] = owner
+        self.store.owners[stage], self.store.addresses[stage] = owner, address
         self._tails[stage] = self._tail(stage)
         return epoch + 1
 
     def holders(self) -> list[Holder]:
         """See Journal."""
+        return [each for each in self.read_map() if each.owner]
+
+    def read_map(self) -> list[Holder]:
+        """See Journal."""
         store = self.store
         return [
-            Holder(stage, owner, store.epochs[stage], store.beats[stage])
-            for stage, owner in store.owners.items() if owner
-        ]  # fmt: skip
+            Holder(
+                stage,
+                store.owners.get(stage, ""),
+                store.epochs[stage],
+                store.beats[stage],
+                store.addresses.get(stage, ""),
+            )
+            for stage in range(store.info.stages if store.info else 0)
+        ]
 
     def release(self, owned: Sequence[tuple[int, int]]) -> None:
         """See Journal."""

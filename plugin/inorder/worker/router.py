@@ -1,5 +1,7 @@
 """Which stage and which command a client's frame means, after a check of its shape.
 
+A frame for a stage that is not here (any more) is not a mistake: the client learns where it is and asks there.
+
 A stage trusts its commands; whatever could make it fail or loop is refused here, as ProtocolError, before anything
 changes.
 """
@@ -12,6 +14,7 @@ from typing import Final
 from inorder.core.commands import ChangeSubscription, Create, CreateTopics, SettleNumbers
 from inorder.core.wire import (
     MAX_NUMBER,
+    AskHeads,
     AskNumbers,
     ClientFrame,
     CreateTimestamps,
@@ -32,11 +35,23 @@ MAX_NAME_BYTES: Final = 65_535
 
 
 def route(frame: ClientFrame, session: Session, host: StageHost) -> Callable[[], None]:
-    """Return what is to be run for a frame of a session. Raises ProtocolError."""
+    """Return what is to be run for a frame of a session. Raises ProtocolError; StageElsewhere for a frame to another
+    worker's stage."""
     handler = _HANDLERS.get(type(frame))
     if handler is None:
         raise ProtocolError(f"{type(frame).__name__} is not allowed here")
     return handler(frame, session, host)
+
+
+def entry_of(frame: ClientFrame, host: StageHost) -> int | None:
+    """Return the stage from which a frame may send rides up the belt; ``None`` for one that sends none."""
+    if isinstance(frame, CreateTimestamps):
+        return frame.stage
+    return host.count - 1 if isinstance(frame, Resolve | Subscribe) else None
+
+
+class StageElsewhere(Exception):
+    """The frame is for a stage of another worker."""
 
 
 def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Callable[[], None]:
@@ -66,7 +81,8 @@ def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], 
     for space, name in frame.topics:
         _check_name(space, name)
     command = CreateTopics(*session, frame.request, frame.topics)
-    return lambda: host.step(len(host.stages) - 1, command)
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
 
 
 def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[[], None]:
@@ -75,24 +91,26 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
         _check_name(one.space, one.filter.text)
         _check_name(one.space, one.filter.name)
     command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded)
-    return lambda: host.step(len(host.stages) - 1, command)
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
 
 
 def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], None]:
     _check_stage(frame.stage, host)
     _check_pairs(frame.ranges, "ranges")
-    return lambda: host.reply(session, host.stages[frame.stage].numbers(frame))
+    return lambda: host.reply(session, host.stage(frame.stage).numbers(frame))
 
 
 def _name(frame: NameTopics, session: Session, host: StageHost) -> Callable[[], None]:
-    return lambda: host.reply(session, host.stages[-1].name_topics(frame))
+    bottom = _bottom(host)
+    return lambda: host.reply(session, host.stage(bottom).name_topics(frame))
 
 
 def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
     return lambda: host.reply(session, Pong(frame.nonce))
 
 
-def _pong(frame: Pong, session: Session, host: StageHost) -> Callable[[], None]:
+def _nothing(frame: Pong | AskHeads, session: Session, host: StageHost) -> Callable[[], None]:
     return lambda: None
 
 
@@ -104,13 +122,24 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     AskNumbers: _ask,
     NameTopics: _name,
     Ping: _ping,
-    Pong: _pong,
+    Pong: _nothing,
+    AskHeads: _nothing,
 }
 
 
 def _check_stage(stage: int, host: StageHost) -> None:
-    if not 0 <= stage < len(host.stages):
+    if host.has(stage):
+        return
+    if not 0 <= stage < host.count:
         raise ProtocolError(f"there is no stage {stage}")
+    raise StageElsewhere
+
+
+def _bottom(host: StageHost) -> int:
+    """Return the stage where topics and subscriptions enter."""
+    bottom = host.count - 1
+    _check_stage(bottom, host)
+    return bottom
 
 
 def _check_pairs(flat: list[int], what: str) -> None:

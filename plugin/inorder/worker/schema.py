@@ -10,7 +10,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 metadata = sa.MetaData()
 
@@ -22,6 +22,7 @@ meta = sa.Table(
     sa.Column("domain", sa.BigInteger, nullable=False, comment="32 random bits, made with the store"),
     sa.Column("stages", sa.Integer, nullable=False, comment="number of stages, fixed when the store is made"),
     sa.Column("created", sa.Text, nullable=False, comment="ISO 8601, UTC; for people only"),
+    sa.Column("topic_order", sa.Text, nullable=False, server_default="[]", comment="JSON: topics of each stage"),
 )
 
 stages = sa.Table(
@@ -29,7 +30,8 @@ stages = sa.Table(
     metadata,
     sa.Column("stage", sa.Integer, primary_key=True, autoincrement=False, comment="0 is the top"),
     sa.Column("epoch", sa.BigInteger, nullable=False, comment="rises at each take-over"),
-    sa.Column("owner", sa.Text, nullable=False, comment="the process that claimed it last"),
+    sa.Column("owner", sa.Text, nullable=False, comment="the process that claimed it last; empty: it let it go"),
+    sa.Column("address", sa.Text, nullable=False, server_default="", comment="host:port that the owner advertises"),
     sa.Column("beat", sa.BigInteger, nullable=False, comment="rises while the owner lives"),
 )
 
@@ -53,3 +55,11 @@ snapshots = sa.Table(
     sa.Column("state_hash", sa.LargeBinary, nullable=False, comment="SHA-256 over the other columns"),
     sa.Column("state", sa.LargeBinary, nullable=False),
 )
+
+UPGRADES: Final[dict[int, tuple[str, ...]]] = {
+    1: (
+        "ALTER TABLE meta ADD COLUMN topic_order TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE stages ADD COLUMN address TEXT NOT NULL DEFAULT ''",
+    ),
+}
+"""What makes a store of each older version one of the next."""

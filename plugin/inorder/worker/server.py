@@ -1,4 +1,5 @@
-"""Accepts clients, knows which connection speaks for which session, and tells subscribers the heads."""
+"""Accepts clients and other workers, knows which connection speaks for which session, and tells clients the heads and
+where the stages are."""
 
 from __future__ import annotations
 
@@ -8,22 +9,29 @@ import errno
 import hmac
 import logging
 import socket
+from typing import cast
 
 from inorder.core.commands import LeaveSession, OpenSession
+from inorder.core.link_wire import LinkHello, SenderFrame
 from inorder.core.wire import (
     PROTOCOL_VERSIONS,
+    AskHeads,
     ClientFrame,
+    ClusterMap,
     Frame,
     Heads,
     Hello,
-    StageInfo,
     Subscribed,
     Welcome,
 )
 from inorder.errors import InvalidOption, PortInUse
+from inorder.worker.cluster import Cluster
 from inorder.worker.connection import FRAME_COST, Connection, common_version
 from inorder.worker.host import StageHost
-from inorder.worker.router import route
+from inorder.worker.journal import Holder
+from inorder.worker.links import Links
+from inorder.worker.peers import Peers
+from inorder.worker.router import StageElsewhere, entry_of, route
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import Session, Work
 
@@ -39,10 +47,17 @@ class Server:
     """The listening side of a worker; the host's sink.
 
     Invariant: a client id has at most one current connection, the one that said hello last.
+
+    Args:
+        settings: see WorkerSettings.
+        cluster: where the stages are; kept up to date here.
+        links: told of news about that.
     """
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, cluster: Cluster, links: Links) -> None:
         self.settings = settings
+        self._cluster, self._links = cluster, links
+        self._peers = Peers(settings, cluster)
         self.is_pressed = False
         self.addresses: list[str] = []
         self._host: StageHost | None = None
@@ -75,6 +90,7 @@ class Server:
     async def serve(self, host: StageHost, domain: int) -> None:
         """Accept clients and hand their frames to the host. Raises InvalidOption for bad TLS files."""
         self._host, self._domain = host, domain
+        self._peers.serve(host, domain)
         context = self.settings.ssl_context()
         loop = asyncio.get_running_loop()
         while self._sockets:
@@ -87,6 +103,14 @@ class Server:
             )
             del self._sockets[0]
             self._listeners.append(listener)
+
+    @property
+    def advertised(self) -> str:
+        """Where clients and other workers reach this one, ``host:port``; known once it is bound."""
+        if self.settings.advertise:
+            return self.settings.advertise
+        host, _, port = self.addresses[0].rpartition(":")
+        return f"{socket.gethostname()}:{port}" if host in ("0.0.0.0", "[::]") else self.addresses[0]
 
     async def send_heads(self) -> None:
         """Tell connected subscribers the heads that changed, for ever (R17)."""
@@ -135,7 +159,7 @@ class Server:
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         """See ConnectionOwner."""
-        version = common_version(hello)
+        version = common_version(hello, PROTOCOL_VERSIONS)
         if version is None:
             low, high = PROTOCOL_VERSIONS
             theirs = f"{hello.lowest_version} to {hello.highest_version}"
@@ -150,15 +174,33 @@ class Server:
         else:
             self._open_session(connection, (hello.client_id, hello.incarnation), version)
 
-    def asked(self, connection: Connection, frame: ClientFrame, size: int) -> None:
+    def link_greeted(self, connection: Connection, hello: LinkHello) -> None:
         """See ConnectionOwner."""
-        assert connection.session is not None
-        run = route(frame, connection.session, self._the_host)
-        self._the_host.submit(Work(connection, size, run))
+        if not self._token_fits(hello.token):
+            connection.fail("unauthorized", "the token is missing or wrong")
+        elif not self._the_host.is_ready:
+            connection.fail("store", self._store_text())
+        else:
+            self._peers.greeted(connection, hello)
+
+    def asked(self, connection: Connection, frame: ClientFrame | SenderFrame, size: int) -> None:
+        """See ConnectionOwner."""
+        if connection.session is None:
+            self._peers.asked(connection, cast(SenderFrame, frame), size)
+            return
+        host, frame = self._the_host, cast(ClientFrame, frame)
+        try:
+            work = Work(connection, size, route(frame, connection.session, host), entry_of(frame, host))
+        except StageElsewhere:
+            work = Work(connection, size, lambda: self._show_map(connection))
+        if isinstance(frame, AskHeads):
+            connection.is_told = False
+        host.submit(work)
 
     def closed(self, connection: Connection) -> None:
         """See ConnectionOwner. A superseded connection's end does not end the session."""
         self._connections.discard(connection)
+        self._peers.closed(connection)
         if not self._connections:
             self._all_closed.set()
         session = connection.session
@@ -184,13 +226,26 @@ class Server:
             connection.is_told = False
         connection.send(frames)
 
+    def made_durable(self, stage: int, origin: int, number: int) -> None:
+        """See HostSink."""
+        self._peers.made_durable(stage, origin, number)
+
+    def map_read(self, rows: list[Holder]) -> None:
+        """See HostSink."""
+        if not self._cluster.update(rows):
+            return
+        self._links.map_changed()
+        for connection in self._sessions.values():
+            if connection.is_welcome and connection.is_current:
+                self._show_map(connection)
+
     def store_failed(self, error: Exception) -> None:
         """See HostSink."""
         self._store_error = error
         self._heads_queued = False
         self._sessions.clear()
         for connection in list(self._connections):
-            if connection.session is not None:
+            if connection.is_greeted:
                 connection.fail("store", self._store_text())
 
     def store_recovered(self) -> None:
@@ -249,27 +304,32 @@ class Server:
     def _welcome(self, connection: Connection, session: Session, version: int) -> None:
         if not connection.is_current:
             return
-        epochs = enumerate(self._the_host.epochs)
         connection.welcome = Welcome(
             version=version,
             domain=self._domain,
             worker=self.settings.name,
             order_epoch=ORDER_EPOCH,
-            stages=[StageInfo(stage, epoch, "") for stage, epoch in epochs],
+            stages=self._cluster.told(self._the_host.epochs),
             publisher_grace_ms=self.settings.stage_settings().publisher_grace_ms,
             max_frame_bytes=self.settings.max_frame_bytes,
+            address=self.advertised,
         )
         self._the_host.reply(session, connection.welcome)
         self._step_all(OpenSession(*session))
 
     def _step_all(self, command: OpenSession | LeaveSession) -> None:
-        for stage in range(len(self._the_host.stages)):
+        for stage in self._the_host.epochs:
             self._the_host.step(stage, command)
+
+    def _show_map(self, connection: Connection) -> None:
+        if connection.is_welcome:
+            connection.send([ClusterMap(self._cluster.told(self._the_host.epochs))])
 
     def _tell_heads(self) -> None:
         """Collect heads behind everything that is being committed, so that none shows what is not durable yet."""
         self._heads_queued = False
-        changed = [stage.changed_heads() for stage in self._the_host.stages]
+        stages = list(self._the_host.stages.values())
+        changed = [stage.changed_heads() for stage in stages]
         for client_id, connection in self._sessions.items():
             assert connection.session is not None
             if not connection.is_writable:
@@ -277,7 +337,7 @@ class Server:
                 continue
             told, connection.is_told = connection.is_told, True
             heads: list[int] = []
-            for stage, topics in zip(self._the_host.stages, changed, strict=True):
+            for stage, topics in zip(stages, changed, strict=True):
                 if topics or not told:
                     heads += stage.heads(client_id, topics if told else None)
             if heads:

@@ -20,7 +20,7 @@ _DURATIONS = (
 )  # fmt: skip
 _COUNTS = (
     "number_retention", "max_batch_commands", "max_batch_bytes", "max_queue_bytes", "snapshot_rows",
-    "snapshot_bytes", "max_requests", "max_write_bytes",
+    "snapshot_bytes", "max_requests", "max_write_bytes", "max_link_bytes", "max_outbox",
 )  # fmt: skip
 
 
@@ -34,15 +34,21 @@ class WorkerSettings:
         token: shared secret that clients must show; needed on addresses that other machines reach.
         tls_cert, tls_key: PEM files; together they turn TLS on. ``tls_client_ca`` makes clients show a
             certificate of that authority.
+        tls_peer_ca: PEM file of authorities that the certificates of other workers are checked against; else
+            ``tls_client_ca``, else those of the system.
         name: what the worker is called in answers and logs; made up if empty.
         stages: number of stages; fixed when the store is made.
+        hosted: the stages that this worker processes; all of them if empty.
+        advertise: ``host:port`` where clients and other workers reach this one; else the first address it listens
+            on, or this machine's name where it listens on all.
         topic_order: for a new store, ``space:name`` of the topics of each stage, from the top.
         linger, publisher_grace, confirm_timeout, number_retention: see StageSettings (R10, R16).
         heads_interval: how often changed heads are sent (R17).
         hello_timeout: how long a connection may be silent before its hello.
         write_timeout: how long a client may leave its answers unread before it is disconnected.
         stop_timeout: how long a clean stop may take before connections are cut.
-        beat_interval: how often an idle worker shows the store that it lives; 0 for never.
+        beat_interval: how often an idle worker shows the store that it lives, and looks where other stages are;
+            0: it shows nothing, and looks every second.
         store_timeout: how long the store may be locked or silent before it counts as unreachable.
         retry_max: longest pause between two attempts to recover from the store.
         max_batch_commands, max_batch_bytes: bounds of one commit.
@@ -51,6 +57,8 @@ class WorkerSettings:
         max_frame_bytes: longest frame accepted.
         max_requests: frames of one connection without an answer before reading from it pauses.
         max_write_bytes: unread answers of one client before it is disconnected.
+        max_link_bytes: rides sent to another worker's stage that it has not made durable yet.
+        max_outbox: rides that may wait for the stage above before requests that would add to them are held.
     """
 
     store: str = "sqlite:///inorder.db"
@@ -60,8 +68,11 @@ class WorkerSettings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
+    tls_peer_ca: Path | None = None
     name: str = ""
     stages: int = 1
+    hosted: list[int] = field(default_factory=list)
+    advertise: str = ""
     topic_order: list[list[str]] = field(default_factory=list)
     linger: float = 60.0
     publisher_grace: float = 10.0
@@ -82,6 +93,8 @@ class WorkerSettings:
     max_frame_bytes: int = MAX_FRAME_BYTES
     max_requests: int = 256
     max_write_bytes: int = 32 * 1024 * 1024
+    max_link_bytes: int = 8 * 1024 * 1024
+    max_outbox: int = 100_000
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
@@ -100,6 +113,7 @@ class WorkerSettings:
         self._check_tls_pair()
         self._check_listening()
         self._check_topic_order()
+        self._check_place()
         if not self.name:
             object.__setattr__(self, "name", f"worker-{secrets.token_hex(4)}")
 
@@ -130,6 +144,22 @@ class WorkerSettings:
             _require(bool(space and separator and name), "topic_order", text, "space:name")
             _require(text not in seen, "topic_order", text, "each topic once")
             seen.add(text)
+
+    def _check_place(self) -> None:
+        allowed = f"different whole numbers from 0 to {self.stages - 1}, where there are {self.stages} stages"
+        fits = len(set(self.hosted)) == len(self.hosted) and all(0 <= each < self.stages for each in self.hosted)
+        _require(fits, "hosted", self.hosted, allowed)
+        host, _, port = self.advertise.rpartition(":")
+        is_address = bool(host) and self.advertise.isprintable() and port.isascii() and port.isdigit()
+        _require(
+            not self.advertise or (is_address and 0 < int(port) < 65536),
+            "advertise", self.advertise, "host:port, for example worker-1.example:7401",
+        )  # fmt: skip
+
+    @property
+    def hosted_stages(self) -> list[int]:
+        """The stages to process, the top one first."""
+        return sorted(self.hosted) or list(range(self.stages))
 
     def __repr__(self) -> str:
         shown = ((item.name, getattr(self, item.name)) for item in fields(self))
@@ -166,6 +196,20 @@ class WorkerSettings:
                 allowed = f"a PEM file of certificates ({error})"
                 raise InvalidOption("tls_client_ca", str(self.tls_client_ca), allowed) from None
             context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def peer_ssl_context(self) -> ssl.SSLContext | None:
+        """Return the TLS context for connections to other workers, ``None`` without TLS. Raises InvalidOption naming
+        the bad file."""
+        if self.tls_cert is None or self.tls_key is None:
+            return None
+        authority = self.tls_peer_ca or self.tls_client_ca
+        option = "tls_peer_ca" if self.tls_peer_ca else "tls_client_ca"
+        try:
+            context = ssl.create_default_context(cafile=authority)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidOption(option, str(authority), f"a PEM file of certificates ({error})") from None
+        context.load_cert_chain(self.tls_cert, self.tls_key)  # checked by ssl_context
         return context
 
 

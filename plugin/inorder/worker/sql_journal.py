@@ -27,6 +27,7 @@ from inorder.worker.journal import (
     StoreInfo,
     Tail,
     Tails,
+    TopicOrder,
     checked,
     fenced,
     snapshot_hash,
@@ -38,7 +39,7 @@ CHUNK_ROWS: Final = 64
 KEPT_SNAPSHOTS: Final = 2
 
 _EPOCH = sa.select(stages.c.epoch, stages.c.owner).where(stages.c.stage == sa.bindparam("of"))
-_HOLDERS = sa.select(*(stages.c[name] for name in Holder._fields)).where(stages.c.owner != "").order_by(stages.c.stage)
+_MAP = sa.select(*(stages.c[name] for name in Holder._fields)).order_by(stages.c.stage)
 _RELEASE = (
     stages.update().where(stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours")).values(owner="")
 )
@@ -48,7 +49,7 @@ _EPOCHS = sa.select(stages.c.stage, stages.c.epoch, stages.c.owner).where(
 _CLAIM = (
     stages.update()
     .where(stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("seen"))
-    .values(epoch=stages.c.epoch + 1, owner=sa.bindparam("by"))
+    .values(epoch=stages.c.epoch + 1, owner=sa.bindparam("by"), address=sa.bindparam("at"))
 )
 _BEAT = (
     stages.update()
@@ -90,26 +91,29 @@ class SqlJournal:
         self._tails = Tails()
         self.url = self._store.url
 
-    def open(self, stages: int) -> StoreInfo:
+    def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """See Journal."""
-        return self._store.open(stages)
+        return self._store.open(stages, topic_order)
 
-    def claim(self, stage: int, owner: str, seen: int | None = None) -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
         """See Journal. The tail is read after the epoch is raised, when no older append can follow any more."""
         while True:
             epoch, holder = self._epoch(stage)
             if seen is not None and epoch != seen and holder != owner:
                 raise fenced(self.url, stage, seen, epoch, holder)
-            if self._raise_epoch(stage, epoch, owner):
+            if self._raise_epoch(stage, epoch, owner, address):
                 break
         self._tails[stage] = self._tail(stage)
         return epoch + 1
 
     def holders(self) -> list[Holder]:
         """See Journal. An SQLite file is used from one machine, so a process that is gone is known to be."""
-        found = self._store.run(lambda connection: connection.execute(_HOLDERS).all())
-        holders = [Holder(*row) for row in found]
-        return [each for each in holders if not (self._store.is_sqlite and _is_gone(each.owner))]
+        owned = [each for each in self.read_map() if each.owner]
+        return [each for each in owned if not (self._store.is_sqlite and _is_gone(each.owner))]
+
+    def read_map(self) -> list[Holder]:
+        """See Journal."""
+        return [Holder(*row) for row in self._store.run(lambda connection: connection.execute(_MAP).all())]
 
     def release(self, owned: Sequence[tuple[int, int]]) -> None:
         """See Journal."""
@@ -258,8 +262,8 @@ class SqlJournal:
             raise StoreCorrupt(self.url, f"there is no stage {stage}")
         return row.epoch, row.owner
 
-    def _raise_epoch(self, stage: int, seen: int, owner: str) -> bool:
-        values = {"of": stage, "seen": seen, "by": owner}
+    def _raise_epoch(self, stage: int, seen: int, owner: str, address: str) -> bool:
+        values = {"of": stage, "seen": seen, "by": owner, "at": address}
         # Not retried here when the connection is lost: the caller reads the epoch again and finds itself its owner.
         return self._store.run(lambda connection: connection.execute(_CLAIM, values).rowcount) == 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import json
 import os
 import socket
 import stat
@@ -32,7 +33,7 @@ from inorder.errors import (
     StoreVersionMismatch,
 )
 from inorder.worker import schema
-from inorder.worker.journal import StoreInfo, new_domain
+from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain
 from inorder.worker.settings import masked
 
 T = TypeVar("T")
@@ -71,14 +72,25 @@ class Store:
         self._path = _sqlite_path(parsed) if self.is_sqlite else None
         self._engine = _engine(parsed, timeout, self.is_sqlite)
 
-    def open(self, stages: int) -> StoreInfo:
-        """Read what the store is, and make it if it is new. See Journal.open for errors."""
+    def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
+        """Read what the store is; make it if it is new, bring it up to date if it is of an older release. See
+        Journal.open for errors."""
         if self._path is not None:
             _check_place(self._path, self.url)
-        info = self.run(self._read_meta)
-        if info is None and self.is_sqlite:
+        version: int | None = self.run(self._read_version)
+        if version is None and self.is_sqlite:
             self.run(self._use_wal)
-        return info or self.write(lambda connection: self._create(connection, stages))
+        if version is None:
+            return self.write(lambda connection: self._create(connection, stages, topic_order))
+        if version < schema.SCHEMA_VERSION:
+            self.write(self._upgrade)
+        info = self.run(self._read_meta)
+        assert info is not None
+        return info
+
+    def look(self) -> StoreInfo | None:
+        """Read what the store is, ``None`` if there is none yet. Changes nothing."""
+        return self.run(self._read_meta)
 
     def run(self, work: Callable[[sa.Connection], T]) -> T:
         """Do reads, or one statement that commits by itself. Repeated while the store is locked."""
@@ -187,8 +199,9 @@ class Store:
 
     # -- schema ------------------------------------------------------------------------------------------------
 
-    def _read_meta(self, connection: sa.Connection) -> StoreInfo | None:
-        """Return what a store is, ``None`` if there is none yet. Changes nothing."""
+    def _read_version(self, connection: sa.Connection) -> int | None:
+        """Return the version of the store's schema, ``None`` if there is none yet. Raises StoreVersionMismatch for
+        one that this release cannot use."""
         inspector = sa.inspect(connection)
         if not inspector.has_table(schema.meta.name):
             return None
@@ -197,34 +210,57 @@ class Store:
             raise StoreVersionMismatch(
                 self.url, "it holds tables of another application; give inorder a database (or schema) of its own"
             )
-        version = connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalar()
-        if version != schema.SCHEMA_VERSION:
+        version = connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalar_one()
+        if version != schema.SCHEMA_VERSION and version not in schema.UPGRADES:
             raise StoreVersionMismatch(
                 self.url,
                 f"its schema has version {version}, this release knows {schema.SCHEMA_VERSION}; "
                 "use the release that wrote it, or a newer one",
             )
-        row = connection.execute(sa.select(schema.meta.c.domain, schema.meta.c.stages)).one()
+        return int(version)
+
+    def _read_meta(self, connection: sa.Connection) -> StoreInfo | None:
+        version = self._read_version(connection)
+        if version is None:
+            return None
+        info = self._info(connection, has_order=version > 1)
         if self.is_sqlite:
             self._use_wal(connection)
-        return StoreInfo(domain=row.domain, stages=row.stages)
+        return info
 
-    def _create(self, connection: sa.Connection, stages: int) -> StoreInfo:
+    @staticmethod
+    def _info(connection: sa.Connection, *, has_order: bool = True) -> StoreInfo:
+        columns = [schema.meta.c.domain, schema.meta.c.stages, *([schema.meta.c.topic_order] if has_order else [])]
+        domain, stages, *order = connection.execute(sa.select(*columns)).one()
+        return StoreInfo(domain, stages, frozen_order(json.loads(order[0])) if order else ())
+
+    def _upgrade(self, connection: sa.Connection) -> None:
+        """Inside a transaction: step by step, unless another worker did so meanwhile."""
+        if not self.is_sqlite:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
+        version = self._read_version(connection)
+        while version is not None and version < schema.SCHEMA_VERSION:
+            for statement in schema.UPGRADES[version]:
+                connection.execute(sa.text(statement))
+            version += 1
+            connection.execute(schema.meta.update().values(schema_version=version))
+
+    def _create(self, connection: sa.Connection, stages: int, topic_order: TopicOrder) -> StoreInfo:
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
         if found := self._read_meta_locked(connection):
             return found
         schema.metadata.create_all(connection)
-        info = StoreInfo(domain=new_domain(), stages=stages)
+        info = StoreInfo(new_domain(), stages, frozen_order(topic_order))
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         connection.execute(
             schema.meta.insert(),
             {"id": 1, "schema_version": schema.SCHEMA_VERSION, "domain": info.domain, "stages": stages,
-             "created": created},
+             "created": created, "topic_order": json.dumps(info.topic_order)},
         )  # fmt: skip
         connection.execute(
             schema.stages.insert(),
-            [{"stage": stage, "epoch": 0, "owner": "", "beat": 0} for stage in range(stages)],
+            [{"stage": stage, "epoch": 0, "owner": "", "address": "", "beat": 0} for stage in range(stages)],
         )
         return info
 
@@ -232,8 +268,7 @@ class Store:
         """Inside the transaction that makes the store: another worker may have made it meanwhile."""
         if not sa.inspect(connection).has_table(schema.meta.name):
             return None
-        row = connection.execute(sa.select(schema.meta.c.domain, schema.meta.c.stages)).one()
-        return StoreInfo(domain=row.domain, stages=row.stages)
+        return self._info(connection)
 
 
 # -- the border to SQLAlchemy ------------------------------------------------------------------------------------

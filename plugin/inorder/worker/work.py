@@ -9,6 +9,7 @@ from typing import Protocol
 from inorder.core.commands import Reply, Send
 from inorder.core.wire import Frame
 from inorder.errors import StoreError
+from inorder.worker.journal import Holder
 
 Session = tuple[str, int]
 """(client id, incarnation)"""
@@ -31,6 +32,12 @@ class HostSink(Protocol):
     def answer(self, session: Session, frames: list[Frame]) -> None:
         """Send these to a session, if it is connected. Called once for each session and commit."""
 
+    def made_durable(self, stage: int, origin: int, number: int) -> None:
+        """Rides of another worker's stage ``origin`` up to this number are durable at ``stage``."""
+
+    def map_read(self, rows: list[Holder]) -> None:
+        """This is where all stages are now."""
+
     def store_failed(self, error: Exception) -> None:
         """All sessions are void; no work is taken until ``store_recovered``."""
 
@@ -41,13 +48,31 @@ class HostSink(Protocol):
         """Too much waits for commits: stop (or go on) reading from everybody."""
 
 
+class RideSink(Protocol):
+    """Who takes rides to other workers. Synchronous; never raises."""
+
+    def rides_ready(self, target: int) -> None:
+        """Rides for this stage of another worker are durable: see ``StageHost.outgoing``."""
+
+    def stages_changed(self) -> None:
+        """The stages here are not those of before, or of another epoch."""
+
+
 @dataclass(slots=True)
 class Work:
-    """One request. ``run`` calls ``StageHost.step`` and ``StageHost.reply``; ``size`` is its cost in bytes."""
+    """One request.
+
+    Attributes:
+        source: who asked; ``None``: this worker itself.
+        size: its cost in bytes.
+        run: calls ``StageHost.step`` and ``StageHost.reply``.
+        entry: the stage here from which it may send rides up; ``None`` for what never does.
+    """
 
     source: Source | None
     size: int
     run: Callable[[], None]
+    entry: int | None = None
 
 
 class StageBroken(StoreError):
@@ -61,6 +86,7 @@ class Open:
     replies: list[Reply] = field(default_factory=list)
     sends: list[tuple[int, Send]] = field(default_factory=list)
     delivered: dict[tuple[int, int], int] = field(default_factory=dict)
+    after: list[Callable[[], None]] = field(default_factory=list)
     settled: dict[int, tuple[Source, int, int]] = field(default_factory=dict)
     commands: int = 0
     size: int = 0
@@ -68,4 +94,4 @@ class Open:
     @property
     def is_empty(self) -> bool:
         """Nothing to commit and nothing to release."""
-        return not (self.commands or self.replies or self.settled)
+        return not (self.commands or self.replies or self.after or self.settled)

@@ -14,8 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from inorder.errors import InorderError
+from inorder.worker.cluster import Cluster
 from inorder.worker.host import StageHost
 from inorder.worker.journal import Journal
+from inorder.worker.links import Links
 from inorder.worker.server import Server
 from inorder.worker.settings import WorkerSettings, masked
 from inorder.worker.sql_journal import SqlJournal
@@ -33,10 +35,12 @@ class Worker:
 
     def __init__(self, settings: WorkerSettings, *, journal: Journal | None = None) -> None:
         self.settings = settings
-        self._server = Server(settings)
+        cluster = Cluster()
+        self._links = Links(settings, cluster)
+        self._server = Server(settings, cluster, self._links)
         self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout)
         owner = f"{settings.name}/{os.getpid()}/{secrets.token_hex(8)}"
-        self._host = StageHost(self._journal, settings, owner, self._server)
+        self._host = StageHost(self._journal, settings, owner, self._server, self._links)
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
@@ -48,9 +52,11 @@ class Worker:
     async def __aenter__(self) -> Self:
         """Start. Raises PortInUse, InvalidOption and StoreErrors; nothing is left behind then."""
         self.settings.ssl_context()
+        self.settings.peer_ssl_context()
         try:
             await self._server.bind()
-            info = await self._host.start()
+            info = await self._host.start(self._server.advertised)
+            self._links.serve(self._host, info.domain, self._server.advertised)
             await self._server.serve(self._host, info.domain)
         except BaseException:
             self._server.stop_accepting()
@@ -58,8 +64,9 @@ class Worker:
             raise
         self._task = asyncio.create_task(self._run(), name="inorder-worker")
         log.info(
-            "event=started worker=%s address=%s store=%s epochs=%s tls=%s token=%s",
-            self.settings.name, ",".join(self._server.addresses), masked(self.settings.store), self._host.epochs,
+            "event=started worker=%s address=%s store=%s advertised=%s epochs=%s tls=%s token=%s",
+            self.settings.name, ",".join(self._server.addresses), masked(self.settings.store),
+            self._server.advertised, self._host.epochs,
             "yes" if self.settings.tls_cert else "no", "yes" if self.settings.token else "no",
         )  # fmt: skip
         return self
@@ -88,6 +95,7 @@ class Worker:
             "address": self._server.addresses[0] if self._server.addresses else "",
             "store": masked(self.settings.store),
             **self._server.describe(),
+            "links": self._links.describe(),
             **self._host.describe(),
         }
 
@@ -97,6 +105,7 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 commits = group.create_task(self._host.run(), name="inorder-commits")
                 heads = group.create_task(self._server.send_heads(), name="inorder-heads")
+                links = group.create_task(self._links.run(), name="inorder-links")
                 await self._stop.wait()
                 self._server.stop_accepting()
                 heads.cancel()
@@ -105,6 +114,7 @@ class Worker:
                     async with asyncio.timeout(self.settings.stop_timeout):
                         await asyncio.shield(commits)
                 commits.cancel()
+                links.cancel()  # only now: what the last commits hold may still leave
         except BaseExceptionGroup as group_error:
             error = _first(group_error)
             log.error("event=died worker=%s error=%s", self.settings.name, error)

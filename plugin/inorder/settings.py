@@ -149,10 +149,16 @@ class WorkerSection(_Section):
     tls_cert: Path | None = _option(None, "certificate; turns TLS on", "a path to a PEM file")
     tls_key: Path | None = _option(None, "the certificate's private key", "a path to a PEM file")
     tls_client_ca: Path | None = _option(None, "authority whose certificate clients must show", "a path to a PEM file")
+    tls_peer_ca: Path | None = _option(None, "authority of the other workers' certificates; else tls_client_ca",
+                                       "a path to a PEM file")  # fmt: skip
     name: str = _option("", "name in answers and logs; made up if empty", "a text of at most 128 characters",
                         max_length=128)  # fmt: skip
     stages: int = _option(1, "stages of the sequencer, fixed when the store is made", "a whole number, 1 to 64",
                           ge=1, le=64)  # fmt: skip
+    hosted: list[int] = _option([], "the stages that this worker processes; all of them if empty",
+                                "a list of different whole numbers from 0")  # fmt: skip
+    advertise: str = _option("", "where clients and other workers reach this one; else where it listens", "host:port",
+                             pattern=r"^(.+:[0-9]+)?$")  # fmt: skip
     topic_order: list[list[str]] = _option([], "for a new store: topics of each stage, from the top",
                                            "a list of lists of space:name")  # fmt: skip
     linger: float = _seconds(60.0, "how long a dropped topic keeps counting")
@@ -176,6 +182,8 @@ class WorkerSection(_Section):
                                    ge=1024, le=8 * 1024 * 1024)  # fmt: skip
     max_requests: int = _count(256, "unanswered frames of one connection before reading from it pauses")
     max_write_bytes: int = _count(32 * 1024 * 1024, "unread answers of a client before it is disconnected")
+    max_link_bytes: int = _count(8 * 1024 * 1024, "bytes under way to a stage of another worker")
+    max_outbox: int = _count(100_000, "rides that may wait for the stage above before requests are held")
 
 
 class StoreSection(_Section):
@@ -314,7 +322,12 @@ def fields() -> Iterator[tuple[str, str, FieldInfo]]:
 
 def flag_name(name: str) -> str:
     """Return the command line's name for a setting."""
-    special = {"client.brokers": "--broker", "client.workers": "--worker", "store.url": "--store"}
+    special = {
+        "client.brokers": "--broker",
+        "client.workers": "--worker",
+        "store.url": "--store",
+        "worker.hosted": "--stage",
+    }
     return special.get(name, f"--{name.rpartition('.')[2].replace('_', '-')}")
 
 

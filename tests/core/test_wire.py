@@ -13,8 +13,10 @@ from inorder.core.names import Filter, FilterKind
 from inorder.core.wire import (
     HEADER_BYTES,
     MAX_FRAME_BYTES,
+    AskHeads,
     AskNumbers,
     ClientFrame,
+    ClusterMap,
     CreateTimestamps,
     Failure,
     Frame,
@@ -60,6 +62,7 @@ CLIENT_FRAMES: list[ClientFrame] = [
     Settle(1, 5, [1, 2, 3], [4, 5, 5]),
     Subscribe(1, [SpaceFilter("m", Filter("#", FilterKind.MQTT, "#"), False)], True),
     AskNumbers(1, 0, 7, [1, 5, 9, 9]),
+    AskHeads(),
 ]
 WORKER_FRAMES: list[WorkerFrame] = [
     Ping(),
@@ -72,6 +75,7 @@ WORKER_FRAMES: list[WorkerFrame] = [
     Subscribed(1, [TopicStart(_TOPIC, 5, [1, 2])]),
     Numbers(1, 7, [NumberAnswer(1, NumberState.VOID, [2, 3])], 9, [1, 1]),
     Heads([7, 12]),
+    ClusterMap([StageInfo(0, 3, "one.example:7401"), StageInfo(1, 0, "")]),
 ]
 
 

@@ -39,7 +39,20 @@ def worker(
     token: WorkerToken = None,
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate (PEM); turns TLS on.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
-    stages: Annotated[int | None, typer.Option(metavar="N", help="Stages of a new store.")] = None,
+    stages: Annotated[int | None, typer.Option(metavar="N", help="Stages of the store, 0 being the top one.")] = None,
+    stage: Annotated[
+        list[int] | None,
+        typer.Option(metavar="I", help="A stage that this worker processes; again for more. Else all of them."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Name in answers and logs; else a random one.")
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Where clients and other workers reach this one; else where it listens."
+        ),
+    ] = None,
     json: options.Json = False,
     config: options.Config = None,
     debug: options.Debug = False,
@@ -48,10 +61,15 @@ def worker(
 
     With --json one line on stdout says when it is ready, and where it listens.
 
-    A store serves one worker. One that starts on the store of another takes it over: it first looks, for 1.5 beat
-    intervals, whether the other lives, and warns; the other stops and logs who took over.
+    Several workers may share a store, each with stages of its own (--stages 3 --stage 0, --stages 3 --stage 1 ...);
+    they find each other in the store, and clients need the address of any of them. A worker that starts with a stage
+    of another takes it over: it first looks, for 1.5 beat intervals, whether the other lives, and warns; the other
+    lets the stage go, logs who took it, and stops when none is left.
     """
-    flags = {"host": host, "port": port, "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages}
+    flags: dict[str, Any] = {
+        "host": host, "port": port, "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages,
+        "hosted": stage or None, "name": name, "advertise": advertise,
+    }  # fmt: skip
     loaded = options.settings(config, worker=flags, store={"url": store})
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)

@@ -208,11 +208,9 @@ class Stage:
         kept = self._state.outbox.get(stage)
         if not kept:
             return []
-        first = kept[0][0]
+        before = kept[0][0] - 1
         last = kept[-1][0] if through is None else through
-        return [
-            Send(stage, number, ride) for number, ride in kept[max(0, after + 1 - first) : max(0, last + 1 - first)]
-        ]
+        return [Send(stage, number, ride) for number, ride in kept[max(0, after - before) : max(0, last - before)]]
 
     def snapshot(self) -> bytes:
         """Return the whole state."""

@@ -130,7 +130,7 @@ class StageLink:
                 continue
             try:
                 await self._serve()
-            except (OSError, EOFError, InorderError) as error:
+            except (OSError, EOFError, ValueError, InorderError) as error:  # ValueError: an address that is none
                 log.info("event=link_lost stage=%d address=%s reason=%s", self.target, self._place.address, error)
             pause = FIRST_PAUSE if self._sender is not None else min(2 * pause, LAST_PAUSE)
             self._sender = None

@@ -210,14 +210,14 @@ class Store:
             raise StoreVersionMismatch(
                 self.url, "it holds tables of another application; give inorder a database (or schema) of its own"
             )
-        version = connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalar_one()
+        version: int = connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalar_one()
         if version != schema.SCHEMA_VERSION and version not in schema.UPGRADES:
             raise StoreVersionMismatch(
                 self.url,
                 f"its schema has version {version}, this release knows {schema.SCHEMA_VERSION}; "
                 "use the release that wrote it, or a newer one",
             )
-        return int(version)
+        return version
 
     def _read_meta(self, connection: sa.Connection) -> StoreInfo | None:
         version = self._read_version(connection)

@@ -78,12 +78,14 @@ class Group:
             topic concerns no one, R19).
         top: the highest stage with a member; the timestamp is complete there.
         gained: members that joined since the last timestamp; carried once although they may not have risen (R21).
+        strangers: all topics but the members and the topic itself.
     """
 
-    __slots__ = ("above", "company", "fills", "gained", "top")
+    __slots__ = ("above", "company", "fills", "gained", "strangers", "top")
 
-    def __init__(self, fills: int, above: int, company: int, top: int, gained: int) -> None:
+    def __init__(self, topic: int, fills: int, above: int, company: int, top: int, gained: int) -> None:
         self.fills, self.above, self.company, self.top, self.gained = fills, above, company, top, gained
+        self.strangers = ~(fills | above | 1 << topic)
 
 
 class Overlaps:

@@ -7,14 +7,14 @@ from msgspec.structs import replace
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
 from inorder.core.sequencing import Group, members
 from inorder.core.state import MAX_ENTRIES, Outbox, StageState
-from inorder.core.topic_manager import NumberRecord, Session, TopicManager, raise_to
+from inorder.core.topic_manager import NumberRecord, Session, TopicManager, flat, raise_to
 from inorder.core.wire import NewEvent, NumberState, StampedEvent, Timestamps
 
 _PENDING = NumberState.PENDING
 _NEVER = (0, 0)
 
-EXPIRE_SHIFT = 5
-"""A topic keeps up to 1/32 more numbers than the retention says, and then forgets that many together."""
+BLOCK_SHIFT = 5
+"""A topic forgets its numbers in blocks of 1/32 of the retention."""
 
 
 class Stamping:
@@ -57,9 +57,9 @@ class Stamping:
             return
         # the shorter of the two walks: a client may name any mark, and must not make this stage count up to it
         span = range(session.low, low)
-        for counter in span if len(span) < len(session.answers) else [each for each in session.answers if each < low]:
-            session.answers.pop(counter, None)
-            session.ridden.pop(counter, None)
+        for entries in (session.answers, session.ridden):
+            for counter in span if len(span) < len(entries) else [each for each in entries if each < low]:
+                entries.pop(counter, None)
         session.low = low
 
     def _answer_again(self, key: SessionKey, session: Session, counter: int) -> None:
@@ -107,43 +107,35 @@ class Stamping:
     ) -> StampedEvent | None:
         """Take the topic's next number and fill what is known here. Return the timestamp if it is complete; if not,
         it is on its way up."""
-        state = self._state
-        number = manager.number + 1
+        state, topic, number = self._state, manager.id, manager.number + 1
         state.raise_number(manager, number)
         deps: list[int] = []
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top
         self._fill(manager, group, deps)
         self._add_publisher_order(session, manager, group, after, deps)
-        complete = top == state.index
         client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
-        place = (manager.id, number)
+        complete = top == state.index
+        known = deps if complete else None
         manager.records[number] = NumberRecord(
-            client_id,
-            incarnation,
-            counter,
-            manager.id,
-            number,
-            deps if complete else None,
-            _PENDING,
-            state.now,
-            in_payload,
+            client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload
         )
+        place = (topic, number)
         session.open[place] = None
         if entry == state.index:
             session.answers[counter] = place
-        retention = state.settings.number_retention
-        if len(manager.records) > retention + (retention >> EXPIRE_SHIFT):
-            self._expire_old(manager)
+        if number >= manager.mark_at:
+            self._mark(manager)
         if complete:
-            return StampedEvent(counter, manager.id, number, deps, in_payload)
+            return StampedEvent(counter, topic, number, deps, in_payload)
+        manager.rode = number
         self._outbox.up(
             StampRide(
                 client_id=client_id,
                 incarnation=incarnation,
                 counter=counter,
                 entry=entry,
-                topic=manager.id,
+                topic=topic,
                 home=state.index,
                 number=number,
                 after=[],
@@ -167,8 +159,7 @@ class Stamping:
         the base (R8) of those who have that topic and may subscribe to this one."""
         used = session.used
         since = used.pop(manager.id, _NEVER)[0]
-        implied = group.fills | group.above | 1 << manager.id
-        concerned = self._state.overlaps.anyone & ~implied
+        concerned = self._state.overlaps.anyone & group.strangers
         for at in range(0, len(after), 2):
             if concerned >> after[at] & 1:
                 self._depend(manager, group, after[at], after[at + 1], deps)
@@ -200,11 +191,12 @@ class Stamping:
                 if its.tick <= since:
                     break
                 if fills >> other & 1:
-                    base[other] = its.number
-                    deps += (other, its.number)
-            for other in members(group.gained):
-                if state.topics[other].tick <= since:
-                    self._carry(state.topics[other], deps, base)
+                    base[other] = reached = its.number
+                    deps += (other, reached)
+            if group.gained:
+                for other in members(group.gained):
+                    if state.topics[other].tick <= since:
+                        self._carry(state.topics[other], deps, base)
         group.gained = 0
         if manager.removed:
             for other in manager.removed:
@@ -219,16 +211,31 @@ class Stamping:
             base[other.id] = other.number
             deps += (other.id, other.number)
 
-    def _expire_old(self, manager: TopicManager) -> None:
-        """Forget settled numbers beyond the retention, many at a time; what they depended on stays, as a base."""
-        records, oldest = manager.records, manager.expired + 1
-        for number in range(oldest, oldest + len(records) - self._state.settings.number_retention):
+    def _mark(self, manager: TopicManager) -> None:
+        """A block of numbers is full: keep the base as it is now, as what they all depended on, and forget the oldest
+        blocks beyond the retention whose numbers are all settled."""
+        retention = self._state.settings.number_retention
+        manager.mark_at = manager.number + max(1, retention >> BLOCK_SHIFT)
+        marks = manager.marks
+        marks.append((manager.number, manager.base.copy()))
+        while marks and manager.number - marks[0][0] >= retention and self._forget_block(manager, *marks[0]):
+            del marks[0]
+
+    @staticmethod
+    def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> bool:
+        """Forget the numbers up to ``last``; what they depended on stays. Return whether all were settled."""
+        records, numbers = manager.records, range(manager.expired + 1, last + 1)
+        for number in numbers:
             record = records[number]
             if record.state is _PENDING or record.deps is None:
-                return
-            del records[number]
-            manager.expired = number
-            raise_to(manager.expired_base, record.deps)
+                return False
+        raise_to(base, flat(manager.expired_base))
+        for number in numbers:
+            record = records.pop(number)
+            if number <= manager.rode and record.deps:
+                raise_to(base, record.deps)  # the base here knows nothing of what stages above filled in
+        manager.expired, manager.expired_base = last, base
+        return True
 
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 

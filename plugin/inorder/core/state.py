@@ -97,11 +97,11 @@ class StageState:
 
     def raise_number(self, manager: TopicManager, number: int) -> None:
         """A number of this topic was created here, passed, or was announced: it is the most recent now."""
-        self.tick += 1
         manager.number = number
-        manager.tick = self.tick
-        self.recent.pop(manager.id, None)
-        self.recent[manager.id] = manager
+        self.tick = manager.tick = self.tick + 1
+        recent, topic = self.recent, manager.id
+        recent.pop(topic, None)
+        recent[topic] = manager
 
     def group(self, manager: TopicManager) -> Group:
         """Return the topic's sequencing group, computed anew if its subscriptions changed."""
@@ -121,7 +121,7 @@ class StageState:
         top = next((stage for stage in range(here) if twice & on_stage[stage]), here)
         known = self.groups.get(topic)
         before, gained = (known.fills, known.gained) if known is not None else (0, 0)
-        group = self.groups[topic] = Group(fills, above, company, top, gained & fills | fills & ~before)
+        group = self.groups[topic] = Group(topic, fills, above, company, top, gained & fills | fills & ~before)
         manager.bounded = overlaps.has_bounded(topic)
         manager.in_payload = overlaps.has_plain(topic)
         return group
@@ -169,7 +169,9 @@ class StageState:
         for manager in snapshot.topics:
             state.on_stage[manager.stage] |= 1 << manager.id
         for topic, (fills, above, company, top, gained) in snapshot.groups.items():
-            state.groups[topic] = Group(_unpacked(fills), _unpacked(above), _unpacked(company), top, _unpacked(gained))
+            state.groups[topic] = Group(
+                topic, _unpacked(fills), _unpacked(above), _unpacked(company), top, _unpacked(gained)
+            )
         state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
         state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}
         for subscription in snapshot.subscriptions:

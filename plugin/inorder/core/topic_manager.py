@@ -51,6 +51,9 @@ class TopicManager(msgspec.Struct):
         base: the highest dependency carried for each topic, all timestamps together (R8).
         head: the highest confirmed number (R17).
         records: numbers still known one by one; only at home.
+        rode: the last number whose timestamp was not complete at home.
+        marks: (number, base when it was created) where blocks of numbers end, to forget them by; the next one is due
+            at ``mark_at``.
         expired: the last number no longer known one by one, and
         expired_base: the dependencies of all numbers up to there.
     """
@@ -68,6 +71,9 @@ class TopicManager(msgspec.Struct):
     base: dict[int, int] = {}
     head: int = 0
     records: dict[int, NumberRecord] = {}
+    rode: int = 0
+    marks: list[tuple[int, dict[int, int]]] = []
+    mark_at: int = 0
     expired: int = 0
     expired_base: dict[int, int] = {}
 

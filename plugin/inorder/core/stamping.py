@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
-from inorder.core.sequencing import Group, members
+from inorder.core.sequencing import Group, bit_set, members
 from inorder.core.state import MAX_ENTRIES, Outbox, StageState
 from inorder.core.topic_manager import NumberRecord, Session, TopicManager, flat, raise_to
 from inorder.core.wire import NewEvent, NumberState, StampedEvent, Timestamps
@@ -181,12 +181,11 @@ class Stamping:
     def _fill(self, manager: TopicManager, group: Group, deps: list[int]) -> None:
         """Add an entry for each member of the group that this stage fills in; those that have not risen since the
         topic's previous timestamp are implied by it (R21)."""
-        state, fills, base = self._state, group.fills, manager.base
-        since = manager.filled
+        state, fills = self._state, group.fills
         if manager.bounded:
-            for other in members(fills):
-                self._carry(state.topics[other], deps, base)
+            self._carry(manager, fills, deps)
         elif fills:
+            since, base = manager.filled, manager.base
             for other, its in reversed(state.recent.items()):
                 if its.tick <= since:
                     break
@@ -194,22 +193,22 @@ class Stamping:
                     base[other] = reached = its.number
                     deps += (other, reached)
             if group.gained:
-                for other in members(group.gained):
-                    if state.topics[other].tick <= since:
-                        self._carry(state.topics[other], deps, base)
+                still = bit_set(each for each in members(group.gained) if state.topics[each].tick <= since)
+                self._carry(manager, still, deps)
         group.gained = 0
         if manager.removed:
-            for other in manager.removed:
-                if not fills >> other & 1 and state.topics[other].stage >= state.index:
-                    self._carry(state.topics[other], deps, base)
+            left = bit_set(each for each in manager.removed if state.topics[each].stage >= state.index)
+            self._carry(manager, left & ~fills, deps)
             manager.removed = set()
         manager.filled = state.tick
 
-    @staticmethod
-    def _carry(other: TopicManager, deps: list[int], base: dict[int, int]) -> None:
-        if other.number:
-            base[other.id] = other.number
-            deps += (other.id, other.number)
+    def _carry(self, manager: TopicManager, others: int, deps: list[int]) -> None:
+        """Add an entry for each of these topics."""
+        topics, base = self._state.topics, manager.base
+        for other in members(others):
+            if reached := topics[other].number:
+                base[other] = reached
+                deps += (other, reached)
 
     def _mark(self, manager: TopicManager) -> None:
         """A block of numbers is full: keep the base as it is now, as what they all depended on, and forget the oldest

@@ -1,0 +1,465 @@
+"""Clients on the table: the real publisher, subscriber and ordering module, and an ENS that delivers by hand.
+
+:class:`PublisherRole` and :class:`SubscriberRole` are what a client does apart from connections: inputs in, frames and
+hand-overs out. :class:`Table` joins them to the stages of :class:`~tests.core.cluster.Cluster`; every request, ride,
+answer and delivery stays where it is until it is moved. The explorer drives the same roles by all interleavings.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+from tests.core.cluster import SPACE, Cluster
+from tests.core.history import EventId, History, Notified, Place, Span, SubscriberHistory
+
+from inorder.core.commands import (
+    AnyCommand,
+    ChangeSubscription,
+    Create,
+    CreateTopics,
+    LeaveSession,
+    OpenSession,
+    Reply,
+    SettleNumbers,
+    StageSettings,
+    Tick,
+)
+from inorder.core.names import Filter
+from inorder.core.ordering import GapFound, Mode, OrderingModule, OrderingTimes, Output
+from inorder.core.publisher import Publication, Publisher
+from inorder.core.stage import Stage
+from inorder.core.subscriber import Subscriber
+from inorder.core.wire import (
+    AskNumbers,
+    CreateTimestamps,
+    Frame,
+    Numbers,
+    Resolve,
+    Settle,
+    Settled,
+    SpaceFilter,
+    Subscribe,
+    Subscribed,
+    Timestamps,
+    TopicInfo,
+    Topics,
+)
+
+
+class Message(msgspec.Struct, frozen=True):
+    """An event with its timestamp, on the ENS."""
+
+    label: str
+    event: EventId
+    topic: int
+    name: str
+    number: int
+    deps: tuple[int, ...]
+
+
+def command_of(client: str, incarnation: int, frame: Frame) -> AnyCommand:
+    """Return what a worker makes of a client's frame."""
+    match frame:
+        case CreateTimestamps():
+            return Create(client, incarnation, frame.low, frame.events)
+        case Settle():
+            return SettleNumbers(client, incarnation, frame.request, frame.confirmed, frame.void)
+        case Resolve():
+            return CreateTopics(client, incarnation, frame.request, frame.topics)
+        case Subscribe():
+            return ChangeSubscription(client, incarnation, frame.version, frame.filters, frame.bounded)
+    raise AssertionError(frame)
+
+
+class PublisherRole:
+    """A client as a publisher.
+
+    Attributes:
+        outbox: (stage, frame) to be sent; stage -1 is the bottom one.
+        handed: what it handed over to the ENS.
+        stamped: (event, place, dependencies) of its timestamps, each as often as it got it.
+        failed: why events were given up, by label.
+        refused: labels that the ENS will refuse.
+    """
+
+    def __init__(self, name: str, topics: Iterable[TopicInfo] = (), incarnation: int = 1) -> None:
+        self.name, self.incarnation = name, incarnation
+        self.publisher = Publisher()
+        self.publisher.named(topics)
+        self.publications: dict[str, Publication] = {}
+        self.outbox: list[tuple[int, Frame]] = []
+        self.handed: list[Message] = []
+        self.stamped: list[tuple[EventId, Place, list[int]]] = []
+        self.failed: dict[str, str] = {}
+        self.refused: set[str] = set()
+        self._requests = 0
+
+    def publish(self, label: str, topic: str) -> None:
+        self.publications[label] = self.publisher.publish((SPACE, topic), label)
+        self.pump()
+
+    def cancel(self, label: str) -> None:
+        self.publisher.cancel(self.publications[label])
+        self.pump()
+
+    def accepted(self, label: str) -> None:
+        self.publisher.accepted(self.publications[label])
+        self.pump()
+
+    def reconnected(self) -> None:
+        self.outbox = [(frame.stage, frame) for frame in self.publisher.connected()]
+        self.pump()
+
+    def take(self, frame: Frame) -> None:
+        """A worker's answer arrived."""
+        match frame:
+            case Timestamps():
+                answers = self.publisher.answered(frame)
+                for each in answers.ready:
+                    self._stamped(each)
+                self.failed.update((each.content, "forgotten") for each in answers.forgotten)
+                self.failed.update((each.content, "abandoned") for each in answers.abandoned)
+            case Settled():
+                late = self.publisher.settled(frame)
+                self.failed.update((each.content, "late") for each in self.publications.values() if _place(each) in late)
+            case Topics():
+                self.publisher.named(frame.topics)
+        self.pump()
+
+    def _stamped(self, each: Publication) -> None:
+        event = self.name, self.incarnation, each.counter
+        self.stamped.append((event, _place(each), each.deps))
+        if each.content in self.refused:
+            self.publisher.refused(each)
+            return
+        each.handed = True
+        message = Message(each.content, event, each.topic_id, each.topic[1], each.number, tuple(each.deps))
+        self.handed.append(message)
+
+    def pump(self) -> None:
+        """Queue what is to be sent now."""
+        if names := self.publisher.unnamed():
+            self._requests += 1
+            self.outbox.append((-1, Resolve(self._requests, names)))
+        self.outbox += [(frame.stage, frame) for frame in self.publisher.requests()]
+        self.outbox += [(frame.stage, frame) for frame in self.publisher.settlements()]
+
+
+def _place(publication: Publication) -> Place:
+    return (publication.topic_id, publication.number) if publication.info is not None else (0, 0)
+
+
+class SubscriberRole:
+    """A client as a subscriber.
+
+    Attributes:
+        outbox: frames to be sent to the bottom stage.
+        ens: what it is subscribed to at the ENS.
+        words: what its application saw, as short words.
+    """
+
+    def __init__(self, name: str, mode: Mode = "strict", times: OrderingTimes | None = None) -> None:
+        self.name, self.mode, self.incarnation = name, mode, 1
+        self.history = SubscriberHistory(name, mode if isinstance(mode, str) else "bounded")
+        self.words: list[str] = []
+        self._times = times
+        self._names: dict[int, str] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.subscriber = Subscriber(bounded=self.mode != "strict")
+        self.module = OrderingModule(self.mode, self._times)
+        self.outbox: list[Subscribe] = []
+        self.ens: set[Filter] = set()
+
+    def restart(self, now: float) -> None:
+        """A new process with the same client id; it knows nothing."""
+        self._close([each.topic for each in self._open_spans()], now)
+        self.incarnation += 1
+        self._begin()
+
+    def change(self, filters: set[Filter], now: float) -> None:
+        """R7: the ENS first, then the stages; R11: what is dropped is dropped at once."""
+        added = filters - {each.filter for each in self.subscriber.filters}
+        self.ens |= added
+        wanted = [SpaceFilter(SPACE, each) for each in sorted(filters, key=lambda each: each.text)]
+        dropped = self.subscriber.dropped(wanted)
+        self._close(dropped, now)
+        self._record(self.module.unsubscribed(dropped, now), now)
+        self.subscriber.begin(wanted)
+        if added:
+            self.module.subscribing()
+        self.request()
+
+    def request(self) -> None:
+        """Ask for the change on its way (again)."""
+        request = self.subscriber.request()
+        self.outbox = [] if request is None else [request]
+
+    def take(self, frame: Subscribed, now: float) -> None:
+        """The answer to the change arrived."""
+        starts = self.subscriber.completed(frame)
+        if starts is None:
+            return
+        for each in starts:
+            self._names[each.topic.id] = each.topic.name
+            if each.topic.id not in self.module.clock:
+                self.history.spans.append(Span(each.topic.id, each.start, 0, now))
+        self.ens &= {each.filter for each in self.subscriber.filters}
+        self._record(self.module.subscribed(starts, now, filters=self.subscriber.has_wildcards), now)
+
+    def named(self, topics: list[TopicInfo], now: float) -> None:
+        """Topics that held events were named (R13)."""
+        mine, foreign = self.subscriber.named(topics)
+        self._names.update((each.id, each.name) for each in topics)
+        self.history.spans += [Span(each, 0, 0, now) for each in mine if each not in self.module.clock]
+        self._record(self.module.named(mine, foreign, now), now)
+
+    def arrived(self, message: Message, now: float) -> None:
+        """The ENS delivered an event; it passes on only what the client is subscribed to."""
+        if self.subscriber.covers(TopicInfo(message.topic, SPACE, message.name, 0)):
+            deps = list(message.deps)
+            self._record(self.module.receive(message.topic, message.number, deps, message, 1, now), now)
+
+    def tick(self, now: float) -> None:
+        self._record(self.module.tick(now), now)
+
+    def questions(self, now: float) -> list[AskNumbers]:
+        """Return what stages are to be asked now (R17)."""
+        asked = self.module.questions(now)
+        infos = self.subscriber.topics
+        return [AskNumbers(1, infos[each.topic].stage, each.topic, each.ranges) for each in asked]
+
+    def answered(self, frame: Numbers, now: float) -> None:
+        self._record(self.module.answered(frame, now), now)
+
+    @property
+    def waiting(self) -> list[str]:
+        """Labels of the events that wait."""
+        module = self.module
+        entries = {
+            each.topic * 10**9 + each.number: each.content.label
+            for group in (*module._held.values(), *module._parked.values(), module._room._arrivals)
+            for each in group
+            if not each.done
+        }
+        return sorted(entries.values())
+
+    def closed_history(self) -> SubscriberHistory:
+        """Return what it was notified of, with the ends that its spans have reached."""
+        for span in self._open_spans():
+            if span.topic in self.module.clock:
+                span.end = self.module.clock[span.topic]
+        return self.history
+
+    def _open_spans(self) -> list[Span]:
+        return [each for each in self.history.spans if each.dropped is None]
+
+    def _close(self, topics: list[int], now: float) -> None:
+        for span in self._open_spans():
+            if span.topic in topics:
+                span.end, span.dropped = self.module.clock.get(span.topic, span.start), now
+
+    def _record(self, outputs: list[Output], now: float) -> None:
+        for each in outputs:
+            if isinstance(each, GapFound):
+                self.history.gaps.append((each.topic, each.first, each.last, str(each.reason)))
+                numbers = str(each.first) if each.first == each.last else f"{each.first}-{each.last}"
+                self.words.append(f"gap {self._names[each.topic]} {numbers} {each.reason}")
+            else:
+                place = each.topic, each.number
+                self.history.notified.append(Notified(each.content.event, place, str(each.verdict), now))
+                tag = "" if each.verdict == "in_order" else f" {each.verdict}"
+                self.words.append(each.content.label + tag)
+
+
+def history_of(publishers: Iterable[PublisherRole], subscribers: Iterable[SubscriberRole], linger: float) -> History:
+    """Return what happened, for the checks."""
+    history = History(linger)
+    for publisher in publishers:
+        for event, place, deps in publisher.stamped:
+            history.stamp(event, place, deps, 0, 0.0)
+    for subscriber in subscribers:
+        history.subscribers[subscriber.name] = subscriber.closed_history()
+    return history
+
+
+class Table(Cluster):
+    """Stages and clients. Requests, answers and deliveries wait until they are moved.
+
+    Attributes:
+        requests: what clients sent and stages did not get yet, by (client, stage).
+        answers: what stages answered and clients did not get yet, by (stage, client).
+        ens: by subscriber, what the ENS still has for it.
+    """
+
+    def __init__(self, topics: dict[str, int], settings: StageSettings | None = None) -> None:
+        self.requests: dict[tuple[str, int], deque[AnyCommand]] = {}
+        self.answers: dict[tuple[int, str], deque[Frame]] = {}
+        self.publishers: dict[str, PublisherRole] = {}
+        self.subscribers: dict[str, SubscriberRole] = {}
+        self.past: list[PublisherRole] = []
+        self.ens: dict[str, list[Message]] = {}
+        self.messages: dict[str, Message] = {}
+        super().__init__(topics, settings=settings)
+
+    @property
+    def seconds(self) -> float:
+        return self.now / 1000
+
+    @property
+    def infos(self) -> list[TopicInfo]:
+        return [self.stages[-1]._state.info(topic) for topic in self.ids.values()]
+
+    # -- clients -----------------------------------------------------------------------------------------------
+
+    def join(self, client: str, mode: Mode = "strict") -> None:
+        """A client connects to all stages."""
+        self.publishers[client] = PublisherRole(client, self.infos)
+        self.subscribers[client] = SubscriberRole(client, mode)
+        self.ens[client] = []
+        self.open(client)
+
+    def restart(self, client: str) -> None:
+        """The client's process is replaced by a new one, which knows nothing."""
+        self._cut(client)
+        self.past.append(self.publishers[client])
+        role = self.subscribers[client]
+        role.restart(self.seconds)
+        self.publishers[client] = PublisherRole(client, self.infos, role.incarnation)
+        self.ens[client] = []
+        self.open(client, role.incarnation)
+
+    def leave(self, client: str) -> None:
+        """The client's connection to the stages breaks, with what is under way."""
+        self._cut(client)
+        for stage in range(len(self.stages)):
+            self.step(stage, LeaveSession(client, self.subscribers[client].incarnation))
+
+    def reconnect(self, client: str) -> None:
+        """The client is connected again and asks again for everything that is open."""
+        self._cut(client)
+        self.open(client, self.subscribers[client].incarnation)
+        self.publishers[client].reconnected()
+        self.subscribers[client].request()
+        self.collect()
+
+    def _cut(self, client: str) -> None:
+        for stage in range(len(self.stages)):
+            self.requests.pop((client, stage), None)
+            self.answers.pop((stage, client), None)
+
+    def collect(self) -> None:
+        """Take what clients want to send and hand over: it is under way from now on."""
+        bottom = len(self.stages) - 1
+        for name, publisher in self.publishers.items():
+            for stage, frame in publisher.outbox:
+                self._queue(name, bottom if stage < 0 else stage, command_of(name, publisher.incarnation, frame))
+            for message in publisher.handed:
+                if message.label not in self.messages:
+                    self.messages[message.label] = message
+                    self._hand_over(message)
+            publisher.outbox, publisher.handed = [], []
+        for name, subscriber in self.subscribers.items():
+            for request in subscriber.outbox:
+                self._queue(name, bottom, command_of(name, subscriber.incarnation, request))
+            subscriber.outbox = []
+
+    def _queue(self, client: str, stage: int, command: AnyCommand) -> None:
+        self.requests.setdefault((client, stage), deque()).append(command)
+
+    def _hand_over(self, message: Message) -> None:
+        for name, subscriber in self.subscribers.items():
+            if any(each.covers(message.name) for each in subscriber.ens):
+                self.ens[name].append(message)
+
+    # -- moves -------------------------------------------------------------------------------------------------
+
+    def step(self, stage: int, command: AnyCommand) -> list[Frame]:
+        """Step a command; answers are under way to their clients if those are still the same process."""
+        frames: list[Frame] = []
+        effects = self.stages[stage].step(command, self.now)
+        for effect in effects:
+            if not isinstance(effect, Reply):
+                self.links.setdefault((stage, effect.stage), deque()).append(effect)
+                continue
+            frames.append(effect.frame)
+            role = self.subscribers.get(effect.client_id)
+            if role is not None and role.incarnation == effect.incarnation:
+                self.answers.setdefault((stage, effect.client_id), deque()).append(effect.frame)
+        return frames
+
+    def arrive_request(self, client: str, stage: int) -> None:
+        """The next request of a client arrives at a stage."""
+        self.step(stage, self.requests[client, stage].popleft())
+
+    def arrive_answer(self, stage: int, client: str) -> None:
+        """The next answer of a stage arrives at a client."""
+        frame = self.answers[stage, client].popleft()
+        if isinstance(frame, Subscribed):
+            self.ids.update((each.topic.name, each.topic.id) for each in frame.topics)
+            self.subscribers[client].take(frame, self.seconds)
+        else:
+            if isinstance(frame, Topics):
+                self.ids.update((each.name, each.id) for each in frame.topics)
+            self.publishers[client].take(frame)
+        self.collect()
+
+    def settle_down(self) -> None:
+        """Let everything between stages and clients arrive; the ENS delivers nothing."""
+        while self._busy():
+            for client, stage in [key for key, queue in self.requests.items() if queue]:
+                self.arrive_request(client, stage)
+            self.run()
+            for stage, client in [key for key, queue in self.answers.items() if queue]:
+                self.arrive_answer(stage, client)
+
+    def _busy(self) -> bool:
+        return any((*self.requests.values(), *self.answers.values(), *self.links.values()))
+
+    def deliver(self, label: str, client: str) -> None:
+        """The ENS delivers an event to a client; once delivered, it may deliver it again."""
+        message = self.messages[label]
+        if message in self.ens[client]:
+            self.ens[client].remove(message)
+        self.subscribers[client].arrived(message, self.seconds)
+
+    def put_questions(self, client: str) -> None:
+        """The client's due questions go to the stages, and their answers return (R17, R13)."""
+        role, now = self.subscribers[client], self.seconds
+        for question in role.questions(now):
+            role.answered(self.stages[question.stage].numbers(question), now)
+        if ids := role.module.unnamed():
+            role.named([each for each in self.infos if each.id in ids], now)
+
+    def tell_heads(self, client: str) -> None:
+        """The stages tell a client the highest confirmed numbers of its topics (R17)."""
+        for stage in self.stages:
+            self.subscribers[client].module.heads(stage.heads(client, None), self.seconds)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes for everybody."""
+        self.now += round(seconds * 1000)
+        for stage in range(len(self.stages)):
+            self.step(stage, Tick())
+        for subscriber in self.subscribers.values():
+            subscriber.tick(self.seconds)
+        self.collect()
+
+    def restore(self, stage: int) -> None:
+        """A stage's process is replaced; the new one begins with its durable state."""
+        self.stages[stage] = Stage.restore(self.stages[stage].snapshot())
+
+    def history(self) -> History:
+        """Return what happened, for the checks."""
+        linger = self.stages[-1]._state.settings.linger_ms / 1000
+        history = history_of([*self.past, *self.publishers.values()], self.subscribers.values(), linger)
+        for stage in self.stages:
+            for manager in stage._state.topics.values():
+                for record in manager.records.values() if manager.stage == stage.index else ():
+                    history.states[record.topic, record.number] = record.state.name
+        return history
+
+

@@ -20,7 +20,6 @@ from inorder.core.commands import (
     Create,
     CreateTopics,
     LeaveSession,
-    OpenSession,
     Reply,
     SettleNumbers,
     StageSettings,
@@ -79,7 +78,7 @@ class PublisherRole:
     Attributes:
         outbox: (stage, frame) to be sent; stage -1 is the bottom one.
         handed: what it handed over to the ENS.
-        stamped: (event, place, dependencies) of its timestamps, each as often as it got it.
+        stamped: (event, place, dependencies, when in s) of its timestamps, each as often as it got it.
         failed: why events were given up, by label.
         refused: labels that the ENS will refuse.
     """
@@ -91,7 +90,7 @@ class PublisherRole:
         self.publications: dict[str, Publication] = {}
         self.outbox: list[tuple[int, Frame]] = []
         self.handed: list[Message] = []
-        self.stamped: list[tuple[EventId, Place, list[int]]] = []
+        self.stamped: list[tuple[EventId, Place, list[int], float]] = []
         self.failed: dict[str, str] = {}
         self.refused: set[str] = set()
         self._requests = 0
@@ -112,25 +111,27 @@ class PublisherRole:
         self.outbox = [(frame.stage, frame) for frame in self.publisher.connected()]
         self.pump()
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: Frame, now: float) -> None:
         """A worker's answer arrived."""
         match frame:
             case Timestamps():
                 answers = self.publisher.answered(frame)
                 for each in answers.ready:
-                    self._stamped(each)
+                    self._stamped(each, now)
                 self.failed.update((each.content, "forgotten") for each in answers.forgotten)
                 self.failed.update((each.content, "abandoned") for each in answers.abandoned)
             case Settled():
                 late = self.publisher.settled(frame)
-                self.failed.update((each.content, "late") for each in self.publications.values() if _place(each) in late)
+                self.failed.update(
+                    (each.content, "late") for each in self.publications.values() if _place(each) in late
+                )
             case Topics():
                 self.publisher.named(frame.topics)
         self.pump()
 
-    def _stamped(self, each: Publication) -> None:
+    def _stamped(self, each: Publication, now: float) -> None:
         event = self.name, self.incarnation, each.counter
-        self.stamped.append((event, _place(each), each.deps))
+        self.stamped.append((event, _place(each), each.deps, now))
         if each.content in self.refused:
             self.publisher.refused(each)
             return
@@ -279,8 +280,8 @@ def history_of(publishers: Iterable[PublisherRole], subscribers: Iterable[Subscr
     """Return what happened, for the checks."""
     history = History(linger)
     for publisher in publishers:
-        for event, place, deps in publisher.stamped:
-            history.stamp(event, place, deps, 0, 0.0)
+        for event, place, deps, when in publisher.stamped:
+            history.stamp(event, place, deps, 0, when)
     for subscriber in subscribers:
         history.subscribers[subscriber.name] = subscriber.closed_history()
     return history
@@ -293,6 +294,7 @@ class Table(Cluster):
         requests: what clients sent and stages did not get yet, by (client, stage).
         answers: what stages answered and clients did not get yet, by (stage, client).
         ens: by subscriber, what the ENS still has for it.
+        slow: links on which nothing moves unless it is moved by name.
     """
 
     def __init__(self, topics: dict[str, int], settings: StageSettings | None = None) -> None:
@@ -301,6 +303,7 @@ class Table(Cluster):
         self.publishers: dict[str, PublisherRole] = {}
         self.subscribers: dict[str, SubscriberRole] = {}
         self.past: list[PublisherRole] = []
+        self.slow: set[tuple[int, int]] = set()
         self.ens: dict[str, list[Message]] = {}
         self.messages: dict[str, Message] = {}
         super().__init__(topics, settings=settings)
@@ -404,20 +407,23 @@ class Table(Cluster):
         else:
             if isinstance(frame, Topics):
                 self.ids.update((each.name, each.id) for each in frame.topics)
-            self.publishers[client].take(frame)
+            self.publishers[client].take(frame, self.seconds)
         self.collect()
 
     def settle_down(self) -> None:
-        """Let everything between stages and clients arrive; the ENS delivers nothing."""
-        while self._busy():
+        """Let everything between stages and clients arrive, except over slow links; the ENS delivers nothing."""
+        moved = True
+        while moved:
+            moved = False
             for client, stage in [key for key, queue in self.requests.items() if queue]:
                 self.arrive_request(client, stage)
-            self.run()
+                moved = True
+            for link in [key for key, sends in self.links.items() if sends and key not in self.slow]:
+                self.move(*link)
+                moved = True
             for stage, client in [key for key, queue in self.answers.items() if queue]:
                 self.arrive_answer(stage, client)
-
-    def _busy(self) -> bool:
-        return any((*self.requests.values(), *self.answers.values(), *self.links.values()))
+                moved = True
 
     def deliver(self, label: str, client: str) -> None:
         """The ENS delivers an event to a client; once delivered, it may deliver it again."""
@@ -461,5 +467,3 @@ class Table(Cluster):
                 for record in manager.records.values() if manager.stage == stage.index else ():
                     history.states[record.topic, record.number] = record.state.name
         return history
-
-

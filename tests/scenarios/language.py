@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-ONE = frozenset("CLIENT EVENT TOPIC STAGE NUMBER NAME STATE REASON".split())
-REST = frozenset("TOPICS CLIENTS EVENTS ITEMS STAGES ENTRIES".split())
+ONE = frozenset(["CLIENT", "EVENT", "TOPIC", "STAGE", "NUMBER", "NAME", "STATE", "REASON", "FROM", "TO"])
+REST = frozenset(["TOPICS", "CLIENTS", "EVENTS", "ITEMS", "STAGES", "ENTRIES"])
 _COMMENT = re.compile(r"(^|\s\s)#.*$")
 
 

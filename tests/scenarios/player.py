@@ -23,7 +23,6 @@ from inorder.core.commands import (
     Configure,
     Create,
     CreateTopics,
-    Place,
     Send,
     SettleNumbers,
     StageSettings,
@@ -395,9 +394,20 @@ def wait(player: Player, number: str) -> None:
 
 @line("run")
 def run_all(player: Player) -> None:
-    """Everything between clients and stages arrives; the ENS delivers nothing."""
+    """Everything between clients and stages arrives, except over slow links; the ENS delivers nothing."""
     player.on.collect()
     player.on.settle_down()
+
+
+@line("slow link FROM to TO")
+def slow(player: Player, to: str, **origin: str) -> None:
+    """From now on ``run`` moves nothing on this link; there need not be such a link."""
+    player.on.slow.add((player.stage(origin["from"]), player.stage(to)))
+
+
+@line("fast link FROM to TO")
+def fast(player: Player, to: str, **origin: str) -> None:
+    player.on.slow.discard((player.stage(origin["from"]), player.stage(to)))
 
 
 @line("CLIENT asks")

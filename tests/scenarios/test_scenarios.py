@@ -1,17 +1,94 @@
-"""Every scenario of this folder holds; and its language tells what is wrong with a line."""
+"""Every scenario holds, and does not without its rule; and the language says what is wrong with a line."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from tests.core.without import RULES
 from tests.scenarios.language import ScenarioError, ScenarioFailed
-from tests.scenarios.player import play, run
+from tests.scenarios.player import VERBS, play, run
 
 FOLDER = Path(__file__).parent
-SCENARIOS = sorted(FOLDER.glob("*.txt"))
+SCENARIOS = {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
+NEEDS: dict[str, str] = {
+    "r01_one_timestamp_for_one_event": "one_timestamp",
+    "r02_belt": "belt",
+    "c07_circle_of_pairs": "belt",
+    "c24_a_group_shrinks_behind_an_event": "belt",
+    "r04_at_least": "at_least",
+    "r06_floor": "floor",
+    "r07_announces_clocks": "announcement",
+    "r08_extending_keeps_clocks": "kept_clocks",
+    "r08_base": "base",
+    "r09_hold": "hold",
+    "r10_linger": "linger",
+    "r10_linger_for_a_later_topic": "linger",
+    "r10_carried_once_more": "carried_once",
+    "r10_an_older_end": "version",
+    "r13_new_topic": "filters",
+    "r17_void_waits_for_its_dependencies": "void_dependencies",
+    "r19_dependencies": "publisher_order",
+    "r19_path": "path",
+    "r21_full_for_bounded_readers": "full_for_bounded",
+    "r21_a_topic_that_joins_a_group": "gained",
+}
+"""Scenario -> the rule without which it must fail (:mod:`tests.core.without`)."""
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda each: each.stem)
-def test_scenario(path: Path) -> None:
-    run(path)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(name: str) -> None:
+    run(SCENARIOS[name])
+
+
+@pytest.mark.parametrize(("name", "rule"), NEEDS.items())
+def test_a_scenario_fails_without_its_rule(name: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    RULES[rule](monkeypatch)
+    with pytest.raises(ScenarioFailed):
+        run(SCENARIOS[name])
+
+
+def test_every_rule_has_a_scenario_that_needs_it() -> None:
+    assert set(NEEDS.values()) == set(RULES)
+
+
+# -- the language --------------------------------------------------------------------------------------------------
+
+
+def _error(text: str) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        play(text)
+    return str(caught.value)
+
+
+def test_a_line_that_cannot_be_read_names_its_number_and_what_is_allowed() -> None:
+    assert _error("order: a\n\n# a comment\nclient p\np publishs x on a\n") == (
+        "scenario, line 5: cannot read 'p publishs x on a'; allowed:\n    CLIENT publishes EVENT on TOPIC [at once]"
+    )
+    assert "expect CLIENT waits: ITEMS" in _error("order: a\nexpect all is well")
+    assert all(each.pattern in _error("order: a\nxyzzy") for each in VERBS)
+
+
+def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
+    start = "order: a b | c\nclient p\n"
+    assert _error(start + "q publishes x on a") == "scenario, line 3: there is no client 'q'; there is: p"
+    assert _error(start + "client A with d") == "scenario, line 3: there is no topic 'd'; there is: a, b, c"
+    assert _error(start + "request x").startswith("scenario, line 3: no request of x is on its way; under way: nothing")
+    assert _error(start + "p publishes x on c\npass x to 2") == (
+        "scenario, line 4: there is no stage '2'; there is: 0, 1"
+    )
+    assert _error(start + "client p") == "scenario, line 3: 'p' is a name already"
+    assert _error("client p") == (
+        "scenario, line 1: the scenario begins with its topics, highest first: order: a b | c | d"
+    )
+
+
+def test_what_is_under_way_is_told_when_something_is_not() -> None:
+    text = "order: a | b\nclient A with a b\nclient B with a b\nclient p\np publishes x on b\nrequest x\nanswer x"
+    assert _error(text) == ("scenario, line 7: no answer for x is on its way; under way: x from stage 1 to 0")
+
+
+def test_an_expectation_that_does_not_hold_says_both() -> None:
+    with pytest.raises(ScenarioFailed) as caught:
+        play("order: a\nclient A with a\nexpect A: x")
+    assert str(caught.value) == "scenario, line 3: A: expected ['x'], got []"

@@ -1,0 +1,207 @@
+"""The core without one of its rules: what scenarios and the explorer must notice.
+
+Each entry plants the bug that its rule prevents, for the time of one test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from inorder.core.commands import AnyRide, LingerEndRide, StampRide
+from inorder.core.ordering import OrderingModule
+from inorder.core.publisher import Publication, Publisher
+from inorder.core.sequencing import Overlaps, Subscription, bit_set
+from inorder.core.stamping import Stamping
+from inorder.core.state import Outbox, StageState
+from inorder.core.subscribing import Subscribing
+from inorder.core.waiting import Sequenced
+from inorder.core.wire import TopicStart
+
+Patch = pytest.MonkeyPatch
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def one_timestamp(patch: Patch) -> None:
+    """R1: a request that is asked again is numbered again."""
+    whole = Stamping.create
+
+    def create(self: Stamping, command: Any) -> None:
+        session = self._state.sessions.get((command.client_id, command.incarnation))
+        if session is not None:
+            session.answers.clear()
+        whole(self, command)
+
+    patch.setattr(Stamping, "create", create)
+
+
+def belt(patch: Patch) -> None:
+    """R2: a timestamp jumps to the next stage with a topic of its sequencing group, as in the papers."""
+    whole = Outbox.up
+
+    def up(self: Outbox, ride: AnyRide) -> None:
+        if not isinstance(ride, StampRide) or not ride.number:
+            whole(self, ride)
+            return
+        state = self._state
+        _, group = state.overlaps.group(ride.topic)
+        self.send(max((stage for stage in range(state.index) if group & state.on_stage[stage]), default=ride.top), ride)
+
+    patch.setattr(Outbox, "up", up)
+
+
+def at_least(patch: Patch) -> None:
+    """R4: an entry that is lower than the clock blocks, as the supplement's "equal" does."""
+    whole = OrderingModule._is_ready
+
+    def is_ready(self: OrderingModule, entry: Sequenced, now: float) -> bool:
+        pairs = zip(entry.deps[::2], entry.deps[1::2], strict=True)
+        return all(self._clock.get(topic, 0) <= number for topic, number in pairs) and whole(self, entry, now)
+
+    patch.setattr(OrderingModule, "_is_ready", is_ready)
+
+
+def floor(patch: Patch) -> None:
+    """R6: a start below what was already passed over is taken as it is."""
+    patch.setattr(OrderingModule, "_rise_to_floor", lambda self, topic, now: self._floor.pop(topic, 0))
+
+
+def announcement(patch: Patch) -> None:
+    """R7: the stages above do not learn the clocks of the subscription's topics below."""
+    patch.setattr(Subscribing, "_announce", _nothing)
+
+
+def kept_clocks(patch: Patch) -> None:
+    """R8: the whole returned clock is taken, as in the papers."""
+    whole = OrderingModule._begin
+
+    def begin(self: OrderingModule, start: TopicStart, now: float) -> bool:
+        topic = start.topic.id
+        if topic not in self._clock:
+            return whole(self, start, now)
+        self._clock[topic] = self._start[topic] = max(start.start, self._clock[topic])
+        return False
+
+    patch.setattr(OrderingModule, "_begin", begin)
+
+
+def base(patch: Patch) -> None:
+    """R8: the answer brings the start only."""
+    patch.setattr(OrderingModule, "_raise_base", _nothing)
+
+
+def hold(patch: Patch) -> None:
+    """R9: a dependency on a topic that is being subscribed does not count."""
+
+    def is_ready(self: OrderingModule, entry: Sequenced, now: float) -> bool:
+        held, self._hold_unknown = self._hold_unknown, False
+        try:
+            return whole(self, entry, now)
+        finally:
+            self._hold_unknown = held
+
+    whole = OrderingModule._is_ready
+    patch.setattr(OrderingModule, "_is_ready", is_ready)
+
+
+def linger(patch: Patch) -> None:
+    """R10: a topic that is dropped stops counting at once."""
+    patch.setattr(Subscription, "mask", lambda self: bit_set(self.active))
+
+
+def carried_once(patch: Patch) -> None:
+    """R10: what leaves a group is not carried once more."""
+    patch.setattr(Subscribing, "_carry_once", _nothing)
+
+
+def version(patch: Patch) -> None:
+    """R10, R11: the end of a linger counts for whatever linger there is."""
+    whole = Subscribing.linger_ended
+
+    def linger_ended(self: Subscribing, ride: LingerEndRide) -> None:
+        subscription = self._state.overlaps.get(ride.client_id)
+        if subscription is not None and ride.topic in subscription.lingering:
+            incarnation, number = subscription.lingering[ride.topic]
+            ride = replace(ride, incarnation=incarnation, version=number)
+        whole(self, ride)
+
+    patch.setattr(Subscribing, "linger_ended", linger_ended)
+
+
+def filters(patch: Patch) -> None:
+    """R13: a new topic is not added to the subscriptions whose filters cover it."""
+    patch.setattr(Subscription, "covering", lambda self, space, name: [])
+
+
+def void_dependencies(patch: Patch) -> None:
+    """R17: a hole is skipped at once."""
+    whole = OrderingModule._put_hole
+    patch.setattr(
+        OrderingModule,
+        "_put_hole",
+        lambda self, topic, number, deps, reason, now: whole(self, topic, number, [], reason, now),
+    )
+
+
+def publisher_order(patch: Patch) -> None:
+    """R19: an event does not depend on its publisher's others."""
+    patch.setattr(Stamping, "_add_publisher_order", _nothing)
+
+
+def path(patch: Patch) -> None:
+    """R19: every request goes to its topic's stage at once."""
+    whole = Publisher._admit
+
+    def admit(self: Publisher, publication: Publication) -> bool:
+        self._unanswered.clear()
+        self._previous_home = 0
+        return whole(self, publication)
+
+    patch.setattr(Publisher, "_admit", admit)
+
+
+def full_for_bounded(patch: Patch) -> None:
+    """R21: timestamps are compact also for readers that take events out of turn."""
+    patch.setattr(Overlaps, "has_bounded", lambda self, topic: False)
+
+
+def gained(patch: Patch) -> None:
+    """R21: a topic that joins a group is not carried unless it rises."""
+    whole = StageState.group
+
+    def group(self: StageState, manager: Any) -> Any:
+        found = whole(self, manager)
+        found.gained = 0
+        return found
+
+    patch.setattr(StageState, "group", group)
+
+
+RULES: dict[str, Callable[[Patch], None]] = {
+    each.__name__: each
+    for each in (
+        one_timestamp,
+        belt,
+        at_least,
+        floor,
+        announcement,
+        kept_clocks,
+        base,
+        hold,
+        linger,
+        carried_once,
+        version,
+        filters,
+        void_dependencies,
+        publisher_order,
+        path,
+        full_for_bounded,
+        gained,
+    )
+}

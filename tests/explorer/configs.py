@@ -1,0 +1,257 @@
+"""Small systems to explore: topics on stages, clients, and what each of them does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from inorder.core.notifications import Bounded
+from inorder.core.ordering import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Publish an event. ``label`` names it in traces."""
+
+    label: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"publishes {self.label} on {self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Give an event up; if it is not handed over yet, its number becomes void (R16)."""
+
+    label: str
+
+    def __str__(self) -> str:
+        return f"cancels {self.label}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Change the whole subscription to these topics."""
+
+    topics: str
+
+    def __str__(self) -> str:
+        return f"asks for {self.topics or 'nothing'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the stages about what is missing now (R17)."""
+
+    def __str__(self) -> str:
+        return "asks about what is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A subscriber: what it holds at the beginning (complete, everywhere known), and what it does."""
+
+    holds: str
+    does: tuple[Hold | Ask, ...] = ()
+    mode: Mode = "strict"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One system.
+
+    Attributes:
+        shows: what it is for.
+        order: topics from the top, stages separated by bars, as in the scenarios.
+        readers: by name.
+        writers: by name, what each publishes, in this order; requests are pipelined as R19 lets them.
+        lingers_end: the clock passes the linger once, at any moment.
+        rule: the rule (:mod:`tests.core.without`) without which a violation is found here.
+        long: too many states for every test run.
+    """
+
+    shows: str
+    order: str
+    readers: dict[str, Reader]
+    writers: dict[str, tuple[Publish | Cancel, ...]]
+    lingers_end: bool = False
+    rule: str | None = None
+    long: bool = field(default=False, kw_only=True)
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """Topics with their stages."""
+        return {name: stage for stage, group in enumerate(self.order.split("|")) for name in group.split()}
+
+
+CONFIGS: dict[str, Config] = {
+    "r2-belt": Config(
+        "DESIGN R2's counter-example, with one event a topic",
+        "t1 | t2 | t3 | t4",
+        {"s1": Reader("t1 t2 t4"), "s2": Reader("t1 t2 t3 t4"), "s3": Reader("t1 t3"), "s4": Reader("t3 t4")},
+        {"p4": (Publish("e4", "t4"),), "p3": (Publish("e3", "t3"),), "p1": (Publish("e1", "t1"),)},
+        rule="belt",
+    ),
+    "c7-circle": Config(
+        "PAPERS C7b: a circle of pairs and one reader of all",
+        "t1 | t2 | t3 | t4",
+        {
+            "s0": Reader("t1 t2 t3 t4"),
+            "s12": Reader("t1 t2"),
+            "s23": Reader("t2 t3"),
+            "s34": Reader("t3 t4"),
+            "s14": Reader("t1 t4"),
+        },
+        {f"p{at}": (Publish(f"e{at}", f"t{at}"),) for at in (1, 2, 3, 4)},
+        rule="belt",
+    ),
+    "r6-floor": Config(
+        "DESIGN R6's counter-example: a reader that tags, and subscribes",
+        "a b",
+        {"A": Reader("a", (Hold("a b"),), "tag"), "B": Reader("a b"), "C": Reader("a b")},
+        {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
+        rule="floor",
+    ),
+    "r6-buffer": Config(
+        "R6: a reader that waits with one event",
+        "a | b",
+        {"A": Reader("a b", mode=Bounded(buffer=1)), "B": Reader("a b")},
+        {"p": (Publish("x1", "a"), Publish("x2", "a")), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+    ),
+    "r7-announcement": Config(
+        "PAPERS C21: a reader that joins makes a pair that the stage above did not know",
+        "a | b",
+        {"A": Reader("a b"), "B": Reader("b", (Hold("a b"),))},
+        {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
+        rule="announcement",
+    ),
+    "r8-base": Config(
+        "DESIGN R8: a reader joins a topic whose events say no more what came before them",
+        "a b",
+        {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b"), "C": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        rule="base",
+    ),
+    "r8-clocks": Config(
+        "PAPERS C9: a reader extends its subscription while an event is in flight",
+        "a | b",
+        {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b")},
+        {"p": (Publish("x", "a"), Publish("x2", "a")), "q": (Publish("y", "b"),)},
+        rule="kept_clocks",
+    ),
+    "r9-hold": Config(
+        "DESIGN R9's counter-example",
+        "a | b",
+        {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b"), "C": Reader("a b")},
+        {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
+        rule="hold",
+    ),
+    "r10-linger": Config(
+        "DESIGN R10, counter-example 1: a reader leaves a topic",
+        "a | b",
+        {"A": Reader("a b", (Hold("b"),)), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
+        rule="linger",
+    ),
+    "r10-later-topic": Config(
+        "DESIGN R10, counter-example 2: a reader leaves a topic for another one",
+        "a | b",
+        {"A": Reader("a", (Hold("b"),)), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
+        rule="linger",
+    ),
+    "r10-end": Config(
+        "R10: the linger ends while everything is on its way; what left is carried once more",
+        "a | b",
+        {"A": Reader("a b", (Hold("b"),)), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"), Publish("z", "b"))},
+        lingers_end=True,
+        rule="carried_once",
+    ),
+    "r17-void": Config(
+        "R17: a void number's own dependencies hold back what follows it",
+        "a | b",
+        {"A": Reader("a b", (Ask(),)), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("v", "b"), Cancel("v"), Publish("y", "b"))},
+        rule="void_dependencies",
+    ),
+    "r19-dependencies": Config(
+        "R19: one writer, two topics, one reader that alone holds both",
+        "a | b",
+        {"A": Reader("a b"), "B": Reader("a"), "C": Reader("b")},
+        {"p": (Publish("x", "b"), Publish("y", "a"), Publish("z", "b")), "q": (Publish("w", "a"),)},
+        rule="publisher_order",
+    ),
+    "r19-path": Config(
+        "DESIGN R19's counter-example to leaving out the path",
+        "t6 | t2 t4",
+        {"A": Reader("t2 t4 t6"), "B": Reader("t2 t6")},
+        {"p": (Publish("x", "t2"), Publish("y", "t4"), Publish("z", "t6")), "q": (Publish("w", "t2"),)},
+        rule="path",
+    ),
+    "r21-gained": Config(
+        "R21: a topic that joins a group is carried although it did not rise",
+        "a b",
+        {"A": Reader("a b"), "B": Reader("a", (Hold("a b"),))},
+        {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        rule="gained",
+    ),
+    "r21-full": Config(
+        "R21: a reader that tags needs full timestamps",
+        "a | b",
+        {"A": Reader("a b", mode="tag"), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        rule="full_for_bounded",
+    ),
+    "three-stages": Config(
+        "three stages, three overlapping readers, one of which leaves a topic for another one",
+        "a | b | c",
+        {"A": Reader("a b c"), "B": Reader("a c", (Hold("b c"),)), "C": Reader("a b")},
+        {"p": (Publish("x", "a"), Publish("z", "c")), "q": (Publish("y", "b"),)},
+    ),
+    "back-and-forth": Config(
+        "a reader leaves a topic and takes it again, while lingers end",
+        "a | b",
+        {"A": Reader("a b", (Hold("b"), Hold("a b"))), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
+        lingers_end=True,
+    ),
+    "two-joiners": Config(
+        "two readers change at once",
+        "a | b",
+        {"A": Reader("a", (Hold("a b"),)), "B": Reader("b", (Hold("a b"),)), "C": Reader("a b")},
+        {"p": (Publish("x", "a"), Publish("y", "b")), "q": (Publish("z", "b"),)},
+        long=True,
+    ),
+    "writers": Config(
+        "two writers that use all topics, requests pipelined",
+        "a | b | c",
+        {"A": Reader("a b c"), "B": Reader("a b c"), "C": Reader("a c")},
+        {
+            "p": (Publish("p1", "c"), Publish("p2", "a"), Publish("p3", "b")),
+            "q": (Publish("q1", "b"), Publish("q2", "c")),
+        },
+        long=True,
+    ),
+    "swaps": Config(
+        "two readers exchange topics, one stage each, while two writers publish across them",
+        "a | b | c",
+        {"A": Reader("a b", (Hold("b c"),)), "B": Reader("b c", (Hold("a b"),)), "C": Reader("a b c")},
+        {"p": (Publish("x", "a"), Publish("y", "c")), "q": (Publish("z", "b"),)},
+        long=True,
+    ),
+    "voids": Config(
+        "two events may become void while a reader joins and another asks",
+        "a | b",
+        {"A": Reader("a b", (Ask(),)), "B": Reader("a", (Hold("a b"),))},
+        {"p": (Publish("x", "a"), Cancel("x"), Publish("z", "b")), "q": (Publish("v", "b"), Cancel("v"))},
+        long=True,
+    ),
+    "tagging": Config(
+        "a reader that tags leaves a topic and takes it again",
+        "a | b",
+        {"A": Reader("a b", (Hold("b"), Hold("a b")), "tag"), "B": Reader("a b"), "C": Reader("a b")},
+        {"p": (Publish("x1", "a"), Publish("x2", "a")), "q": (Publish("y", "b"),)},
+        long=True,
+    ),
+}

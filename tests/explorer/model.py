@@ -1,0 +1,349 @@
+"""A configuration as a transition system over the real core.
+
+*Actors* are the stages, the publishers and the subscribers. Each is a deterministic machine: a state and one input
+give a new state and outputs. States of actors are kept once, under small numbers, and each step of an actor is
+computed once and remembered, however many global states it is a part of; a global state is a tuple of such numbers.
+
+Between actors there are FIFO channels (requests, links, answers) and, for each subscriber, a bag: the ENS delivers in
+any order. What is in the bag although the subscriber is not subscribed to its topic at the ENS is discarded when its
+turn comes, so an ENS that is slow in either direction is covered.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+from tests.core.table import Message, PublisherRole, SubscriberRole, Table, command_of
+from tests.explorer.configs import Ask, Config, Hold, Publish
+from tests.explorer.freeze import publisher_key, subscriber_key
+from tests.explorer.words import Words
+
+from inorder.core.commands import Command, Deliver, Reply, StageSettings, Tick
+from inorder.core.names import exact
+from inorder.core.publisher import PublicationState
+from inorder.core.stage import Stage
+from inorder.core.wire import AskNumbers, Frame, Numbers, Subscribed, TopicInfo
+
+NOW_MS = 1000
+NOW = 1.0
+LATER = 3.0
+"""When readers ask, and hear the answers: after the gap timeout."""
+LINGER_MS = 50_000  # below the confirm timeout: nothing is abandoned
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class State(NamedTuple):
+    """A global state, of numbers only.
+
+    Attributes:
+        actors: the state of each actor.
+        channels: what is in each channel, next first.
+        bags: what the ENS still has for each subscriber.
+        done: how much of its script each actor has done.
+    """
+
+    actors: tuple[int, ...]
+    channels: tuple[tuple[int, ...], ...]
+    bags: tuple[tuple[int, ...], ...]
+    done: tuple[int, ...]
+
+
+class Move(NamedTuple):
+    """An actor takes one input: the head of a channel, something of its bag (``channel`` -1), or its script (-2)."""
+
+    actor: int
+    channel: int
+    item: int
+
+
+class Step(NamedTuple):
+    """What an actor does with an input: its new state, and what goes into channels and to the ENS."""
+
+    actor: int
+    sent: tuple[tuple[int, int], ...]
+    published: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Known:
+    """An actor's state, kept once. ``is_busy``: an answer is outstanding; ``is_queued``: something is not sent yet."""
+
+    data: bytes
+    is_busy: bool = False
+    is_queued: bool = False
+
+
+class Model:
+    """A configuration, ready to be explored."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        table = Table(config.topics, StageSettings(linger_ms=LINGER_MS))
+        for name, reader in config.readers.items():
+            table.join(name, reader.mode)
+            if reader.holds:
+                table.subscribers[name].change({exact(each) for each in reader.holds.split()}, NOW)
+                table.collect()
+                table.settle_down()
+        for name in config.writers:
+            if name not in table.publishers:
+                table.join(name)
+        table.settle_down()
+        self.stages = len(table.stages)
+        self.writers, self.readers = list(config.writers), list(config.readers)
+        self.names = [f"stage {at}" for at in range(self.stages)] + self.writers + self.readers
+        self.first_reader = self.stages + len(self.writers)
+        self.known: list[Known] = []
+        self.items: list[Any] = []
+        self._ids: dict[Any, int] = {}
+        self._item_ids: dict[Any, int] = {}
+        self._steps: dict[tuple[int, int], Step] = {}
+        self._channels: dict[tuple[int, int], int] = {}
+        self._inputs: list[list[int]] = [[] for _ in self.names]
+        self._connect()
+        self._scripts = [self._script(name) for name in self.names]
+        self._interest = [self._topics_ever(name) for name in self.readers]
+        self._words = Words(config)
+        self.start = self._first(table)
+
+    # -- construction ------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        bottom, stages = self.stages - 1, range(self.stages)
+        pairs = [(one, two) for one in stages for two in stages if one != two]
+        writers, readers = range(self.stages, self.first_reader), range(self.first_reader, len(self.names))
+        pairs += [pair for each in writers for stage in stages for pair in ((each, stage), (stage, each))]
+        pairs += [pair for each in readers for stage in stages for pair in ((each, stage), (stage, each))]
+        self.pairs = [*pairs, (len(self.names), bottom)]  # the last one: the clock
+        for at, (_, target) in enumerate(self.pairs):
+            self._channels[self.pairs[at]] = at
+            self._inputs[target].append(at)
+
+    def _script(self, name: str) -> list[int]:
+        script: Iterable[Any] = ()
+        if name in self.config.writers:
+            script = self.config.writers[name]
+        elif name in self.config.readers:
+            script = self.config.readers[name].does
+        return [self._item(each, each) for each in script]
+
+    def _topics_ever(self, name: str) -> set[str]:
+        reader = self.config.readers[name]
+        held = [reader.holds, *(each.topics for each in reader.does if isinstance(each, Hold))]
+        return {topic for each in held for topic in each.split()}
+
+    def _first(self, table: Table) -> State:
+        actors = [self._stage_state(stage) for stage in table.stages]
+        infos: list[TopicInfo] = table.infos
+        actors += [self._publisher_state(PublisherRole(name, infos)) for name in self.writers]
+        actors += [self._subscriber_state(table.subscribers[name]) for name in self.readers]
+        channels: list[tuple[int, ...]] = [()] * len(self.pairs)
+        if self.config.lingers_end:
+            channels[-1] = (self._item("linger", Tick()),)
+        return State(tuple(actors), tuple(channels), ((),) * len(self.readers), (0,) * len(self.names))
+
+    # -- what is kept once -------------------------------------------------------------------------------------
+
+    def _item(self, key: Any, item: Any) -> int:
+        at = self._item_ids.get(key)
+        if at is None:
+            at = self._item_ids[key] = len(self.items)
+            self.items.append(item)
+        return at
+
+    def _state(self, key: Any, known: Known) -> int:
+        at = self._ids.get(key)
+        if at is None:
+            at = self._ids[key] = len(self.known)
+            self.known.append(known)
+        return at
+
+    def _stage_state(self, stage: Stage) -> int:
+        data = stage.snapshot()
+        return self._state((stage.index, data), Known(data))
+
+    def _publisher_state(self, role: PublisherRole) -> int:
+        states = {each.state for each in role.publications.values()}
+        busy = bool(states & {PublicationState.REQUESTED, PublicationState.SETTLING})
+        known = Known(pickle.dumps(role), busy, PublicationState.QUEUED in states)
+        return self._state(publisher_key(role), known)
+
+    def _subscriber_state(self, role: SubscriberRole) -> int:
+        asked = any(each._asked for each in role.module._missing.values())
+        known = Known(pickle.dumps(role), role.subscriber.change is not None or asked)
+        return self._state(subscriber_key(role), known)
+
+    def stage(self, at: int) -> Stage:
+        """Return the stage of an actor's state."""
+        return Stage.restore(self.known[at].data)
+
+    def publisher(self, at: int) -> PublisherRole:
+        """Return the publisher of an actor's state."""
+        role: PublisherRole = pickle.loads(self.known[at].data)
+        return role
+
+    def subscriber(self, at: int) -> SubscriberRole:
+        """Return the subscriber of an actor's state."""
+        role: SubscriberRole = pickle.loads(self.known[at].data)
+        return role
+
+    # -- moves -------------------------------------------------------------------------------------------------
+
+    def moves(self, state: State) -> list[Move]:
+        """Return moves that are enough to explore from here.
+
+        Two moves of different actors commute, and none disables the other: each takes the head of a channel that only
+        its actor reads, and appends where only it writes, or to a bag, which has no order. So a set of moves of some
+        actors suffices (is *persistent*) if nothing that the others do, now or later, gives these actors further
+        inputs. What is checked stays broken once it is broken, and every run ends, so all ends are enough:
+
+        - a writer that waits for no answer: its next publish alone;
+        - a writer whose script is done and sent: its next answer alone (what it hands over goes into bags);
+        - readers whose script is done send nothing any more: after all others, and one reader after the other.
+        """
+        for actor in range(self.stages, self.first_reader):
+            if (move := self._writer_alone(state, actor)) is not None:
+                return [move]
+        moves: list[Move] = []
+        for actor in range(len(self.names)):
+            if actor < self.first_reader or not self._is_sink(state, actor):
+                moves += self._moves_of(state, actor)
+        if moves:
+            return moves
+        for actor in range(self.first_reader, len(self.names)):
+            if moves := self._moves_of(state, actor):
+                return moves
+        return []
+
+    def all_moves(self, state: State) -> list[Move]:
+        """Return every move there is, to check the reduction against."""
+        return [move for actor in range(len(self.names)) for move in self._moves_of(state, actor)]
+
+    def _writer_alone(self, state: State, actor: int) -> Move | None:
+        known, script = self.known[state.actors[actor]], self._scripts[actor]
+        heads = [Move(actor, at, state.channels[at][0]) for at in self._inputs[actor] if state.channels[at]]
+        if state.done[actor] < len(script):
+            return None if heads or known.is_busy else Move(actor, -2, script[state.done[actor]])
+        cancels = any(not isinstance(self.items[each], Publish) for each in script)
+        return heads[0] if heads and not known.is_queued and not cancels else None
+
+    def _is_sink(self, state: State, actor: int) -> bool:
+        return state.done[actor] == len(self._scripts[actor]) and not self.known[state.actors[actor]].is_busy
+
+    def _moves_of(self, state: State, actor: int) -> list[Move]:
+        moves = [Move(actor, at, state.channels[at][0]) for at in self._inputs[actor] if state.channels[at]]
+        script, done = self._scripts[actor], state.done[actor]
+        if actor >= self.first_reader:
+            moves += [Move(actor, -1, item) for item in state.bags[actor - self.first_reader]]
+            if self.known[state.actors[actor]].is_busy:
+                return moves  # R11: one change at a time; and one question
+        if done < len(script):
+            moves.append(Move(actor, -2, script[done]))
+        return moves
+
+    def apply(self, state: State, move: Move) -> State:
+        """Return the state after a move."""
+        actor, channel, item = move
+        step = self.step(actor, state.actors[actor], item)
+        channels, bags, done = list(state.channels), list(state.bags), state.done
+        if channel == -2:
+            done = (*done[:actor], done[actor] + 1, *done[actor + 1 :])
+        elif channel == -1:
+            bag = list(bags[actor - self.first_reader])
+            bag.remove(item)
+            bags[actor - self.first_reader] = tuple(bag)
+        else:
+            channels[channel] = channels[channel][1:]
+        for to, sent in step.sent:
+            channels[to] = (*channels[to], sent)
+        for published in step.published:
+            for at, topics in enumerate(self._interest):
+                if self.items[published].name in topics:
+                    bags[at] = tuple(sorted((*bags[at], published)))
+        actors = (*state.actors[:actor], step.actor, *state.actors[actor + 1 :])
+        return State(actors, tuple(channels), tuple(bags), done)
+
+    def step(self, actor: int, known: int, item: int) -> Step:
+        """Return what an actor does with an input; computed once."""
+        found = self._steps.get((known, item))
+        if found is None:
+            if actor < self.stages:
+                found = self._step_stage(actor, known, self.items[item])
+            elif actor < self.first_reader:
+                found = self._step_publisher(actor, known, self.items[item])
+            else:
+                found = self._step_subscriber(actor, known, self.items[item])
+            self._steps[known, item] = found
+        return found
+
+    def _step_stage(self, actor: int, known: int, command: Command | AskNumbers) -> Step:
+        stage = Stage.restore(self.known[known].data)
+        if isinstance(command, AskNumbers):
+            answer = stage.numbers(command)
+            reader = self.first_reader + command.request
+            return Step(known, ((self._channels[actor, reader], self._item(_encode(answer), answer)),), ())
+        now = NOW_MS + LINGER_MS if isinstance(command, Tick) else NOW_MS
+        sent: list[tuple[int, int]] = []
+        for effect in stage.step(command, now):  # type: ignore[arg-type]
+            if isinstance(effect, Reply):
+                names = self.readers if isinstance(effect.frame, Subscribed) else self.writers
+                base = self.first_reader if isinstance(effect.frame, Subscribed) else self.stages
+                target = base + names.index(effect.client_id)
+                sent.append((self._channels[actor, target], self._item(_encode(effect.frame), effect.frame)))
+            else:
+                stage.acknowledge(effect.stage, effect.number)  # nothing is lost here
+                deliver = Deliver(actor, effect.number, effect.ride)
+                sent.append((self._channels[actor, effect.stage], self._item(_encode(deliver), deliver)))
+        return Step(self._stage_state(stage), tuple(sent), ())
+
+    def _step_publisher(self, actor: int, known: int, item: Any) -> Step:
+        role = self.publisher(known)
+        if isinstance(item, Frame):
+            role.take(item, NOW)
+        elif isinstance(item, Publish):
+            role.publish(item.label, item.topic)
+        else:
+            role.cancel(item.label)
+        frames, role.outbox = role.outbox, []
+        handed, role.handed = role.handed, []
+        sent = tuple(self._request(actor, role.name, stage, frame) for stage, frame in frames)
+        return Step(self._publisher_state(role), sent, tuple(self._item(each, each) for each in handed))
+
+    def _step_subscriber(self, actor: int, known: int, item: Any) -> Step:
+        role = self.subscriber(known)
+        if isinstance(item, Message):
+            if any(each.covers(item.name) for each in role.ens):
+                role.arrived(item, NOW)
+        elif isinstance(item, Subscribed):
+            role.take(item, NOW)
+        elif isinstance(item, Numbers):
+            role.answered(item, LATER)
+        elif isinstance(item, Ask):
+            asked = [replace(each, request=actor - self.first_reader) for each in role.questions(LATER)]
+            sent = tuple((self._channels[actor, each.stage], self._item(_encode(each), each)) for each in asked)
+            return Step(self._subscriber_state(role), sent, ())
+        else:
+            role.change({exact(each) for each in item.topics.split()}, NOW)
+        frames, role.outbox = role.outbox, []
+        sent = tuple(self._request(actor, role.name, -1, frame) for frame in frames)
+        return Step(self._subscriber_state(role), sent, ())
+
+    def _request(self, actor: int, name: str, stage: int, frame: Frame) -> tuple[int, int]:
+        command = command_of(name, 1, frame)
+        return self._channels[actor, stage % self.stages], self._item((actor, _encode(command)), command)
+
+    def describe(self, move: Move) -> str:
+        """Return a move as a sentence."""
+        actor, channel, item = self.names[move.actor], move.channel, self.items[move.item]
+        if channel == -2:
+            return f"{actor} {item}"
+        if channel == -1:
+            return f"the ENS delivers {item.label} to {actor}"
+        origin = self.pairs[channel][0]
+        source = self.names[origin] if origin < len(self.names) else "the clock"
+        return f"{actor} takes from {source}: {self._words.of(item, actor if move.actor >= self.stages else source)}"

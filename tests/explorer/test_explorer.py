@@ -1,0 +1,81 @@
+"""Every interleaving of small systems keeps every promise; without the rule that one is for, some do not.
+
+The state counts are not asserted: they are what the search says, and change with the core.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.core.without import RULES
+from tests.explorer.configs import CONFIGS
+from tests.explorer.search import Found, explore
+
+SHORT = [name for name, each in CONFIGS.items() if not each.long]
+LONG = [name for name, each in CONFIGS.items() if each.long]
+NEEDS = {name: each.rule for name, each in CONFIGS.items() if each.rule is not None}
+SMALL = ["r9-hold", "r10-linger", "r10-later-topic", "r6-floor", "r7-announcement", "r21-full"]
+"""Where leaving out nothing is affordable."""
+
+
+def _explore(name: str, **options: bool) -> Found:
+    found = explore(CONFIGS[name], **options)
+    print(f"{name}: {found}")  # noqa: T201
+    assert not found.violations, str(found)
+    assert found.is_complete
+    return found
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_every_interleaving_keeps_every_promise(name: str) -> None:
+    assert _explore(name).outcomes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LONG)
+def test_every_interleaving_of_larger_systems(name: str) -> None:
+    assert _explore(name).outcomes
+
+
+@pytest.mark.parametrize(("name", "rule"), NEEDS.items())
+def test_without_its_rule_a_violation_is_found(name: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    RULES[rule](monkeypatch)
+    found = explore(CONFIGS[name])
+    print(f"{name} without {rule}: {found}")  # noqa: T201
+    assert found.violations
+    assert found.trace
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_leaving_out_moves_leaves_out_no_outcome(name: str) -> None:
+    reduced, whole = _explore(name), _explore(name, reduced=False)
+    assert reduced.outcomes == whole.outcomes
+    assert reduced.states < whole.states
+
+
+def test_a_trace_says_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    RULES["hold"](monkeypatch)
+    found = explore(CONFIGS["r9-hold"])
+    assert {"A asks for a b", "the ENS delivers y to A"} <= set(found.trace)
+    assert found.violations == [
+        "TNO A (strict) was notified of (1, 1) ('q', 1, 1) before (2, 1) ('p', 1, 1), B (strict) after it"
+    ]
+
+
+def test_the_limit_is_kept_and_told() -> None:
+    found = explore(CONFIGS["r2-belt"], max_states=100)
+    assert found.states >= 100
+    assert not found.is_complete
+    assert "not all states" in str(found)
+
+
+def test_the_command_line_prints_one_object_a_configuration() -> None:
+    command = [sys.executable, "-m", "tests.explorer", "--config", "r9-hold", "--json"]
+    facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert facts["config"] == "r9-hold"
+    assert facts["is_complete"] is True
+    assert facts["violations"] == []
+    assert subprocess.run([*command, "--without", "hold"], capture_output=True).returncode == 1

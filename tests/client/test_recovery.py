@@ -111,7 +111,8 @@ async def test_a_worker_that_starts_anew_continues_its_numbers(site: Site) -> No
 async def test_a_worker_that_is_silent_is_given_up(site: Site) -> None:
     """Three heartbeats without a word: the connection is cut and made again."""
     async with site.client("one", clock=times(heartbeat=0.05)) as one:
-        worker: Any = one._worker
+        workers: Any = one._worker
+        (worker,) = workers._links
         connection = worker._connection
         connection.data_received = lambda data: None  # what the worker says does not arrive
         before = connection.heard
@@ -135,7 +136,8 @@ async def test_a_worker_that_throws_us_out_is_not_asked_without_a_rest(site: Sit
     async with site.client("one", clock=times(backoff_first=0.02, backoff_max=0.1)) as one:
         loop = asyncio.get_running_loop()
         connects, end = 0, loop.time() + 0.5
-        worker: Any = one._worker
+        workers: Any = one._worker
+        (worker,) = workers._links
         last: Any = None
         while loop.time() < end:
             if worker._connection is not None and worker._connection is not last:

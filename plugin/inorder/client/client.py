@@ -20,7 +20,7 @@ from inorder.client.options import ClientTimes
 from inorder.client.publishing import Publish, Publishing
 from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
-from inorder.client.worker_link import WorkerLink
+from inorder.client.workers import Workers
 from inorder.core.notifications import Bounded, Receipt, Reconnected
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.subscriber import Subscriber
@@ -120,7 +120,7 @@ class Client:
             *PROTOCOL_VERSIONS, _checked_token(token), self.client_id, self.incarnation, "inorder-python"
         )
         addresses = _checked_workers(workers)
-        self._worker = WorkerLink(addresses, self._hello, self, self._times, tls) if addresses else None
+        self._worker = Workers(addresses, self._hello, self, self._times, tls) if addresses else None
         self._stream = DeliveryStream(self._times.max_undelivered, self._times.max_undelivered_bytes)
         self._ordering = OrderingModule(self._mode, self._times.ordering())
         self._subscriber = Subscriber(bounded=self._mode != "strict")
@@ -149,7 +149,6 @@ class Client:
         self._timer: asyncio.TimerHandle | None = None
         self._next_request = 1
         self._naming: dict[int, list[int]] = {}
-        self._reconnects = -1
 
     def _make_links(
         self, brokers: str | Mapping[str, str], space: str | None, options: Mapping[str, Any]
@@ -193,7 +192,7 @@ class Client:
             await self.close()
             raise
         if self._worker is not None:
-            self._start(self._worker.run(), "worker link")
+            self._start(self._worker.run(), "worker links")
         for space, link in self._links.items():
             self._start(link.run(), f"broker link {space}")
         return self
@@ -263,7 +262,7 @@ class Client:
     async def _drain(self, deadline: float) -> None:
         """Let publishes finish and say good-bye to the topic managers: the topics linger, then count no more."""
         while self._loop.time() < deadline:
-            is_heard = self._worker is not None and self._worker.is_connected
+            is_heard = self._worker is not None and self._worker.reaches(self._worker.bottom)
             if is_heard:
                 self._subscribing.leave()
             if not (self._publishing.pending or (is_heard and self._subscribing.is_changing)):
@@ -414,8 +413,8 @@ class Client:
             undelivered=len(self._stream),
             pending=self._publishing.pending,
             late_confirms=self._publishing.late_confirms,
-            worker_reconnects=max(self._reconnects, 0),
-            connected=(self._worker is None or self._worker.is_connected)
+            worker_reconnects=0 if self._worker is None else self._worker.reconnects,
+            connected=(self._worker is None or self._worker.is_complete)
             and all(link.is_connected for link in self._links.values()),
         )
 
@@ -443,23 +442,27 @@ class Client:
 
     # -- what workers report -----------------------------------------------------------------------------------
 
-    def worker_connected(self, welcome: Welcome) -> None:
-        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
-        self._reconnects += 1
+    def worker_welcomed(self, welcome: Welcome) -> None:
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
         if self._domain and welcome.domain != self._domain:
             _log.warning("the workers now serve another domain (%d, before %d)", welcome.domain, self._domain)
         self._domain = welcome.domain
-        self._naming.clear()
-        self._loop.call_soon(self._ask_everything_again)
 
-    def _ask_everything_again(self) -> None:
-        self._publishing.workers_connected()
-        self._subscribing.request()
+    def stages_reached(self, stages: set[int], bottom: int) -> None:
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
+        if bottom in stages:
+            self._naming.clear()
+        self._publishing.stages_reached(stages)  # at once: nothing new may overtake what is asked again (R19)
+        self._loop.call_soon(self._ask_again, bottom in stages)
+
+    def _ask_again(self, has_bottom: bool) -> None:
+        if has_bottom:
+            self._subscribing.request()
         self._settle_soon()  # what was accepted while nobody could be told
         self._wake()
 
     def worker_frame(self, frame: WorkerFrame) -> None:
-        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
         now = self._loop.time()
         match frame:
             case Timestamps():
@@ -471,7 +474,7 @@ class Client:
             case Topics():
                 self._named(frame, now)
             case Subscribed():
-                self._subscribing.completed(frame, now)
+                self._subscribed(frame, now)
             case Numbers():
                 self._arrivals.deliver(self._ordering.answered(frame, now))
             case _:
@@ -479,13 +482,19 @@ class Client:
         self._wake()
 
     def worker_lost(self, error: Exception) -> None:
-        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
         _log.warning("lost the worker: %s", error)
 
     def worker_failed(self, error: InorderError) -> None:
-        """See :class:`~inorder.client.worker_link.WorkerEvents`."""
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
         _log.error("the workers refuse this client for good: %s", error)
         self._fail(error)
+
+    def _subscribed(self, frame: Subscribed, now: float) -> None:
+        self._subscribing.completed(frame, now)
+        if self._worker is not None and not frame.more:
+            self._worker.need({each.stage for each in self._subscriber.topics.values()})
+            self._worker.ask_heads()
 
     def _named(self, frame: Topics, now: float) -> None:
         self._arrivals.learn(frame.topics)
@@ -497,6 +506,8 @@ class Client:
             known = {each.id for each in frame.topics}
             foreign += [each for each in asked if each not in known]
             self._arrivals.deliver(self._ordering.named(mine, foreign, now))
+            if self._worker is not None:
+                self._worker.need({self._subscriber.topics[each].stage for each in mine})
 
     # -- sending -----------------------------------------------------------------------------------------------
 

@@ -195,9 +195,9 @@ class Publishing:
         """Workers named topics."""
         self.machine.named(topics)
 
-    def workers_connected(self) -> None:
-        """Ask everything unanswered again."""
-        for frame in self.machine.connected():
+    def stages_reached(self, stages: set[int]) -> None:
+        """Ask everything unanswered of these stages again."""
+        for frame in self.machine.connected(stages):
             self._send(frame)
 
     def ens_restored(self, link: EnsLink) -> None:

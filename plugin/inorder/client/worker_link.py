@@ -1,4 +1,4 @@
-"""The connection to a worker: hello, frames both ways, heartbeats, reconnection with back-off."""
+"""The connection to one worker: hello, frames both ways, heartbeats, reconnection with back-off."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ FATAL = (Unauthorized, VersionMismatch, Replaced)
 """Failures that connecting again does not mend."""
 
 
-class WorkerEvents(Protocol):
+class LinkEvents(Protocol):
     """What a worker link reports, on the event loop's thread."""
 
-    def worker_connected(self, welcome: Welcome) -> None:
+    def link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
         """A connection is up (again)."""
 
-    def worker_frame(self, frame: WorkerFrame) -> None:
+    def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
         """A frame arrived."""
 
-    def worker_lost(self, error: Exception) -> None:
+    def link_lost(self, link: WorkerLink, error: Exception) -> None:
         """The connection broke; the link is connecting again."""
 
-    def worker_failed(self, error: InorderError) -> None:
+    def link_failed(self, link: WorkerLink, error: InorderError) -> None:
         """The link has given up for good (``FATAL``)."""
 
 
@@ -156,37 +156,39 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class WorkerLink:
-    """Keeps one connection to one of the workers.
+    """Keeps one connection to one worker.
 
     Args:
-        addresses: ``host:port`` of the workers, tried in turn.
+        address: ``host:port`` where it is reached. Raises InvalidOption.
         hello: what to introduce ourselves with.
         events: who is told.
         tls: ``None`` for plain TCP.
+
+    Attributes:
+        address: as given.
+        advertised: where other clients reach the same worker, as it said in its last welcome; empty before.
+        own: the epochs of the stages that it has, as it said last.
     """
 
     def __init__(
-        self,
-        addresses: list[str],
-        hello: Hello,
-        events: WorkerEvents,
-        times: ClientTimes,
-        tls: ssl.SSLContext | None = None,
+        self, address: str, hello: Hello, events: LinkEvents, times: ClientTimes, tls: ssl.SSLContext | None = None
     ) -> None:
-        self._addresses = [parse_address(each) for each in addresses]
-        self._names = addresses
+        self.address = address
+        self._place = parse_address(address)
         self._hello, self._events, self._times, self._tls = hello, events, times, tls
         self._connection: _Connection | None = None
         self._lost = asyncio.Event()
         self._closed = False
         self._connected_at = 0.0
+        self.advertised = ""
+        self.own: dict[int, int] = {}
 
     def __repr__(self) -> str:
-        return f"<WorkerLink {', '.join(self._names)}: {'connected' if self.is_connected else 'not connected'}>"
+        return f"<WorkerLink {self.address}: {'connected' if self.is_connected else 'not connected'}>"
 
     @property
     def is_connected(self) -> bool:
-        """Frames sent now may reach a worker."""
+        """Frames sent now may reach the worker."""
         return self._connection is not None
 
     def send(self, *frames: Frame) -> None:
@@ -196,25 +198,22 @@ class WorkerLink:
             self._connection.send(*frames)
 
     async def connect(self) -> None:
-        """Connect once, to the first worker that welcomes us.
+        """Connect once.
 
         Raises:
-            WorkerUnreachable: none answered; Unauthorized, VersionMismatch: one did, and refused.
+            WorkerUnreachable: it did not answer; Unauthorized, VersionMismatch, Replaced: it refused.
         """
-        last: Exception = LinkError("no address")
-        for host, port in self._addresses:
-            try:
-                await self._connect_to(host, port)
-                return
-            except FATAL:
-                raise
-            except (OSError, InorderError) as error:
-                last = error
-        raise WorkerUnreachable(self._names, str(last) or type(last).__name__) from last
+        try:
+            await self._connect_once()
+        except FATAL:
+            raise
+        except (OSError, InorderError) as error:
+            raise WorkerUnreachable([self.address], str(error) or type(error).__name__) from error
 
-    async def _connect_to(self, host: str, port: int) -> None:
+    async def _connect_once(self) -> None:
         loop = asyncio.get_running_loop()
-        connection = _Connection(self._events.worker_frame, self._was_lost)
+        host, port = self._place
+        connection = _Connection(lambda frame: self._events.link_frame(self, frame), self._was_lost)
         try:
             async with asyncio.timeout(self._times.connect_timeout):
                 await loop.create_connection(lambda: connection, host, port, ssl=self._tls)
@@ -225,24 +224,24 @@ class WorkerLink:
                     raise LinkError("the client was closed meanwhile")
         except TimeoutError:
             connection.close()
-            raise TimedOut(f"the hello to {host}:{port}", self._times.connect_timeout) from None
+            raise TimedOut(f"the hello to {self.address}", self._times.connect_timeout) from None
         except BaseException:
             connection.close()
             raise
         self._connection = connection
         self._connected_at = loop.time()
         self._lost.clear()
-        self._events.worker_connected(welcome)
+        self._events.link_connected(self, welcome)
 
     def _was_lost(self, error: Exception) -> None:
         self._connection = None
         if not self._closed:
-            self._events.worker_lost(error)
+            self._events.link_lost(self, error)
             self._lost_error = error
             self._lost.set()
 
     async def run(self) -> None:
-        """Watch the connection and connect again whenever it is lost, until cancelled or refused for good."""
+        """Connect, watch the connection, and connect again whenever it is lost, until cancelled or refused for good."""
         loop = asyncio.get_running_loop()
         pause = 0.0
         while True:
@@ -252,14 +251,14 @@ class WorkerLink:
                 pause = 0.0
             error = self._lost_error
             if isinstance(error, FATAL):
-                self._events.worker_failed(error)
+                self._events.link_failed(self, error)
                 return
             try:
                 await asyncio.sleep(pause)
                 await self._reconnect()
                 pause = min(2 * pause or self._times.backoff_first, self._times.backoff_max)
             except FATAL as refusal:
-                self._events.worker_failed(refusal)
+                self._events.link_failed(self, refusal)
                 return
 
     async def _watch(self) -> None:
@@ -286,9 +285,16 @@ class WorkerLink:
                 await self.connect()
                 return
             except LinkError as error:
-                _log.info("still without a worker: %s", error)
+                _log.info("still not connected: %s", error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
+
+    def drop(self) -> None:
+        """Close the connection now; nothing is reported afterwards."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     async def close(self, timeout: float) -> None:
         """Close the connection, within ``timeout`` seconds; nothing is reported afterwards."""

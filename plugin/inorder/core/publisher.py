@@ -115,12 +115,12 @@ class Answers:
 
 
 class _Flight:
-    """A frame of requests on its way: how many of them are unanswered."""
+    """A frame of requests on its way to a stage: how many of them are unanswered."""
 
-    __slots__ = ("open",)
+    __slots__ = ("open", "stage")
 
-    def __init__(self, count: int) -> None:
-        self.open = count
+    def __init__(self, stage: int, count: int) -> None:
+        self.stage, self.open = stage, count
 
 
 class Publisher:
@@ -129,11 +129,11 @@ class Publisher:
     def __init__(self) -> None:
         self._next_counter = 1
         self._queue: deque[Publication] = deque()
-        self._resend: dict[int, Publication] = {}
+        self._resend: dict[int, dict[int, Publication]] = {}  # by entry stage
         self._open: dict[int, Publication] = {}
         self._topics: dict[tuple[str, str], TopicInfo] = {}
         self._asked: set[tuple[str, str]] = set()
-        self._flights = 0
+        self._flights: dict[int, int] = {}  # by entry stage
         self._flying: dict[int, _Flight] = {}
         # R19: unanswered requests all entered at one stage; none may follow below the highest of their homes
         self._unanswered: set[int] = set()
@@ -195,43 +195,59 @@ class Publisher:
     # -- requests (R1, R19) ------------------------------------------------------------------------------------
 
     def requests(self) -> list[CreateTimestamps]:
-        """Return the frames to send now: what must be asked again first, then the queue, in publish order."""
+        """Return the frames to send now: what must be asked again first, then the queue, in publish order. A stage
+        that does not answer keeps no other one's requests back, but for R19."""
         frames: list[CreateTimestamps] = []
-        while self._flights < MAX_FRAMES:
-            batch = self._collect_again() or self._collect()
-            if not batch:
-                break
-            flight = _Flight(len(batch))
-            self._flights += 1
-            for each in batch:
-                self._landed(each.counter)
-                self._flying[each.counter] = flight
-            events = [NewEvent(each.counter, each.topic_id, each.after) for each in batch]
-            frames.append(CreateTimestamps(batch[0].entry, next(iter(self._open)), events))
+        for entry in list(self._resend):
+            while batch := self._collect_again(entry):
+                frames.append(self._frame(batch))
+        while batch := self._collect():
+            frames.append(self._frame(batch))
         return frames
 
-    def _collect_again(self) -> list[Publication]:
+    def _frame(self, batch: list[Publication]) -> CreateTimestamps:
+        entry = batch[0].entry
+        flight = _Flight(entry, len(batch))
+        self._flights[entry] = self._flights.get(entry, 0) + 1
+        for each in batch:
+            self._landed(each.counter)
+            self._flying[each.counter] = flight
+        events = [NewEvent(each.counter, each.topic_id, each.after) for each in batch]
+        return CreateTimestamps(entry, next(iter(self._open)), events)
+
+    def _collect_again(self, entry: int) -> list[Publication]:
         batch: list[Publication] = []
-        while self._resend and len(batch) < MAX_BATCH:
-            counter, publication = next(iter(self._resend.items()))
+        resend = self._resend.get(entry, {})
+        while resend and len(batch) < MAX_BATCH and self._flights.get(entry, 0) < MAX_FRAMES:
+            counter, publication = next(iter(resend.items()))
             if publication.state is _REQUESTED:  # else an answer to an earlier request came meanwhile
-                if batch and publication.entry != batch[0].entry:
-                    break
                 batch.append(publication)
-            del self._resend[counter]
+            del resend[counter]
+        if not resend:
+            self._resend.pop(entry, None)
         return batch
 
     def _collect(self) -> list[Publication]:
         batch: list[Publication] = []
         queue = self._queue
-        while queue and len(batch) < MAX_BATCH and not self._resend:
+        while queue and len(batch) < MAX_BATCH:
             if queue[0].state is _DONE:
                 queue.popleft()
-            elif self._admit(queue[0]):
+            elif self._may_enter(queue[0], batch) and self._admit(queue[0]):
                 batch.append(queue.popleft())
             else:
                 break
         return batch
+
+    def _may_enter(self, publication: Publication, batch: list[Publication]) -> bool:
+        """The stage it would enter has room for another frame, and nothing to be asked again before."""
+        if batch:
+            return True
+        info = self._topics.get(publication.topic)
+        if info is None:
+            return False
+        entry = self._entry if self._unanswered else max(info.stage, self._previous_home)
+        return entry not in self._resend and self._flights.get(entry, 0) < MAX_FRAMES
 
     def _admit(self, publication: Publication) -> bool:
         """R19, path: a request follows unanswered ones into their entry stage if all of them are created on its
@@ -310,7 +326,7 @@ class Publisher:
         if flight is not None:
             flight.open -= 1
             if not flight.open:
-                self._flights -= 1
+                self._flights[flight.stage] -= 1
 
     def _give_up(self, counter: int, to: list[Publication], number: int = 0) -> None:
         publication = self._take(counter)
@@ -356,7 +372,7 @@ class Publisher:
         for publication in publications:
             publication.state = _REQUESTED
             publication.doubtful |= publication.handed
-            self._resend[publication.counter] = publication
+            self._resend.setdefault(publication.entry, {})[publication.counter] = publication
 
     def settlements(self) -> list[Settle]:
         """Return the frames that tell stages what became of numbers; the next ones for a stage leave when it has
@@ -390,14 +406,23 @@ class Publisher:
 
     # -- connection --------------------------------------------------------------------------------------------
 
-    def connected(self) -> list[Settle]:
-        """A connection to the workers is up (again): everything unanswered is asked again, by :meth:`requests` and
-        by the settlements returned here."""
-        self._flights = 0
-        self._flying.clear()
+    def connected(self, stages: Iterable[int] | None = None) -> list[Settle]:
+        """These stages (all, if none are given) are reached (again): everything unanswered there is asked again, by
+        :meth:`requests` and by the settlements returned here."""
+        if stages is None:
+            reached = {each.entry for each in self._open.values()} | self._flights.keys()
+            reached |= {frame.stage for frame, _ in self._settling.values()}
+        else:
+            reached = set(stages)
         self._asked.clear()
-        self._resend = {each.counter: each for each in self._open.values() if each.state is _REQUESTED}
-        return [frame for frame, _ in self._settling.values()]
+        self._flying = {at: flight for at, flight in self._flying.items() if flight.stage not in reached}
+        for stage in reached:
+            self._flights.pop(stage, None)
+            self._resend.pop(stage, None)
+        for each in self._open.values():
+            if each.state is _REQUESTED and each.entry in reached:
+                self._resend.setdefault(each.entry, {})[each.counter] = each
+        return [frame for frame, _ in self._settling.values() if frame.stage in reached]
 
 
 def _those_of(publications: list[Publication], stages: set[int]) -> list[Publication]:

@@ -1,0 +1,322 @@
+"""All workers of a client: where each stage is, a connection to every worker it needs, and which frame goes where.
+
+Any worker tells where all stages are, at the hello and whenever that changes, so the address of one is enough. A
+stage is *reached* while there is a connection to the worker that has it, in the epoch that is known to be its latest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Iterable
+from typing import Protocol
+
+from inorder.client.options import ClientTimes
+from inorder.client.worker_link import FATAL, WorkerLink
+from inorder.core.wire import (
+    AskHeads,
+    AskNumbers,
+    ClusterMap,
+    CreateTimestamps,
+    Frame,
+    Hello,
+    Settle,
+    StageInfo,
+    Welcome,
+    WorkerFrame,
+)
+from inorder.errors import InorderError, LinkError, WorkerUnreachable
+
+_log = logging.getLogger("inorder.client")
+
+
+class WorkerEvents(Protocol):
+    """What is reported, on the event loop's thread."""
+
+    def worker_welcomed(self, welcome: Welcome) -> None:
+        """A worker took us in."""
+
+    def stages_reached(self, stages: set[int], bottom: int) -> None:
+        """These stages are reached (again): everything unanswered there is to be asked again."""
+
+    def worker_frame(self, frame: WorkerFrame) -> None:
+        """An answer arrived."""
+
+    def worker_lost(self, error: Exception) -> None:
+        """A connection broke; it is being made again."""
+
+    def worker_failed(self, error: InorderError) -> None:
+        """The workers refuse this client for good (``FATAL``)."""
+
+
+class Workers:
+    """The connections to the workers.
+
+    Args:
+        addresses: ``host:port`` of some of the workers, tried in turn. Raises InvalidOption.
+        hello: what to introduce ourselves with.
+        events: who is told.
+        tls: ``None`` for plain TCP.
+
+    Attributes:
+        reconnects: how often a stage was reached again, those of one connection counted once.
+    """
+
+    def __init__(
+        self,
+        addresses: list[str],
+        hello: Hello,
+        events: WorkerEvents,
+        times: ClientTimes,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._hello, self._events, self._times, self._tls = hello, events, times, tls
+        self._addresses = addresses
+        self._links: list[WorkerLink] = []
+        self._tasks: dict[WorkerLink, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._places: dict[int, StageInfo] = {}
+        self._routes: dict[int, WorkerLink] = {}
+        self._epochs: dict[int, int] = {}  # of the routes
+        self._needed: set[int] = set()
+        self._was_reached: set[int] = set()
+        self._domain = 0
+        self._alone = asyncio.Event()
+        self._is_closed = False
+        self.reconnects = 0
+        for address in addresses:
+            self._make_link(address)
+
+    def __repr__(self) -> str:
+        reached = f"{len(self._routes)} of {len(self._places)} stages reached"
+        return f"<Workers {', '.join(self._addresses)}: {reached}>"
+
+    # -- what is known -----------------------------------------------------------------------------------------
+
+    @property
+    def is_connected(self) -> bool:
+        """There is a connection to some worker."""
+        return any(link.is_connected for link in self._links)
+
+    @property
+    def is_complete(self) -> bool:
+        """All stages that this client needs are reached."""
+        return bool(self._places) and self._wanted <= self._routes.keys()
+
+    @property
+    def bottom(self) -> int:
+        """The stage where topics and subscriptions enter."""
+        return max(self._places, default=0)
+
+    def reaches(self, stage: int) -> bool:
+        """Tell whether frames for a stage may arrive."""
+        return stage in self._routes
+
+    @property
+    def _wanted(self) -> set[int]:
+        return self._needed | {self.bottom}
+
+    def need(self, stages: Iterable[int]) -> None:
+        """Keep connections to the workers of these stages from now on."""
+        if not self._needed.issuperset(stages):
+            self._needed.update(stages)
+            self._arrange()
+
+    # -- sending -----------------------------------------------------------------------------------------------
+
+    def send(self, *frames: Frame) -> None:
+        """Send each frame to the worker of its stage, those of one worker in one write. One for a stage that is not
+        reached is dropped: when it is, everything unanswered is asked again."""
+        by_link: dict[WorkerLink, list[Frame]] = {}
+        for frame in frames:
+            stage = frame.stage if isinstance(frame, CreateTimestamps | Settle | AskNumbers) else self.bottom
+            link = self._routes.get(stage)
+            if link is not None:
+                by_link.setdefault(link, []).append(frame)
+            else:
+                self.need([stage])
+        for link, its in by_link.items():
+            link.send(*its)
+
+    def ask_heads(self) -> None:
+        """The subscription changed at the bottom stage: the workers of the others tell all heads again (R17)."""
+        bottom = self._routes.get(self.bottom)
+        for link in set(self._routes.values()):
+            if link is not bottom:
+                link.send(AskHeads())
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Connect once, to the first of the given addresses whose worker welcomes us.
+
+        Raises:
+            WorkerUnreachable: none answered; Unauthorized, VersionMismatch: one did, and refused.
+        """
+        last: LinkError | None = None
+        for address in self._addresses:
+            link = self._make_link(address)
+            self._links.append(link)
+            try:
+                await link.connect()
+            except LinkError as error:
+                last = error
+                self._links.remove(link)
+            except BaseException:
+                self._links.remove(link)
+                raise
+            else:
+                return
+        reason = str(getattr(last, "reason", last))
+        raise WorkerUnreachable(self._addresses, reason) from last
+
+    async def run(self) -> None:
+        """Keep the connections, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for link in self._links:
+                self._start(link)
+            while True:
+                await self._alone.wait()
+                await self._search()
+
+    async def close(self, timeout: float) -> None:
+        """Close all connections, within ``timeout`` seconds; nothing is reported afterwards."""
+        self._is_closed = True
+        links, self._links = self._links, []
+        self._routes.clear()
+        await asyncio.gather(*(link.close(timeout) for link in links))
+
+    def _make_link(self, address: str) -> WorkerLink:
+        return WorkerLink(address, self._hello, self, self._times, self._tls)
+
+    def _open(self, address: str) -> None:
+        """Add a link; it connects by itself."""
+        link = self._make_link(address)
+        self._links.append(link)
+        self._start(link)
+
+    def _start(self, link: WorkerLink) -> None:
+        if self._group is not None:
+            self._tasks[link] = self._group.create_task(link.run(), name=f"inorder: link {link.address}")
+
+    def _discard(self, link: WorkerLink) -> None:
+        self._links.remove(link)
+        task = self._tasks.pop(link, None)
+        if task is not None:
+            task.cancel()
+        link.drop()
+
+    async def _search(self) -> None:
+        """No worker is connected: besides those that are being connected again, try all that are known otherwise."""
+        pause = self._times.backoff_first
+        while not self.is_connected:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._times.backoff_max)
+            for address in dict.fromkeys([*self._addresses, *(each.address for each in self._places.values())]):
+                if address and not self.is_connected and not self._has(address):
+                    await self._try(address)
+        self._alone.clear()
+
+    async def _try(self, address: str) -> None:
+        link = self._make_link(address)
+        self._links.append(link)
+        try:
+            await link.connect()
+        except FATAL as refusal:
+            self._links.remove(link)
+            self._events.worker_failed(refusal)
+        except LinkError as error:
+            self._links.remove(link)
+            _log.info("still without a worker: %s", error)
+        except BaseException:
+            self._links.remove(link)
+            raise
+        else:
+            if link in self._links:
+                self._start(link)
+
+    # -- LinkEvents --------------------------------------------------------------------------------------------
+
+    def link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
+        """See LinkEvents."""
+        if self._is_closed:
+            return
+        link.advertised = welcome.address or link.address
+        for other in [each for each in self._links if each is not link and each.advertised == link.advertised]:
+            self._discard(other)  # the worker has given that connection up for this one
+        if welcome.domain != self._domain:
+            self._places.clear()  # another store begins anew with its epochs
+            self._domain = welcome.domain
+        self._alone.clear()
+        self._events.worker_welcomed(welcome)
+        self._learn(link, welcome.stages)
+
+    def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
+        """See LinkEvents. A worker that has none of the stages (any more) has nothing to say about them."""
+        if isinstance(frame, ClusterMap):
+            self._learn(link, frame.stages)
+        elif link in self._routes.values():
+            self._events.worker_frame(frame)
+
+    def link_lost(self, link: WorkerLink, error: Exception) -> None:
+        """See LinkEvents."""
+        link.own = {}
+        self._events.worker_lost(error)
+        self._arrange()
+
+    def link_failed(self, link: WorkerLink, error: InorderError) -> None:
+        """See LinkEvents."""
+        self._events.worker_failed(error)
+
+    # -- the map -----------------------------------------------------------------------------------------------
+
+    def _learn(self, link: WorkerLink, stages: Iterable[StageInfo]) -> None:
+        """A worker told where the stages are. Of each the highest epoch counts."""
+        link.own = {}
+        for info in stages:
+            address = info.address
+            if info.epoch and not address:
+                link.own[info.stage] = info.epoch
+                address = link.advertised
+            known = self._places.get(info.stage)
+            if known is None or info.epoch >= known.epoch:
+                self._places[info.stage] = StageInfo(info.stage, info.epoch, address)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Find the ways to the stages, open connections that are missing, close those that nobody needs."""
+        if self._is_closed:
+            return
+        routes: dict[int, WorkerLink] = {}
+        for stage, place in self._places.items():
+            for link in self._links:
+                if link.is_connected and place.epoch and link.own.get(stage) == place.epoch:
+                    routes[stage] = link
+        epochs = {stage: self._places[stage].epoch for stage in routes}
+        reached = {
+            stage for stage, link in routes.items()
+            if self._routes.get(stage) is not link or self._epochs[stage] != epochs[stage]
+        }  # fmt: skip
+        if reached & self._was_reached:
+            self.reconnects += 1
+        self._routes, self._epochs = routes, epochs
+        self._was_reached |= reached
+        self._open_and_close()
+        if reached:
+            self._events.stages_reached(reached, self.bottom)
+
+    def _open_and_close(self) -> None:
+        wanted = {self._places[each].address for each in self._wanted if each in self._places} - {""}
+        for address in wanted:
+            if not self._has(address) and self._links:
+                self._open(address)
+        if self.is_complete:
+            for link in [each for each in self._links if not wanted & {each.address, each.advertised}]:
+                self._discard(link)
+        if not self.is_connected:
+            self._alone.set()
+
+    def _has(self, address: str) -> bool:
+        return any(address in (link.address, link.advertised) for link in self._links)

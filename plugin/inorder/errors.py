@@ -153,6 +153,22 @@ class Abandoned(PeerError):
         super().__init__(f"number {number} of topic {topic!r} was abandoned before the event was confirmed")
 
 
+class Forgotten(PeerError):
+    """The workers have forgotten the publisher's session: it was away for longer than ``session_timeout`` (R1, R12).
+    The event gets no number any more; publish it again if it is still wanted.
+
+    Attributes: ``topic``; ``may_be_delivered``: the broker was given it before, under a number that was given up.
+    """
+
+    def __init__(self, topic: str, *, may_be_delivered: bool) -> None:
+        self.topic, self.may_be_delivered = topic, may_be_delivered
+        fate = "it may or may not have been delivered" if may_be_delivered else "it was not published"
+        super().__init__(
+            f"the workers have forgotten a request for topic {topic!r}: this client was away from them for longer than "
+            f"their session_timeout; {fate}"
+        )
+
+
 class Replaced(PeerError):
     """Another process opened a session with the same client id; this one was closed."""
 

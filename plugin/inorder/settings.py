@@ -163,6 +163,7 @@ class WorkerSection(_Section):
                                            "a list of lists of space:name")  # fmt: skip
     linger: float = _seconds(60.0, "how long a dropped topic keeps counting")
     publisher_grace: float = _seconds(10.0, "how long a publisher may be gone before its numbers are given up")
+    session_timeout: float = _seconds(30.0, "how long a client may be gone before its subscription ends")
     confirm_timeout: float = _seconds(60.0, "how long a number may be unconfirmed")
     number_retention: int = _count(10_000, "settled numbers of a topic that are remembered one by one")
     heads_interval: float = _seconds(1.0, "how often changed highest numbers are sent")

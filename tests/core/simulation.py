@@ -32,11 +32,13 @@ from inorder.core.commands import (
     OpenSession,
     Place,
     Reply,
+    RestartTimers,
     Send,
     SettleNumbers,
     StageSettings,
     Tick,
 )
+from inorder.core.lease import Lease
 from inorder.core.names import Filter, FilterKind, exact
 from inorder.core.notifications import Bounded, Verdict
 from inorder.core.ordering import GapFound, Mode, OrderingModule, Output
@@ -51,6 +53,9 @@ from inorder.core.wire import (
     Heads,
     NameTopics,
     Numbers,
+    Opened,
+    Renew,
+    Renewed,
     Resolve,
     Settle,
     Settled,
@@ -68,7 +73,7 @@ from inorder.core.wire import (
 
 SPACE = "m"
 LINGER = 20.0
-Ask = tuple[int, AskNumbers | NameTopics]
+Ask = tuple[int, AskNumbers | NameTopics | Renew]
 """A query of an incarnation."""
 _encode = msgspec.msgpack.Encoder().encode
 _commands: msgspec.msgpack.Decoder[AnyCommand] = msgspec.msgpack.Decoder(AnyCommand)
@@ -108,7 +113,14 @@ class Host:
     def ask(self, name: str, ask: Ask) -> None:
         """A query's answer leaves after the commit of what it may have seen."""
         incarnation, frame = ask
-        answer = self.stage.numbers(frame) if isinstance(frame, AskNumbers) else self.stage.name_topics(frame)
+        answer: Frame
+        match frame:
+            case AskNumbers():
+                answer = self.stage.numbers(frame)
+            case NameTopics():
+                answer = self.stage.name_topics(frame)
+            case Renew():
+                answer = Renewed(frame.request, [self.index, self.epoch])
         self.effects.append(Reply(name, incarnation, answer))
 
     def step(self, rng: random.Random) -> bool:
@@ -169,6 +181,7 @@ class Host:
             self.stage.step(_commands.decode(data), now)
         self.epoch += 1
         self.stage.epoch = self.epoch
+        self.run(RestartTimers())
         for other in self.world.hosts:
             if other is not self:
                 self.connect(other)
@@ -214,6 +227,10 @@ class Client:
         self.publisher = Publisher()
         self.subscriber = Subscriber(bounded=self.mode != "strict")
         self.module = OrderingModule(self.mode)
+        self.lease = Lease()
+        self.lease.needs(range(len(self.world.hosts)))
+        self.asked = [0] * len(self.world.hosts)
+        self.greeted = self.renewed = self.world.now
         self.is_up = False
         self.filters: set[Filter] = set()
         self.arriving: list[Message] = []
@@ -235,8 +252,9 @@ class Client:
 
     def connect(self) -> None:
         self.is_up = True
+        self.greeted = self.world.now
         for host in self.world.hosts:
-            self._queue(host.index).append(OpenSession(self.name, self.incarnation))
+            self._queue(host.index).append(OpenSession(self.name, self.incarnation, self.asked[host.index] + 1))
         self.naming.clear()
         self.asked_names.clear()
         for settle in self.publisher.connected():
@@ -263,6 +281,8 @@ class Client:
     def send(self, stage: int, frame: Frame) -> None:
         if self.is_up:
             stage %= len(self.world.hosts)
+            if isinstance(frame, CreateTimestamps):
+                self.asked[stage] = max(self.asked[stage], frame.events[-1].counter)
             self._queue(stage).append(self._command(decode_client_frame(encode_frame(frame)[4:])))
 
     def _command(self, frame: ClientFrame) -> AnyCommand | Ask:
@@ -275,8 +295,10 @@ class Client:
             case Resolve():
                 return CreateTopics(*session, frame.request, frame.topics)
             case Subscribe():
-                return ChangeSubscription(*session, frame.version, frame.filters, frame.bounded)
-            case AskNumbers() | NameTopics():
+                return ChangeSubscription(
+                    *session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew
+                )
+            case AskNumbers() | NameTopics() | Renew():
                 return self.incarnation, frame
         raise AssertionError(frame)
 
@@ -289,9 +311,15 @@ class Client:
     def pump(self) -> None:
         """Send what is to be sent now, and let time act."""
         now = self.world.now
+        self._check_lease()
         self.record(self.module.tick(now))
         if not self.is_up:
             return
+        if self.lease.pause is not None and now >= self.renewed + self.lease.pause:
+            self.renewed = now
+            request = self.lease.ask(now)
+            for host in self.world.hosts:
+                self.send(host.index, Renew(request))
         if names := self.publisher.unnamed():
             self.requests += 1
             self.send(-1, Resolve(self.requests, names))
@@ -308,6 +336,38 @@ class Client:
             self.requests += 1
             self.naming.add(self.requests)
             self.send(-1, NameTopics(self.requests, ids))
+
+    # -- the lease (R12) ---------------------------------------------------------------------------------------
+
+    def _check_lease(self) -> None:
+        is_leased = self.world.now < self.lease.until
+        if is_leased and not self.module.is_leased:
+            self.record(self.module.renewed(self.world.now))
+        elif not is_leased:
+            self.module.lapse()
+
+    def _opened(self, frame: Opened) -> None:
+        self.lease.opened(frame.stage, frame.session_timeout_ms / 1000, self.greeted)
+        if not frame.known:
+            self.publisher.forgotten_by(frame.stage)
+        is_bottom = frame.stage == len(self.world.hosts) - 1
+        if is_bottom and self.subscriber.is_lost(known=frame.known, version=frame.version):
+            self.history.expiries += bool(self.module.clock)
+            self.subscriber.expired()
+            self.module.subscribing()
+            self._interrupted(self.module.expired(list(self.module.clock), self.world.now), anew=True)
+
+    def _interrupted(self, outputs: list[Output], *, anew: bool) -> None:
+        """Topics lost their clocks: they begin anew."""
+        for span in self._open_spans():
+            if span.topic in self.module.interrupted:
+                self._close(span, self.module.interrupted[span.topic] - 1)
+        self.record(outputs)
+        if anew:
+            self.subscriber.begin_anew()
+            request = self.subscriber.request()
+            assert request is not None
+            self.send(-1, request)
 
     # -- subscription ------------------------------------------------------------------------------------------
 
@@ -361,9 +421,16 @@ class Client:
             case Subscribed():
                 self._subscribed(frame)
             case Numbers():
-                self.record(self.module.answered(frame, now))
+                before = len(self.module.interrupted)
+                outputs = self.module.answered(frame, now)
+                self._interrupted(outputs, anew=len(self.module.interrupted) > before)
             case Heads():
                 self.module.heads(frame.heads, now)
+            case Opened():
+                self._opened(frame)
+            case Renewed():
+                self.lease.answered(frame.request, frame.stages[::2])
+        self._check_lease()
 
     def _named(self, topics: list[TopicInfo]) -> None:
         mine, foreign = self.subscriber.named(topics)
@@ -379,6 +446,7 @@ class Client:
         self.world.history.stamp(event, place, each.deps, self.published[each.counter], self.world.now)
 
     def arrived(self, message: Message) -> None:
+        self._check_lease()
         info = TopicInfo(message.topic, SPACE, message.name, 0)
         if self.subscriber.covers(info):
             self.record(
@@ -470,7 +538,12 @@ class World:
     def _place(self, count: int) -> None:
         rng = self.rng
         self.retention = rng.choice((10_000, 10_000, 4))
-        settings = StageSettings(linger_ms=int(LINGER * 1000), number_retention=self.retention)
+        settings = StageSettings(
+            linger_ms=int(LINGER * 1000),
+            number_retention=self.retention,
+            publisher_grace_ms=rng.choice((10_000, 2_000)),
+            session_timeout_ms=rng.choice((30_000, 4_000)),
+        )
         self.names = [f"t/{number}" for number in range(rng.choice((2, 3, 3, 4, 6)))]
         self.new_names = [f"n/{number}" for number in range(rng.choice((0, 0, 2)))]
         stages = sorted(rng.randrange(count) for _ in self.names)

@@ -463,11 +463,31 @@ def test_r17_messages_without_stamps_make_the_reason_unstamped() -> None:
     assert _answer(module, A, (1, CONFIRMED, []), now=5.0) == ["gap 1:1-1 unstamped", "1:2"]
 
 
-def test_r17_numbers_that_are_forgotten_are_expired_and_the_next_one_takes_the_base() -> None:
+def test_r17_a_topic_whose_missing_numbers_are_forgotten_begins_anew() -> None:
+    """What they depended on nobody knows any more, so nothing may simply pass over them: y on b depends on a:3, which
+    may have come after b:1."""
     module = _module(a=0, b=0)
     _get(module, A, 4, now=0.0)
-    assert seen(module.answered(Numbers(1, A, [], 3, [B, 1]), 1.0)) == ["gap 1:1-3 expired"]
-    assert _get(module, B, 1, now=1.0) == ["2:1", "1:4"]
+    _get(module, A, 9, now=0.0)
+    _get(module, B, 2, A, 3, now=0.0)
+    assert seen(module.answered(Numbers(1, A, [], 3), 1.0)) == []
+    assert module.interrupted == {A: 1}
+    assert _get(module, B, 1, now=1.0) == ["2:1"]
+    anew = module.subscribed([_start(A, 8, [B, 3])], 2.0, filters=False)
+    assert seen(anew) == ["gap 1:1-8 expired", "2:2"]
+    assert module.interrupted == {}
+    assert _get(module, B, 3, now=3.0) == ["2:3", "1:9"]  # the base of a: what its skipped events depended on
+
+
+def test_r17_forgotten_numbers_that_are_here_or_accounted_for_are_no_loss() -> None:
+    module = _module(a=0)
+    for number in (2, 4):
+        _get(module, A, number, now=0.0)
+    module.questions(1.0)
+    assert _answer(module, A, (1, CONFIRMED), (3, CONFIRMED), now=1.0) == []
+    assert seen(module.answered(Numbers(1, A, [], 4), 2.0)) == []
+    assert module.interrupted == {}
+    assert seen(module.tick(5.0)) == ["gap 1:1-1 lost", "1:2", "gap 1:3-3 lost", "1:4"]
 
 
 def test_r17_a_number_that_nobody_issued_is_not_waited_for() -> None:

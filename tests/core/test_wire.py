@@ -28,8 +28,11 @@ from inorder.core.wire import (
     NumberAnswer,
     Numbers,
     NumberState,
+    Opened,
     Ping,
     Pong,
+    Renew,
+    Renewed,
     Resolve,
     Settle,
     Settled,
@@ -55,7 +58,7 @@ CLIENT_FRAMES: list[ClientFrame] = [
     Ping(1),
     Pong(2**63 - 1),
     Failure("protocol", "why", [1, 2]),
-    Hello(1, 1, "token", "c1", -(2**63), "agent"),
+    Hello(1, 1, "token", "c1", -(2**63), "agent", [0, 17]),
     Resolve(1, [("m", "a"), ("r", "b")]),
     NameTopics(2, [1, 2]),
     CreateTimestamps(0, 3, [NewEvent(3, 1), NewEvent(4, 2, [1, 9])]),
@@ -63,6 +66,7 @@ CLIENT_FRAMES: list[ClientFrame] = [
     Subscribe(1, [SpaceFilter("m", Filter("#", FilterKind.MQTT, "#"), False)], True),
     AskNumbers(1, 0, 7, [1, 5, 9, 9]),
     AskHeads(),
+    Renew(3),
 ]
 WORKER_FRAMES: list[WorkerFrame] = [
     Ping(),
@@ -76,6 +80,8 @@ WORKER_FRAMES: list[WorkerFrame] = [
     Numbers(1, 7, [NumberAnswer(1, NumberState.VOID, [2, 3])], 9, [1, 1]),
     Heads([7, 12]),
     ClusterMap([StageInfo(0, 3, "one.example:7401"), StageInfo(1, 0, "")]),
+    Renewed(3, [0, 7, 1, 2]),
+    Opened(0, 7, True, 2, 30_000),
 ]
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from inorder.client import clock
 from inorder.client.routing import Routes
 from inorder.core.fifo import FifoSequencer
+from inorder.core.lease import Lease
 from inorder.core.notifications import Event, Gap, Verdict
 from inorder.core.ordering import GapFound, OrderingModule, Output
 from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp
@@ -47,7 +49,7 @@ class Arrivals:
     """Turns arrivals into notifications.
 
     Args:
-        ordering, subscriber, routes: the client's.
+        ordering, subscriber, routes, lease: the client's.
         domain: returns the domain id once a worker told it.
         notify: takes each notification, in order.
         gap_timeout: for ``fifo`` streams, s.
@@ -58,12 +60,13 @@ class Arrivals:
         ordering: OrderingModule,
         subscriber: Subscriber,
         routes: Routes,
+        lease: Lease,
         domain: Callable[[], int],
         notify: Callable[[Event | Gap], None],
         gap_timeout: float,
     ) -> None:
         self._ordering, self._subscriber, self._routes = ordering, subscriber, routes
-        self._domain, self._notify = domain, notify
+        self._lease, self._domain, self._notify = lease, domain, notify
         self._names: dict[int, TopicInfo] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._alarmed: set[str] = set()
@@ -114,6 +117,8 @@ class Arrivals:
     def _total(self, space: str, arrival: Arrival, stamp: TotalStamp, overlaps: int, now: float) -> None:
         counts = self._ordering.counts
         before = counts.duplicates
+        if not self._ordering.is_leased or clock.waking_or_sleeping() >= self._lease.until:
+            self.check_lease(now)
         outputs = self._ordering.receive(
             stamp.topic,
             stamp.number,
@@ -185,6 +190,21 @@ class Arrivals:
         for its_space, its, its_number in self.fifo.receive(stream, counter, (space, arrival, number), now):
             self._out(its_space, its, Verdict.FIFO, its_number, [])
 
+    # -- the lease (R12) ---------------------------------------------------------------------------------------
+
+    def check_lease(self, now: float) -> None:
+        """Before anything is notified in order: has every stage of the subscription answered in time?"""
+        is_leased = clock.waking_or_sleeping() < self._lease.until
+        if is_leased == self._ordering.is_leased:
+            return
+        if is_leased:
+            _log.info("the workers answer again")
+            self.deliver(self._ordering.renewed(now))
+        else:
+            how = "events wait until they do" if self._ordering.mode == "strict" else "events are tagged as late"
+            _log.warning("not all workers of the subscription have answered in time: %s", how)
+            self._ordering.lapse()
+
     # -- notifications -----------------------------------------------------------------------------------------
 
     def deliver(self, outputs: list[Output]) -> None:
@@ -217,6 +237,7 @@ class Arrivals:
 
     def tick(self, now: float) -> None:
         """Time passed."""
+        self.check_lease(now)
         self.deliver(self._ordering.tick(now))
         for space, arrival, number in self.fifo.tick(now):
             self._out(space, arrival, Verdict.FIFO, number, [])

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from inorder.client import clock
 from inorder.client.adapters import open_ens
 from inorder.client.arrivals import Arrivals
 from inorder.client.delivery import DeliveryStream, Notification
@@ -21,6 +22,7 @@ from inorder.client.publishing import Publish, Publishing
 from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
 from inorder.client.workers import Workers
+from inorder.core.lease import Lease
 from inorder.core.notifications import Bounded, Receipt, Reconnected
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.subscriber import Subscriber
@@ -33,6 +35,8 @@ from inorder.core.wire import (
     Hello,
     NameTopics,
     Numbers,
+    Opened,
+    Renewed,
     Resolve,
     Settled,
     Subscribed,
@@ -125,10 +129,12 @@ class Client:
         self._ordering = OrderingModule(self._mode, self._times.ordering())
         self._subscriber = Subscriber(bounded=self._mode != "strict")
         self._routes = Routes()
+        self._lease = Lease()
         self._arrivals = Arrivals(
             self._ordering,
             self._subscriber,
             self._routes,
+            self._lease,
             lambda: self._domain,
             self._stream.put,
             self._times.gap_timeout,
@@ -138,7 +144,7 @@ class Client:
         )
         self._publishing.settle_wanted = self._settle_soon
         self._subscribing = Subscribing(
-            self._subscriber, self._ordering, self._routes, self._arrivals, self._send, self._wake
+            self._subscriber, self._ordering, self._routes, self._arrivals, self._lease, self._send, self._wake
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._state: Literal["new", "open", "closed"] = "new"
@@ -147,6 +153,7 @@ class Client:
         self._pump_due = False
         self._settle_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._renew_timer: asyncio.TimerHandle | None = None
         self._next_request = 1
         self._naming: dict[int, list[int]] = {}
 
@@ -244,7 +251,7 @@ class Client:
             await self._drain(deadline)
         self._publishing.give_up(reason)
         self._pump()  # tells what became void
-        for timer in (self._timer, self._settle_timer):
+        for timer in (self._timer, self._settle_timer, self._renew_timer):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks:
@@ -450,6 +457,7 @@ class Client:
 
     def stages_reached(self, stages: set[int], bottom: int) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
+        self._lease.bottom = bottom
         if bottom in stages:
             self._naming.clear()
         self._publishing.stages_reached(stages)  # at once: nothing new may overtake what is asked again (R19)
@@ -461,9 +469,32 @@ class Client:
         self._settle_soon()  # what was accepted while nobody could be told
         self._wake()
 
+    def stage_opened(self, frame: Opened, greeted: float) -> None:
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
+        now = self._loop.time()
+        self._lease.opened(frame.stage, frame.session_timeout_ms / 1000, greeted)
+        if not frame.known:
+            self._publishing.machine.forgotten_by(frame.stage)
+        if frame.stage == self._lease.bottom:
+            self._subscribing.opened(frame, now)
+        self._arrivals.check_lease(now)
+        if self._renew_timer is None and self._state == "open":
+            self._renew()
+        self._wake()
+
+    def _renew(self) -> None:
+        """Ask the workers for the lease, and again after a while, whether they answered or not (R12)."""
+        self._renew_timer = None
+        if self._worker is not None and self._lease.pause is not None:
+            self._worker.renew(self._lease.ask(clock.waking_or_sleeping()))
+            self._renew_timer = self._loop.call_later(self._lease.pause, self._renew)
+
     def worker_frame(self, frame: WorkerFrame) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         now = self._loop.time()
+        if isinstance(frame, Renewed):
+            self._lease.answered(frame.request, frame.stages[::2])
+        self._arrivals.check_lease(now)
         match frame:
             case Timestamps():
                 self._publishing.answered(frame)
@@ -476,7 +507,7 @@ class Client:
             case Subscribed():
                 self._subscribed(frame, now)
             case Numbers():
-                self._arrivals.deliver(self._ordering.answered(frame, now))
+                self._numbers(frame, now)
             case _:
                 return
         self._wake()
@@ -496,6 +527,12 @@ class Client:
             self._worker.need({each.stage for each in self._subscriber.topics.values()})
             self._worker.ask_heads()
 
+    def _numbers(self, frame: Numbers, now: float) -> None:
+        before = len(self._ordering.interrupted)
+        self._arrivals.deliver(self._ordering.answered(frame, now))
+        if len(self._ordering.interrupted) > before:  # its stage no longer knows what is missing there (R17)
+            self._subscribing.begin_anew()
+
     def _named(self, frame: Topics, now: float) -> None:
         self._arrivals.learn(frame.topics)
         self._publishing.named(frame.topics)
@@ -505,6 +542,8 @@ class Client:
             mine, foreign = self._subscriber.named(each for each in frame.topics if each.id in asked)
             known = {each.id for each in frame.topics}
             foreign += [each for each in asked if each not in known]
+            self._subscribing.need_stages()
+            self._arrivals.check_lease(now)
             self._arrivals.deliver(self._ordering.named(mine, foreign, now))
             if self._worker is not None:
                 self._worker.need({self._subscriber.topics[each].stage for each in mine})

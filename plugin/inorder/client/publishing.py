@@ -13,7 +13,7 @@ from inorder.core.notifications import Receipt
 from inorder.core.publisher import Publication, Publisher
 from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
 from inorder.core.wire import Frame, Settled, Timestamps, TopicInfo
-from inorder.errors import Abandoned, InorderError, QueueFull, Refused
+from inorder.errors import Abandoned, Forgotten, InorderError, QueueFull
 from inorder.ports import Outgoing
 
 _log = logging.getLogger("inorder.client")
@@ -151,7 +151,7 @@ class Publishing:
         for publication in answers.ready:
             self._hand_over(publication)
         for publication in answers.forgotten:
-            self._finish(publication.content, Refused("the stage no longer knows this request; nothing was published"))
+            self._finish(publication.content, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
         for publication in answers.abandoned:
             self._finish(publication.content, Abandoned(publication.topic[1], publication.number))
         self.settle_wanted()  # what was cancelled meanwhile

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from inorder.client import clock
 from inorder.client.arrivals import Arrivals
 from inorder.client.ens_link import EnsLink
 from inorder.client.routing import Ordering, Routes
 from inorder.client.routing import Subscribed as Subscription
+from inorder.core.lease import Lease
 from inorder.core.names import Filter
 from inorder.core.ordering import OrderingModule
 from inorder.core.subscriber import Subscriber
-from inorder.core.wire import Frame, SpaceFilter, Subscribed
+from inorder.core.wire import Frame, Opened, SpaceFilter, Subscribed
 from inorder.errors import InorderError, InvalidFilter
+
+_log = logging.getLogger("inorder.client")
 
 
 class Subscribing:
     """A client's subscription changes.
 
     Args:
+        lease: is told what a change needs and proves (R12).
         send: sends a frame to the workers, or drops it while there is no connection.
         wake: there may be something to ask the workers.
     """
@@ -31,11 +37,14 @@ class Subscribing:
         ordering: OrderingModule,
         routes: Routes,
         arrivals: Arrivals,
+        lease: Lease,
         send: Callable[[Frame], None],
         wake: Callable[[], None],
     ) -> None:
         self._subscriber, self._ordering, self._routes = subscriber, ordering, routes
-        self._arrivals, self._send, self._wake = arrivals, send, wake
+        self._arrivals, self._lease, self._send, self._wake = arrivals, lease, send, wake
+        self._began = 0.0
+        self._is_anew_due = False
         self._lock = asyncio.Lock()
         self._done: asyncio.Future[None] | None = None
         self._links: dict[str, EnsLink] = {}
@@ -107,7 +116,7 @@ class Subscribing:
                 await link.unsubscribe(filter)
             else:
                 self._routes.add(earlier)
-        if changes:
+        if changes and not self._is_anew_due:
             now = asyncio.get_running_loop().time()
             wildcards = self._subscriber.has_wildcards
             self.is_holding = False
@@ -138,7 +147,8 @@ class Subscribing:
         ]
 
     async def _change(self) -> None:
-        self._subscriber.begin(self._wanted())
+        self._began = clock.waking_or_sleeping()
+        self._subscriber.begin(self._wanted(), anew=self._is_anew_due)
         self._done = asyncio.get_running_loop().create_future()
         self.request()
         await self._done
@@ -155,11 +165,48 @@ class Subscribing:
         starts = self._subscriber.completed(frame)
         if starts is None:
             return
-        self.is_holding = False
+        self.is_holding = self._is_anew_due = False
+        self.need_stages()
+        self._lease.completed(self._began)
+        self._arrivals.check_lease(now)
         outputs = self._ordering.subscribed(starts, now, filters=self._subscriber.has_wildcards)
         self._arrivals.deliver(outputs)
         if self._done is not None and not self._done.done():
             self._done.set_result(None)
+
+    def need_stages(self) -> None:
+        """The subscription's topics, or their stages, have changed: these must answer from now on (R12)."""
+        subscriber = self._subscriber
+        stages = {each.stage for each in subscriber.topics.values()}
+        self._lease.needs(stages if subscriber.filters else None)
+
+    # -- the lease (R12) ---------------------------------------------------------------------------------------
+
+    def opened(self, frame: Opened, now: float) -> None:
+        """The bottom stage tells what it has of this session: has the subscription expired?"""
+        if self._subscriber.is_lost(known=frame.known, version=frame.version):
+            if self._subscriber.topics:
+                _log.warning("away from the workers for too long: the subscription has expired, and begins anew")
+            self._subscriber.expired()
+            self._arrivals.deliver(self._ordering.expired(list(self._subscriber.topics), now))
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The ordering module has given topics up, whose new starts it needs."""
+        self._ordering.subscribing()
+        self.is_holding = self._is_anew_due = True
+        if self.is_changing:
+            self._subscriber.begin_anew()
+            self.request()
+        else:
+            task = asyncio.create_task(self._change_anew(), name="inorder: subscription begins anew")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _change_anew(self) -> None:
+        async with self._lock:
+            if self._is_anew_due:  # else another change has taken it along
+                await self._change()
 
     def leave(self) -> None:
         """The client closes: end its subscription, if no change is on its way."""

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from inorder.client import clock
 from inorder.client.options import ClientTimes
 from inorder.core.wire import (
     PROTOCOL_VERSIONS,
@@ -15,6 +16,7 @@ from inorder.core.wire import (
     Frame,
     FrameSplitter,
     Hello,
+    Opened,
     Ping,
     Pong,
     Welcome,
@@ -59,7 +61,8 @@ class LinkEvents(Protocol):
 
 
 class _Connection(asyncio.Protocol):
-    """One TCP connection. Frames before the welcome resolve ``welcomed``; later ones go to ``on_frame``."""
+    """One TCP connection. Frames before the welcome resolve ``welcomed``; later ones go to ``on_frame``, those that
+    come together with the welcome only after :meth:`begin`."""
 
     def __init__(self, on_frame: Callable[[WorkerFrame], None], on_lost: Callable[[Exception], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -71,6 +74,7 @@ class _Connection(asyncio.Protocol):
         self._loop = loop
         self._failure: Exception | None = None
         self._is_reported = False
+        self._early: list[WorkerFrame] | None = []
         self.ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -92,7 +96,15 @@ class _Connection(asyncio.Protocol):
             self.welcomed.set_result(frame)
         elif isinstance(frame, Ping):
             self.send(Pong(frame.nonce))
-        elif self.welcomed.done():
+        elif self._early is not None:
+            self._early.append(frame)
+        else:
+            self._on_frame(frame)
+
+    def begin(self) -> None:
+        """The link knows of the welcome: hand over what came since, and all that comes."""
+        early, self._early = self._early or [], None
+        for frame in early:
             self._on_frame(frame)
 
     def send(self, *frames: Frame) -> None:
@@ -160,7 +172,7 @@ class WorkerLink:
 
     Args:
         address: ``host:port`` where it is reached. Raises InvalidOption.
-        hello: what to introduce ourselves with.
+        hello: returns what to introduce ourselves with.
         events: who is told.
         tls: ``None`` for plain TCP.
 
@@ -168,10 +180,17 @@ class WorkerLink:
         address: as given.
         advertised: where other clients reach the same worker, as it said in its last welcome; empty before.
         own: the epochs of the stages that it has, as it said last.
+        opened: what its stages said of our session on this connection, until somebody has taken it.
+        greeted: when the hello of this connection left (s, see ``clock``).
     """
 
     def __init__(
-        self, address: str, hello: Hello, events: LinkEvents, times: ClientTimes, tls: ssl.SSLContext | None = None
+        self,
+        address: str,
+        hello: Callable[[], Hello],
+        events: LinkEvents,
+        times: ClientTimes,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.address = address
         self._place = parse_address(address)
@@ -182,6 +201,8 @@ class WorkerLink:
         self._connected_at = 0.0
         self.advertised = ""
         self.own: dict[int, int] = {}
+        self.opened: dict[int, Opened] = {}
+        self.greeted = 0.0
 
     def __repr__(self) -> str:
         return f"<WorkerLink {self.address}: {'connected' if self.is_connected else 'not connected'}>"
@@ -217,7 +238,8 @@ class WorkerLink:
         try:
             async with asyncio.timeout(self._times.connect_timeout):
                 await loop.create_connection(lambda: connection, host, port, ssl=self._tls)
-                connection.send(self._hello)
+                self.greeted = clock.waking_or_sleeping()
+                connection.send(self._hello())
                 welcome = await connection.welcomed
                 connection.check_alive()
                 if self._closed:
@@ -231,7 +253,9 @@ class WorkerLink:
         self._connection = connection
         self._connected_at = loop.time()
         self._lost.clear()
+        self.opened.clear()
         self._events.link_connected(self, welcome)
+        connection.begin()
 
     def _was_lost(self, error: Exception) -> None:
         self._connection = None

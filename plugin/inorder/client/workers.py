@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Iterable
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from inorder.client.options import ClientTimes
 from inorder.client.worker_link import FATAL, WorkerLink
 from inorder.core.wire import (
@@ -21,6 +23,8 @@ from inorder.core.wire import (
     CreateTimestamps,
     Frame,
     Hello,
+    Opened,
+    Renew,
     Settle,
     StageInfo,
     Welcome,
@@ -39,6 +43,10 @@ class WorkerEvents(Protocol):
 
     def stages_reached(self, stages: set[int], bottom: int) -> None:
         """These stages are reached (again): everything unanswered there is to be asked again."""
+
+    def stage_opened(self, frame: Opened, greeted: float) -> None:
+        """A stage has noted that we are connected, after a hello that left at ``greeted`` (s, see ``clock``). Comes
+        after ``stages_reached``."""
 
     def worker_frame(self, frame: WorkerFrame) -> None:
         """An answer arrived."""
@@ -81,6 +89,7 @@ class Workers:
         self._epochs: dict[int, int] = {}  # of the routes
         self._needed: set[int] = set()
         self._was_reached: set[int] = set()
+        self._asked: dict[int, int] = {}  # by stage, the highest counter that went there
         self._domain = 0
         self._alone = asyncio.Event()
         self._is_closed = False
@@ -134,6 +143,8 @@ class Workers:
             link = self._routes.get(stage)
             if link is not None:
                 by_link.setdefault(link, []).append(frame)
+                if isinstance(frame, CreateTimestamps):
+                    self._asked[stage] = max(self._asked.get(stage, 0), frame.events[-1].counter)
             else:
                 self.need([stage])
         for link, its in by_link.items():
@@ -145,6 +156,11 @@ class Workers:
         for link in set(self._routes.values()):
             if link is not bottom:
                 link.send(AskHeads())
+
+    def renew(self, request: int) -> None:
+        """Ask all workers to show that they still have their stages (R12)."""
+        for link in set(self._routes.values()):
+            link.send(Renew(request))
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -189,7 +205,10 @@ class Workers:
         await asyncio.gather(*(link.close(timeout) for link in links))
 
     def _make_link(self, address: str) -> WorkerLink:
-        return WorkerLink(address, self._hello, self, self._times, self._tls)
+        return WorkerLink(address, self._greeting, self, self._times, self._tls)
+
+    def _greeting(self) -> Hello:
+        return replace(self._hello, asked=[part for pair in self._asked.items() for part in pair])
 
     def _open(self, address: str) -> None:
         """Add a link; it connects by itself."""
@@ -257,6 +276,9 @@ class Workers:
         """See LinkEvents. A worker that has none of the stages (any more) has nothing to say about them."""
         if isinstance(frame, ClusterMap):
             self._learn(link, frame.stages)
+        elif isinstance(frame, Opened):
+            link.opened[frame.stage] = frame
+            self._tell_opened()
         elif link in self._routes.values():
             self._events.worker_frame(frame)
 
@@ -306,6 +328,14 @@ class Workers:
         self._open_and_close()
         if reached:
             self._events.stages_reached(reached, self.bottom)
+        self._tell_opened()
+
+    def _tell_opened(self) -> None:
+        """Pass on what stages said of our session, once they are known to be where it came from."""
+        for stage, link in list(self._routes.items()):
+            frame = link.opened.pop(stage, None)
+            if frame is not None:
+                self._events.stage_opened(frame, link.greeted)
 
     def _open_and_close(self) -> None:
         wanted = {self._places[each].address for each in self._wanted if each in self._places} - {""}

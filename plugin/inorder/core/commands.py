@@ -78,6 +78,7 @@ class SubscriptionRide(Ride, tag=4):
         fresh: those that are new to the client: it takes their clocks and needs their bases (R8).
         starts: flat pairs, filled stage by stage; of lingering topics too, for the stages above.
         bases: for each fresh topic a flat list, filled stage by stage.
+        durable: it stays, however long its client is away (R12).
     """
 
     client_id: str
@@ -90,6 +91,7 @@ class SubscriptionRide(Ride, tag=4):
     fresh: list[int]
     starts: list[int]
     bases: dict[int, list[int]]
+    durable: bool = False
 
 
 class SubscribedRide(Ride, tag=5):
@@ -113,7 +115,16 @@ class LingerEndRide(Ride, tag=6):
     version: int
 
 
-AnyRide = StampRide | CompleteRide | TopicRide | SubscriptionRide | SubscribedRide | LingerEndRide
+class ExpireRide(Ride, tag=7):
+    """The end of a subscription whose client was not heard for ``session_timeout`` (R12); ignored where the client
+    has subscribed since."""
+
+    client_id: str
+    incarnation: int
+    version: int
+
+
+AnyRide = StampRide | CompleteRide | TopicRide | SubscriptionRide | SubscribedRide | LingerEndRide | ExpireRide
 
 
 # -- commands: into a stage ------------------------------------------------------------------------------------
@@ -131,12 +142,14 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         publisher_grace_ms: how long a publisher may be gone before its pending numbers are abandoned (R16).
         confirm_timeout_ms: how long a number may be unconfirmed (R16).
         number_retention: how many settled numbers a topic manager remembers one by one.
+        session_timeout_ms: how long a client may be gone before its subscription and its session end (R12).
     """
 
     linger_ms: int = 60_000
     publisher_grace_ms: int = 10_000
     confirm_timeout_ms: int = 60_000
     number_retention: int = 10_000
+    session_timeout_ms: int = 30_000
 
 
 class Configure(Command, tag=1):
@@ -152,10 +165,12 @@ class Place(Command, tag=2):
 
 
 class OpenSession(Command, tag=3):
-    """A client connected. Another incarnation of the same client is replaced."""
+    """A client connected. Another incarnation of the same client is replaced. ``first``: the lowest counter that it has
+    not asked for on an earlier connection; where its session is forgotten, lower ones are never numbered (R1)."""
 
     client_id: str
     incarnation: int
+    first: int = 1
 
 
 class LeaveSession(Command, tag=4):
@@ -194,13 +209,16 @@ class CreateTopics(Command, tag=7):
 
 
 class ChangeSubscription(Command, tag=8):
-    """A client's whole new subscription, at the bottom stage (R7, R11)."""
+    """A client's whole new subscription, at the bottom stage (R7, R11). ``anew``: it begins anew in topics that it has
+    already, so it needs the bases of all (R12, R17)."""
 
     client_id: str
     incarnation: int
     version: int
     filters: list[SpaceFilter]
     bounded: bool
+    durable: bool = False
+    anew: bool = False
 
 
 class Deliver(Command, tag=9):
@@ -215,6 +233,10 @@ class Tick(Command, tag=10):
     """Time passed; due timers act."""
 
 
+class RestartTimers(Command, tag=11):
+    """A worker took the stage (again): clients could not come back meanwhile, so their timers start anew (R12)."""
+
+
 AnyCommand = (
     Configure
     | Place
@@ -226,6 +248,7 @@ AnyCommand = (
     | ChangeSubscription
     | Deliver
     | Tick
+    | RestartTimers
 )
 
 

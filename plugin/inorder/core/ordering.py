@@ -107,6 +107,10 @@ class OrderingModule:
         self._doubted: list[Sequenced] = []
         self._doubted_size = 0
         self._ask_doubted_at = 0.0
+        # R12: what would go out but for the lease (strict); topics that begin anew, with the number after their clock
+        self._on_hold: list[Sequenced] = []
+        self._interrupted: dict[int, int] = {}
+        self.is_leased = True
         self._out: list[Output] = []
 
     def __repr__(self) -> str:
@@ -173,7 +177,7 @@ class OrderingModule:
         if self._bound is None and self._is_full(entry):
             self.counts.overflow += 1
             self._given_up.setdefault(topic, set()).add(number)
-            entry.done = True
+            entry.done, entry.content = True, None  # whatever it sleeps on still holds it
             return
         room.put(entry)
         if self._bound is not None:
@@ -231,7 +235,10 @@ class OrderingModule:
                 self._room.sleep(entry, topic, number)
                 self._learn(topic, number, now)
                 return False
-        return True
+        if self.is_leased or self._bound is not None:
+            return True
+        self._on_hold.append(entry)
+        return False
 
     def _is_held(self, topic: int) -> bool:
         """R9: an entry of a topic being subscribed holds the event; R13: so does one of a topic not named yet."""
@@ -262,6 +269,8 @@ class OrderingModule:
         entry.done = True
         self._clock[entry.topic] = entry.number
         if not entry.is_hole:
+            if not self.is_leased:
+                entry.verdict = Verdict.LATE
             self._out.append(entry)
         elif entry.hole is None:
             self.counts.voids += 1
@@ -391,9 +400,7 @@ class OrderingModule:
             return
         if not self._doubted:
             self._ask_doubted_at = now
-        held = copy(entry)  # alarms still point to the one that left
-        held.done = False
-        self._doubted.append(held)
+        self._doubted.append(_again(entry))  # alarms still point to the one that left
         self._doubted_size = size
 
     def _settle_doubts(self, unknown: set[tuple[int, int]], now: float) -> None:
@@ -432,6 +439,70 @@ class OrderingModule:
         entry.verdict = Verdict.UNSEQUENCED
         self._out.append(entry)
 
+    # -- the lease (R12) ---------------------------------------------------------------------------------------
+
+    def lapse(self) -> None:
+        """Not every stage of the subscription has answered in time. From now on strict mode holds what is ready, and
+        bounded and tag mode notify of it as late: their clocks go on, but nothing of it counts as in order."""
+        self.is_leased = False
+
+    def renewed(self, now: float) -> list[Output]:
+        """All stages have answered: what was held may go."""
+        self.is_leased = True
+        held, self._on_hold = self._on_hold, []
+        self._run(deque(held), now)
+        return self._drain()
+
+    @property
+    def interrupted(self) -> dict[int, int]:
+        """Topics that wait for a new start, with the number after their old clock; after each addition the caller is to
+        subscribe anew (R12, R17). Do not change it."""
+        return self._interrupted
+
+    def expired(self, topics: Iterable[int], now: float) -> list[Output]:
+        """The topic managers have dropped these topics from the subscription (R12), or forgotten numbers that are
+        missing here (R17). They begin anew with the next :meth:`subscribed`, each with one gap from the number after
+        its clock to its new start. What waits in them is kept aside until then, and dropped up to the start."""
+        topics = [topic for topic in topics if topic in self._clock]
+        if not topics:
+            return []
+        self.subscribing()
+        for topic in topics:
+            self._interrupted[topic] = max(self._clock[topic], self._reported.get(topic, 0)) + 1
+            waiting = [each for each in self._room.topic(topic).values() if not each.is_hole]
+            self._parked.setdefault(topic, []).extend(map(_again, waiting))
+            for first, last in self._jumped.pop(topic, JumpedNumbers()).overdue(now, 0.0):
+                self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
+        self._park_doubted(set(topics))
+        awake = self._forget(topics)
+        self._on_hold = [each for each in self._on_hold if not each.done]
+        self._run(awake, now)
+        return self._drain()
+
+    def _park_doubted(self, topics: set[int]) -> None:
+        doubted, self._doubted, self._doubted_size = self._doubted, [], 0
+        for entry in doubted:
+            if entry.topic in topics:
+                self._parked[entry.topic].append(entry)
+            else:
+                self._doubted.append(entry)
+                self._doubted_size += entry.size
+
+    def _forget(self, topics: Iterable[int]) -> deque[Sequenced]:
+        """Drop all that is known of topics; return what slept on their numbers."""
+        awake: deque[Sequenced] = deque()
+        for topic in topics:
+            self._clock.pop(topic, None)
+            self._start.pop(topic, None)
+            self._missing.pop(topic, None)
+            self._behind.discard(topic)
+            self._jumped.pop(topic, None)
+            self._reported.pop(topic, None)
+            self._given_up.pop(topic, None)
+            self._bases.pop(topic, None)
+            awake.extend(self._room.drop(topic))
+        return awake
+
     # -- subscriptions (R7-R9, R11, R13) -----------------------------------------------------------------------
 
     def subscribing(self) -> None:
@@ -465,6 +536,9 @@ class OrderingModule:
             return False
         self._foreign.discard(topic)
         self._clock[topic] = self._start[topic] = start.start
+        first = self._interrupted.pop(topic, None)
+        if first is not None and first <= start.start:
+            self._out.append(GapFound(topic, first, start.start, GapReason.EXPIRED))
         self._missing[topic] = MissingNumbers(start.start)
         self._raise_base(topic, start.start + 1, start.base)
         self._rise_to_floor(topic, now)
@@ -505,21 +579,14 @@ class OrderingModule:
 
     def unsubscribed(self, topics: Iterable[int], now: float) -> list[Output]:
         """Topics are dropped at once, with what waits in them; the rest is looked at again (R11)."""
-        awake: deque[Sequenced] = deque()
+        topics = list(topics)
+        awake = self._forget(topics)
         for topic in topics:
-            self._clock.pop(topic, None)
-            self._start.pop(topic, None)
-            self._missing.pop(topic, None)
-            self._behind.discard(topic)
-            self._jumped.pop(topic, None)
-            self._reported.pop(topic, None)
-            self._given_up.pop(topic, None)
-            self._bases.pop(topic, None)
             if self._ask_unknown or not self._hold_unknown:
                 self._foreign.add(topic)
+            self._interrupted.pop(topic, None)
             self._parked.pop(topic, None)
             self._floor.pop(topic, None)
-            awake.extend(self._room.drop(topic))
             awake.extend(self._held.pop(topic, ()))
         self._run(awake, now)
         self._settle_doubts(set(), now)
@@ -576,9 +643,9 @@ class OrderingModule:
         doubted = {number for entry in self._doubted for of, number in self._implausible(entry) if of == topic}
         unknown: set[tuple[int, int]] = set()
         made: deque[Sequenced] = deque()
+        if self._has_expired(topic, numbers.expired_through):
+            return self.expired([topic], now)
         self._vouch(topic, numbers.expired_through)
-        if numbers.expired_through > clock:
-            made += self._expire(topic, numbers.expired_through, numbers.expired_base, now)
         again: float | None = None
         for answer in numbers.answers:
             if answer.state is not NumberState.UNKNOWN:
@@ -631,24 +698,14 @@ class OrderingModule:
         since = 0.0 if known is None else known - self.times.loss_timeout
         return GapReason.UNSTAMPED if at is not None and at >= since else GapReason.LOST
 
-    def _expire(self, topic: int, through: int, base: list[int], now: float) -> list[Sequenced]:
-        """Numbers up to ``through`` are no longer known one by one. They depend on nothing that is known; what
-        they all depended on counts for the number after them, as a base does (R8)."""
-        self._raise_base(topic, through + 1, base)
-        following = self._room.topic(topic).get(through + 1)
-        if following is not None:
-            self._add_base(following)
-            self._learn_dependencies(following, now)
-        missing = self._missing[topic]
-        last = min(through, missing.known)
-        made = [
-            hole(topic, number, [], GapReason.EXPIRED, now)
-            for number in range(self._clock[topic] + 1, last + 1)
-            if number not in self._room.topic(topic) and number not in missing.confirmed
-        ]
-        for entry in made:
-            self._room.put(entry)
-        return made
+    def _has_expired(self, topic: int, through: int) -> bool:
+        """Tell whether a missing number is one of those, up to ``through``, that its stage no longer knows. It may have
+        been void, abandoned or lost, with dependencies that nobody can tell: passing over it could put what follows
+        before them (R17, R19)."""
+        present, confirmed = self._room.topic(topic), self._missing[topic].confirmed
+        return any(
+            number not in present and number not in confirmed for number in range(self._clock[topic] + 1, through + 1)
+        )
 
     def _discredit(self, topic: int, number: int, asked_at: float, now: float) -> list[Sequenced]:
         """Nobody had issued ``number`` when the stage answered: what claimed it, or depended on it, before the stage
@@ -706,3 +763,10 @@ class OrderingModule:
     def _drain(self) -> list[Output]:
         out, self._out = self._out, []
         return out
+
+
+def _again(entry: Sequenced) -> Sequenced:
+    """Return an entry that is to be received once more; what still points to the old one ignores that."""
+    again = copy(entry)
+    again.done = False
+    return again

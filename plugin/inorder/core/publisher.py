@@ -34,6 +34,10 @@ _QUEUED, _REQUESTED, _STAMPED = PublicationState.QUEUED, PublicationState.REQUES
 _SETTLING, _DONE = PublicationState.SETTLING, PublicationState.DONE
 
 
+_NOWHERE = -1
+"""As a stage: no stage remembers that use, so the request itself has to carry it."""
+
+
 class _LastUse:
     """A session's last event in one topic (R19); the number is 0 until it is known."""
 
@@ -191,6 +195,15 @@ class Publisher:
     def is_waiting_for_names(self) -> bool:
         """The next publication cannot be requested before its topic is named."""
         return bool(self._queue) and self._queue[0].topic not in self._topics
+
+    # -- sessions (R1, R12) ------------------------------------------------------------------------------------
+
+    def forgotten_by(self, stage: int) -> None:
+        """A stage has dropped the session: it no longer knows what this client published there last (R19)."""
+        for use in self._used.values():
+            if use.stage == stage:
+                use.stage = _NOWHERE
+                self._stages_used.add(_NOWHERE)
 
     # -- requests (R1, R19) ------------------------------------------------------------------------------------
 

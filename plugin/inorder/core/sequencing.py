@@ -48,6 +48,7 @@ class Subscription(msgspec.Struct):
         active: topics the client is subscribed to.
         plain: those whose stamps it can read in the payload only.
         lingering: dropped topics that still count (R10), with (incarnation, version) of the change that dropped them.
+        durable: it stays, however long its client is away (R12).
     """
 
     client_id: str
@@ -58,6 +59,7 @@ class Subscription(msgspec.Struct):
     active: set[int]
     plain: set[int]
     lingering: dict[int, tuple[int, int]]
+    durable: bool = False
 
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""
@@ -121,6 +123,14 @@ class Overlaps:
             self._subscriptions.pop(client_id, None)
             self._masks.pop(client_id, None)
         self.anyone, _ = shared_twice(self._masks.values())
+
+    def drop(self, client_id: str) -> int:
+        """Remove a client's subscription and return the topics that it had."""
+        self._subscriptions.pop(client_id, None)
+        mask = self._masks.pop(client_id, 0)
+        self.stale |= mask
+        self.anyone, _ = shared_twice(self._masks.values())
+        return mask
 
     def group(self, topic: int) -> tuple[int, int]:
         """Return (topics in some subscription with ``topic``, its sequencing group), as bit sets without itself."""

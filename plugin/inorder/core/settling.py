@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.core.commands import SessionKey, SettleNumbers
+from inorder.core.commands import SettleNumbers
 from inorder.core.state import Outbox, StageState
 from inorder.core.topic_manager import Session, TopicManager, flat
 from inorder.core.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Settled
@@ -26,11 +26,11 @@ class Settling:
 
     def settle(self, command: SettleNumbers) -> None:
         """Take confirms and voids of a session's own numbers; what was abandoned before is answered so."""
-        session = self._state.sessions.get((command.client_id, command.incarnation))
-        late: list[int] = []
-        if session is not None:
-            late += self._settle_all(session, command.confirmed, NumberState.CONFIRMED)
-            late += self._settle_all(session, command.void, NumberState.VOID)
+        key = (command.client_id, command.incarnation)
+        # a session that ended (R12) left nothing pending, but its client must hear what was abandoned
+        session = self._state.sessions.get(key) or Session(*key)
+        late = self._settle_all(session, command.confirmed, NumberState.CONFIRMED)
+        late += self._settle_all(session, command.void, NumberState.VOID)
         answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
         self._outbox.reply(command.client_id, command.incarnation, answer)
 
@@ -67,27 +67,10 @@ class Settling:
 
     # -- abandon -----------------------------------------------------------------------------------------------
 
-    def connected(self, key: SessionKey) -> None:
-        """A client's session opens; other incarnations of the client are gone from now on (replaced)."""
-        state = self._state
-        for other in list(state.sessions.values()):
-            if other.client_id == key[0] and other.incarnation != key[1] and other.connected:
-                self.left((other.client_id, other.incarnation))
-        session = state.sessions.get(key)
-        if session is None:
-            session = state.sessions[key] = Session(*key)
-        session.connected = True
-
-    def left(self, key: SessionKey) -> None:
-        """A client's connection ended: its grace begins."""
-        session = self._state.sessions.get(key)
-        if session is not None and session.connected:
-            session.connected, session.since = False, self._state.now
-
     def abandon_due(self) -> None:
-        """Abandon what is unconfirmed too long, and drop sessions that are gone and have nothing open."""
+        """Abandon what is unconfirmed too long."""
         state, settings = self._state, self._state.settings
-        for key, session in list(state.sessions.items()):
+        for session in state.sessions.values():
             gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
             for topic, number in list(session.open):
                 record = state.topics[topic].records[number]
@@ -95,14 +78,6 @@ class Settling:
                     break
                 record.state = NumberState.ABANDONED
                 del session.open[topic, number]
-            if gone and self._is_replaced(session):
-                del state.sessions[key]
-
-    def _is_replaced(self, session: Session) -> bool:
-        return any(
-            other.client_id == session.client_id and other.incarnation != session.incarnation and other.connected
-            for other in self._state.sessions.values()
-        )
 
     def next_deadline(self) -> int | None:
         """Return the stage time at which a number is to be abandoned, if nothing else happens."""

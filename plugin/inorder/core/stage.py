@@ -20,10 +20,12 @@ from inorder.core.commands import (
     CreateTopics,
     Deliver,
     Effect,
+    ExpireRide,
     LeaveSession,
     LingerEndRide,
     OpenSession,
     Place,
+    RestartTimers,
     Send,
     SettleNumbers,
     StampRide,
@@ -31,6 +33,7 @@ from inorder.core.commands import (
     SubscriptionRide,
     TopicRide,
 )
+from inorder.core.sessions import Sessions
 from inorder.core.settling import Settling
 from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, Snapshot, StageState
@@ -60,6 +63,7 @@ class Stage:
         self._stamping = Stamping(state, self._outbox)
         self._subscribing = Subscribing(state, self._outbox)
         self._settling = Settling(state, self._outbox)
+        self._sessions = Sessions(state, self._outbox, self._subscribing)
 
     def __repr__(self) -> str:
         state = self._state
@@ -107,9 +111,11 @@ class Stage:
             case ChangeSubscription():
                 self._subscribing.change(command)
             case OpenSession():
-                self._settling.connected((command.client_id, command.incarnation))
+                self._sessions.opened(command)
             case LeaveSession():
-                self._settling.left((command.client_id, command.incarnation))
+                self._sessions.left((command.client_id, command.incarnation))
+            case RestartTimers():
+                self._sessions.restart_timers()
             case Configure():
                 self._state.settings = command.settings
             case Place():
@@ -117,6 +123,7 @@ class Stage:
             case _:
                 self._subscribing.end_lingers()
                 self._settling.abandon_due()
+                self._sessions.end_due()
         return self._outbox.drain()
 
     def _deliver(self, ride: AnyRide) -> None:
@@ -133,13 +140,14 @@ class Stage:
                 self._subscribing.completed(ride)
             case LingerEndRide():
                 self._subscribing.linger_ended(ride)
+            case ExpireRide():
+                self._subscribing.expired(ride)
 
     def next_deadline(self) -> int | None:
         """Return the stage time (ms) at which a ``Tick`` is due, or ``None``."""
-        due = self._settling.next_deadline()
-        for linger in self._state.lingers:
-            due = linger.due if due is None else min(due, linger.due)
-        return due
+        due = [linger.due for linger in self._state.lingers]
+        due += [when for when in (self._settling.next_deadline(), self._sessions.next_deadline()) if when is not None]
+        return min(due, default=None)
 
     # -- queries: nothing changes ------------------------------------------------------------------------------
 

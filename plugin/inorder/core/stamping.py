@@ -258,7 +258,8 @@ class Stamping:
         key = (ride.client_id, ride.incarnation)
         session = self._state.sessions.get(key)
         if session is None:
-            session = self._state.sessions[key] = Session(*key)
+            session = self._state.sessions[key] = Session(*key, connected=False, since=self._state.now, is_opened=False)
+            self._state.gone[key] = None
         return session
 
     def _pass(self, manager: TopicManager, ride: StampRide) -> None:

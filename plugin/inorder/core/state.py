@@ -35,6 +35,7 @@ class Snapshot(msgspec.Struct):
     topics: list[TopicManager]
     recent: list[int]
     sessions: list[Session]
+    gone: list[SessionKey]
     subscriptions: list[Subscription]
     stale: list[int]
     groups: dict[int, tuple[bytes, bytes, bytes, int, bytes]]
@@ -56,6 +57,7 @@ class StageState:
         groups: their sequencing groups, by id; made when a topic is first stamped.
         on_stage: the topics of each stage, as bit sets.
         sessions, overlaps, lingers: see their classes.
+        gone: sessions whose client is not connected, in the order in which they went.
         sent, outbox, received: the links' last numbers and what is not yet acknowledged.
     """
 
@@ -70,6 +72,7 @@ class StageState:
         self.groups: dict[int, Group] = {}
         self.on_stage = [0] * count
         self.sessions: dict[SessionKey, Session] = {}
+        self.gone: dict[SessionKey, None] = {}
         self.overlaps = Overlaps()
         self.lingers: list[Linger] = []
         self.sent: dict[int, int] = {}
@@ -147,6 +150,7 @@ class StageState:
             topics=list(self.topics.values()),
             recent=list(self.recent),
             sessions=list(self.sessions.values()),
+            gone=list(self.gone),
             subscriptions=list(self.overlaps),
             stale=list(members(self.overlaps.stale)),
             groups={
@@ -174,6 +178,7 @@ class StageState:
             )
         state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
         state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}
+        state.gone = dict.fromkeys(snapshot.gone)
         for subscription in snapshot.subscriptions:
             state.overlaps.put(subscription)
         state.overlaps.stale = sum(1 << topic for topic in snapshot.stale)

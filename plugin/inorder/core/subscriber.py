@@ -14,13 +14,14 @@ class SubscriptionChange:
     Attributes:
         version: rises with each change of the session.
         filters: the whole new subscription.
+        anew: topics that the client has already begin anew with it (R12, R17).
         starts: what has been answered of it; by topic, because after a reconnection it is answered again.
     """
 
-    __slots__ = ("filters", "starts", "version")
+    __slots__ = ("anew", "filters", "starts", "version")
 
-    def __init__(self, version: int, filters: list[SpaceFilter]) -> None:
-        self.version, self.filters = version, filters
+    def __init__(self, version: int, filters: list[SpaceFilter], anew: bool) -> None:
+        self.version, self.filters, self.anew = version, filters, anew
         self.starts: dict[int, TopicStart] = {}
 
 
@@ -29,10 +30,12 @@ class Subscriber:
 
     Args:
         bounded: this client may take events out of turn (R6), so its timestamps must stay full (R21).
+        durable: the subscription stays, however long the client is away (R12).
     """
 
-    def __init__(self, *, bounded: bool) -> None:
-        self._bounded = bounded
+    def __init__(self, *, bounded: bool, durable: bool = False) -> None:
+        self._bounded, self._durable = bounded, durable
+        self._is_expired = False
         self._version = 0
         self._filters: list[SpaceFilter] = []
         self._change: SubscriptionChange | None = None
@@ -58,19 +61,37 @@ class Subscriber:
         """The change on its way, if there is one (R11: at most one)."""
         return self._change
 
-    def begin(self, filters: list[SpaceFilter]) -> SubscriptionChange:
+    def begin(self, filters: list[SpaceFilter], *, anew: bool = False) -> SubscriptionChange:
         """Start a change to these filters. Raises RuntimeError while another one is on its way (R11)."""
         if self._change is not None:
             raise RuntimeError("a subscription change is on its way already (R11)")
         self._version += 1
-        self._change = SubscriptionChange(self._version, filters)
+        self._change = SubscriptionChange(self._version, filters, anew)
         return self._change
+
+    def is_lost(self, *, known: bool, version: int) -> bool:
+        """Tell whether the subscription has expired (R12), from what the bottom stage says about this session: is it
+        ``known`` there, and with which ``version`` of a subscription (0: none)?"""
+        if version:
+            return False
+        return bool(self._filters) or (self._change is not None and not known)
+
+    def expired(self) -> None:
+        """The topic managers have dropped the subscription: nothing of it tells any more where a topic begins."""
+        self._is_expired = True
+
+    def begin_anew(self) -> None:
+        """Topics begin anew (R12, R17): with the change on its way, under a new version, because what is still answered
+        to the old one may be from before; or with a change of its own."""
+        filters, self._change = self.filters, None
+        self.begin(filters, anew=True)
 
     def request(self) -> Subscribe | None:
         """Return the frame that asks for the change on its way; the same one after each reconnection."""
         if self._change is None:
             return None
-        return Subscribe(self._change.version, self._change.filters, self._bounded)
+        change = self._change
+        return Subscribe(change.version, change.filters, self._bounded, self._durable, change.anew)
 
     def completed(self, frame: Subscribed) -> list[TopicStart] | None:
         """The change is complete. Return the start of every topic, or ``None`` for an answer to an older change and
@@ -85,14 +106,14 @@ class Subscriber:
         change.starts.update((each.topic.id, each) for each in frame.topics)
         if frame.more:
             return None
-        earlier = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT]
+        earlier = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT and not self._is_expired]
         starts = []
         for start in change.starts.values():
             info = start.topic
             if info.id not in self._topics and any(_covers(each, info) for each in earlier):
                 start = TopicStart(info, 0, [])
             starts.append(start)
-        self._filters, self._change = change.filters, None
+        self._filters, self._change, self._is_expired = change.filters, None, False
         self._topics = {each.topic.id: each.topic for each in starts}
         return starts
 

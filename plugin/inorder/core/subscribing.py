@@ -1,4 +1,5 @@
-"""Topics and subscriptions riding the belt: R7 (subscribe), R8 (bases), R10 (linger), R11 (versions), R13 (filters).
+"""Topics and subscriptions riding the belt: R7 (subscribe), R8 (bases), R10 (linger), R11 (versions), R12 (expiry),
+R13 (filters).
 
 Every change enters at the bottom stage and passes every stage to the top, so that each stage sees topics,
 subscriptions and timestamps in one order.
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from inorder.core.commands import (
     ChangeSubscription,
     CreateTopics,
+    ExpireRide,
     LingerEndRide,
     SubscribedRide,
     SubscriptionRide,
@@ -97,8 +99,8 @@ class Subscribing:
         self._resolve(names)
         topics, plain = self._covered(command)
         fresh = topics
-        if known is not None and same:
-            fresh = topics - known.active if command.version > known.version else topics
+        if known is not None and same and command.version > known.version and not command.anew:
+            fresh = topics - known.active
         self.ride(
             SubscriptionRide(
                 client_id=command.client_id,
@@ -111,6 +113,7 @@ class Subscribing:
                 fresh=sorted(fresh),
                 starts=[],
                 bases={},
+                durable=command.durable,
             )
         )
 
@@ -174,12 +177,15 @@ class Subscribing:
         lingering: dict[int, tuple[int, int]] = {}
         change = ride.incarnation, ride.version
         if known is not None:
+            # an earlier incarnation that does not know of this one goes on notifying while its lease lasts (R12)
+            settings = state.settings
+            is_same = known.incarnation == ride.incarnation
+            stay = settings.linger_ms if is_same else max(settings.linger_ms, settings.session_timeout_ms)
             lingering = {topic: at for topic, at in known.lingering.items() if topic not in ride.topics}
             for topic in known.active.difference(ride.topics):
                 lingering[topic] = change
                 if state.is_bottom:
-                    due = state.now + state.settings.linger_ms
-                    state.lingers.append(Linger(due, ride.client_id, topic, *change))
+                    state.lingers.append(Linger(state.now + stay, ride.client_id, topic, *change))
         state.overlaps.put(
             Subscription(
                 ride.client_id,
@@ -190,6 +196,7 @@ class Subscribing:
                 set(ride.topics),
                 set(ride.plain),
                 lingering,
+                ride.durable,
             )
         )
         return lingering
@@ -233,6 +240,23 @@ class Subscribing:
             state.overlaps.put(subscription)
             _, after = state.overlaps.group(ride.topic)
             self._carry_once(ride.topic, members(before & ~after))
+        if state.index > 0:
+            self._outbox.up(ride)
+
+    # -- expiry (R12) ------------------------------------------------------------------------------------------
+
+    def expired(self, ride: ExpireRide) -> None:
+        """A subscription ends with all its topics, lingering ones too. Its client has notified of events up to here, so
+        what leaves a sequencing group by it is carried once more, as at the end of a linger (R10)."""
+        state = self._state
+        overlaps, known = state.overlaps, state.overlaps.get(ride.client_id)
+        if known is not None and (known.incarnation, known.version) == (ride.incarnation, ride.version):
+            had = overlaps.drop(ride.client_id)
+            state.lingers = [each for each in state.lingers if each.client_id != ride.client_id]
+            for topic in members(had):
+                had &= ~(1 << topic)  # each pair once
+                once, twice = overlaps.group(topic)
+                self._carry_once(topic, members(had & once & ~twice))
         if state.index > 0:
             self._outbox.up(ride)
 

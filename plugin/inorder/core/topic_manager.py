@@ -89,6 +89,8 @@ class Session(msgspec.Struct):
             the event only rode through.
         open: ``(topic, number)`` neither confirmed nor given up, oldest first.
         connected: its connection is up; else ``since`` (ms) is when it went.
+        timeout: what its client was told when it connected, ms: how long it counts on its subscription (R12).
+        is_opened: it connected to this stage; else its requests only came up the belt.
     """
 
     client_id: str
@@ -100,6 +102,8 @@ class Session(msgspec.Struct):
     open: dict[tuple[int, int], None] = {}
     connected: bool = True
     since: int = 0
+    timeout: int = 0
+    is_opened: bool = True
 
     def follow(self, topic: int, tick: int) -> list[int]:
         """An event only rides through this stage: return the session's last events in other topics here since its

@@ -140,7 +140,9 @@ FAILURE_CODES: Final = (
 
 
 class Hello(Frame, tag=16):
-    """First frame of a client. ``incarnation``: 64 random bits of this process start, as a signed number."""
+    """First frame of a client. ``incarnation``: 64 random bits of this process start, as a signed number. ``asked``:
+    flat pairs ``stage, counter``, the highest that each stage was asked for on earlier connections; where the session
+    is forgotten, these and lower ones are never numbered (R1)."""
 
     lowest_version: int
     highest_version: int
@@ -148,6 +150,7 @@ class Hello(Frame, tag=16):
     client_id: str
     incarnation: int
     agent: str = ""
+    asked: list[int] = []
 
 
 class Resolve(Frame, tag=17):
@@ -184,12 +187,16 @@ class Settle(Frame, tag=20):
 class Subscribe(Frame, tag=21):
     """The whole new subscription of a client (R7, R11): one change is outstanding at a time, versions rise.
 
-    ``bounded``: this client may take events out of turn (R6), so timestamps must stay full for it (R21).
+    ``bounded``: this client may take events out of turn (R6), so timestamps must stay full for it (R21). ``durable``:
+    the subscription stays, however long the client is away (R12). ``anew``: the client begins anew in topics that it
+    has already, and needs the bases of all (R12, R17).
     """
 
     version: int
     filters: list[SpaceFilter]
     bounded: bool = False
+    durable: bool = False
+    anew: bool = False
 
 
 class AskNumbers(Frame, tag=22):
@@ -203,6 +210,12 @@ class AskNumbers(Frame, tag=22):
 
 class AskHeads(Frame, tag=23):
     """Asks for all heads once more (R17): the client learned of topics from another worker than this one."""
+
+
+class Renew(Frame, tag=24):
+    """Asks a worker to show that it still has its stages (R12)."""
+
+    request: int
 
 
 # -- worker to client ------------------------------------------------------------------------------------------
@@ -281,11 +294,59 @@ class ClusterMap(Frame, tag=39):
     stages: list[StageInfo]
 
 
+class Renewed(Frame, tag=40):
+    """Answers Renew, once the store has confirmed after its arrival that the stages are this worker's: flat pairs
+    ``stage, epoch`` (R12)."""
+
+    request: int
+    stages: list[int]
+
+
+class Opened(Frame, tag=41):
+    """A stage has taken note that the client is connected (R12); one for each stage of the worker, after the Welcome.
+
+    Attributes:
+        stage, epoch: who says so.
+        known: the stage still had this session; else it has forgotten its requests (R1) and its last events (R19).
+        version: of this session's subscription there, 0 if there is none (any more).
+        session_timeout_ms: how long the client may be gone before its subscription ends.
+    """
+
+    stage: int
+    epoch: int
+    known: bool
+    version: int
+    session_timeout_ms: int
+
+
 ClientFrame = (
-    Ping | Pong | Failure | Hello | Resolve | NameTopics | CreateTimestamps | Settle | Subscribe | AskNumbers | AskHeads
+    Ping
+    | Pong
+    | Failure
+    | Hello
+    | Resolve
+    | NameTopics
+    | CreateTimestamps
+    | Settle
+    | Subscribe
+    | AskNumbers
+    | AskHeads
+    | Renew
 )
 WorkerFrame = (
-    Ping | Pong | Failure | Welcome | Topics | Timestamps | Settled | Subscribed | Numbers | Heads | ClusterMap
+    Ping
+    | Pong
+    | Failure
+    | Welcome
+    | Topics
+    | Timestamps
+    | Settled
+    | Subscribed
+    | Numbers
+    | Heads
+    | ClusterMap
+    | Renewed
+    | Opened
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         link: another worker's hello, after it.
         is_current: frames of this connection are taken; false once it is failing, closed or superseded.
         welcome: the answer to the hello, once it is on its way; ``is_welcome``: it has left, others may follow.
+        heard: when something arrived last (s, of the event loop).
         is_told: the session has been sent all of its heads on this connection (R17).
     """
 
@@ -86,6 +87,7 @@ class Connection(asyncio.Protocol):
         self.welcome: Welcome | None = None
         self.is_welcome = False
         self.is_told = False
+        self.heard = 0.0
         self.peer = "?"
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------------
@@ -103,6 +105,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take all whole frames of one read."""
+        self.heard = asyncio.get_running_loop().time()
         if not self.is_current:
             return
         try:
@@ -142,6 +145,10 @@ class Connection(asyncio.Protocol):
         """The hello was accepted."""
         return self.session is not None or self.link is not None
 
+    def is_silent(self, seconds: float) -> bool:
+        """Tell whether nothing arrived for so long, although it was read."""
+        return self._is_reading and asyncio.get_running_loop().time() >= self.heard + seconds
+
     @property
     def is_writable(self) -> bool:
         """False while the client leaves too much unread."""
@@ -160,7 +167,7 @@ class Connection(asyncio.Protocol):
         self.is_current = False
         level = logging.DEBUG if code in ("stopping", "store") else logging.WARNING  # those two hit everybody at once
         text = "event=connection_failed peer=%s client=%r code=%s reason=%s"
-        log.log(level, text, self.peer, self._name, code, message)
+        log.log(level, text, self.peer, self.name, code, message)
         if not self._transport.is_closing():
             self._transport.write(encode_frame(Failure(code, message, facts or [])))
         self.close()
@@ -206,7 +213,8 @@ class Connection(asyncio.Protocol):
     # -- inside ------------------------------------------------------------------------------------------------
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """The client's id, empty before its hello."""
         return self.session[0] if self.session else f"worker {self.link.worker}" if self.link else ""
 
     def _take(self, body: bytes) -> None:
@@ -255,7 +263,7 @@ class Connection(asyncio.Protocol):
             return
         log.warning(
             "event=slow_client peer=%s client=%r unread_bytes=%d action=disconnected",
-            self.peer, self._name, self._transport.get_write_buffer_size(),
+            self.peer, self.name, self._transport.get_write_buffer_size(),
         )  # fmt: skip
         self._transport.abort()
 

@@ -70,6 +70,7 @@ class StageHost:
         self._held: dict[int, deque[Work]] = {}  # by exit: what would add to a full outbox
         self._open = Open()
         self._committed: Open | None = None  # durable, not released yet
+        self._unproven: list[Reply] = []  # leave once the store has confirmed that the stages are ours
         self._rides: deque[tuple[int, Send]] = deque()
         self._backlog: deque[Work] = deque()
         self._backlog_bytes = 0
@@ -214,6 +215,12 @@ class StageHost:
         """Inside ``Work.run``: answer after everything before it is committed."""
         self._open.replies.append(Reply(*session, frame))
 
+    def reply_as_owner(self, session: Session, frame: Frame) -> None:
+        """Inside ``Work.run``: answer once the store has confirmed, after this call, that all stages here are ours: by
+        a commit that takes in every one of them, or by the next beat (R12). A worker that was paused and fenced, or is
+        cut from its store, goes on reading its clients' questions, but none of these answers leaves it."""
+        self._open.proofs.append(Reply(*session, frame))
+
     def after_commit(self, call: Callable[[], None]) -> None:
         """Inside ``Work.run``: call this after everything before it is committed; not at all if that fails."""
         self._open.after.append(call)
@@ -327,6 +334,10 @@ class StageHost:
             await append
             self.metrics.committed(time.perf_counter() - began, batch.commands)
             self._failures = 0
+        if len(rows) == len(self._stages):
+            batch.replies += batch.proofs
+        else:
+            self._unproven += batch.proofs
         self._committed = batch
         self._pass_on(batch)
         if self._open.is_empty:
@@ -400,18 +411,27 @@ class StageHost:
 
     async def _beat_if_due(self) -> None:
         interval, now = self._beat_interval, asyncio.get_running_loop().time()
-        if not interval or now < self._beat_at:
+        is_due, shows_beats = bool(interval) and now >= self._beat_at, bool(self._settings.beat_interval)
+        if not is_due and (shows_beats or not self._unproven):
             return
-        self._beat_at = now + interval
         try:
-            if self._settings.beat_interval:
-                owned = list(self.epochs.items())
-                await self._in_store(lambda: self._journal.beat(owned))
-            await self._look_around()
+            if shows_beats or self._unproven:
+                await self._show_ownership()
+            if is_due:
+                self._beat_at = now + interval
+                await self._look_around()
         except Fenced:
             raise
         except StoreError as error:
             log.warning("event=beat_failed error=%s", error)
+
+    async def _show_ownership(self) -> None:
+        """Beat, and send what waited for the store to confirm that the stages are ours."""
+        owned, proven = list(self.epochs.items()), self._unproven
+        self._unproven = []
+        await self._in_store(lambda: self._journal.beat(owned))
+        for reply in proven:
+            self._sink.answer((reply.client_id, reply.incarnation), [reply.frame])
 
     async def _look_around(self) -> None:
         """See where the stages of other workers are."""
@@ -575,6 +595,7 @@ class StageHost:
 
     def _forget(self) -> None:
         self._broken = None
+        self._unproven.clear()
         self._rides.clear()
         waiting = [*self._backlog, *(work for held in self._held.values() for work in held)]
         self._backlog.clear()

@@ -19,6 +19,7 @@ from inorder.core.commands import (
     LeaveSession,
     OpenSession,
     Place,
+    RestartTimers,
     StageSettings,
 )
 from inorder.core.stage import Stage
@@ -137,6 +138,8 @@ class HostedStage:
             commands.append(Configure(settings))
         if self.seq == 0 and topics:
             commands.append(Place(topics))
+        if self.seq:
+            commands.append(RestartTimers())
         commands += [LeaveSession(client_id, incarnation) for client_id, incarnation in self._sessions.items()]
         return commands
 

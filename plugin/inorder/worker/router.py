@@ -21,6 +21,8 @@ from inorder.core.wire import (
     NameTopics,
     Ping,
     Pong,
+    Renew,
+    Renewed,
     Resolve,
     Settle,
     Subscribe,
@@ -90,7 +92,7 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
     for one in frame.filters:
         _check_name(one.space, one.filter.text)
         _check_name(one.space, one.filter.name)
-    command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded)
+    command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)
 
@@ -110,6 +112,14 @@ def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
     return lambda: host.reply(session, Pong(frame.nonce))
 
 
+def _renew(frame: Renew, session: Session, host: StageHost) -> Callable[[], None]:
+    def answer() -> None:
+        stages = [part for pair in host.epochs.items() for part in pair]
+        host.reply_as_owner(session, Renewed(frame.request, stages))
+
+    return answer
+
+
 def _nothing(frame: Pong | AskHeads, session: Session, host: StageHost) -> Callable[[], None]:
     return lambda: None
 
@@ -122,6 +132,7 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     AskNumbers: _ask,
     NameTopics: _name,
     Ping: _ping,
+    Renew: _renew,
     Pong: _nothing,
     AskHeads: _nothing,
 }

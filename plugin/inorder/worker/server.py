@@ -14,6 +14,7 @@ from typing import cast
 from inorder.core.commands import LeaveSession, OpenSession
 from inorder.core.link_wire import LinkHello, SenderFrame
 from inorder.core.wire import (
+    MAX_NUMBER,
     PROTOCOL_VERSIONS,
     AskHeads,
     ClientFrame,
@@ -116,9 +117,19 @@ class Server:
         """Tell connected subscribers the heads that changed, for ever (R17)."""
         while True:
             await asyncio.sleep(self.settings.heads_interval)
+            self._leave_silent()
             if self._the_host.is_ready and not self._heads_queued and self._sessions:
                 self._heads_queued = True
                 self._the_host.submit(Work(None, FRAME_COST, self._tell_heads))
+
+    def _leave_silent(self) -> None:
+        """R12: who says nothing for a whole ``session_timeout`` is gone, however alive its connection looks."""
+        for connection in list(self._sessions.values()):
+            if connection.is_silent(self.settings.session_timeout):
+                log.warning(
+                    "event=silent_client peer=%s client=%r action=disconnected", connection.peer, connection.name
+                )
+                connection.abort()
 
     def stop_accepting(self) -> None:
         """Take no more connections and no more frames."""
@@ -172,7 +183,7 @@ class Server:
         elif not self._the_host.is_ready:
             connection.fail("store", self._store_text())
         else:
-            self._open_session(connection, (hello.client_id, hello.incarnation), version)
+            self._open_session(connection, hello, version)
 
     def link_greeted(self, connection: Connection, hello: LinkHello) -> None:
         """See ConnectionOwner."""
@@ -208,7 +219,7 @@ class Server:
             return
         del self._sessions[session[0]]
         if self._the_host.is_ready and not self._is_stopping:
-            self._the_host.submit(Work(None, FRAME_COST, lambda: self._step_all(LeaveSession(*session))))
+            self._the_host.submit(Work(None, FRAME_COST, lambda: self._leave(session)))
 
     # -- HostSink ----------------------------------------------------------------------------------------------
 
@@ -291,7 +302,8 @@ class Server:
     def _store_text(self) -> str:
         return f"the worker cannot use its store: {self._store_error or 'it is being read'}"
 
-    def _open_session(self, connection: Connection, session: Session, version: int) -> None:
+    def _open_session(self, connection: Connection, hello: Hello, version: int) -> None:
+        session = hello.client_id, hello.incarnation
         older = self._sessions.get(session[0])
         self._sessions[session[0]] = connection
         connection.welcomed(session)
@@ -299,9 +311,9 @@ class Server:
             older.close()  # the same process connected anew; it has given this one up
         elif older is not None:
             older.fail("replaced", "another process connected with this client id")
-        self._the_host.submit(Work(None, FRAME_COST, lambda: self._welcome(connection, session, version)))
+        self._the_host.submit(Work(None, FRAME_COST, lambda: self._welcome(connection, session, hello, version)))
 
-    def _welcome(self, connection: Connection, session: Session, version: int) -> None:
+    def _welcome(self, connection: Connection, session: Session, hello: Hello, version: int) -> None:
         if not connection.is_current:
             return
         connection.welcome = Welcome(
@@ -315,11 +327,13 @@ class Server:
             address=self.advertised,
         )
         self._the_host.reply(session, connection.welcome)
-        self._step_all(OpenSession(*session))
-
-    def _step_all(self, command: OpenSession | LeaveSession) -> None:
+        asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
         for stage in self._the_host.epochs:
-            self._the_host.step(stage, command)
+            self._the_host.step(stage, OpenSession(*session, min(asked.get(stage, 0), MAX_NUMBER - 1) + 1))
+
+    def _leave(self, session: Session) -> None:
+        for stage in self._the_host.epochs:
+            self._the_host.step(stage, LeaveSession(*session))
 
     def _show_map(self, connection: Connection) -> None:
         if connection.is_welcome:

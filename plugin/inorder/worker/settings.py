@@ -14,9 +14,12 @@ from inorder.errors import InvalidOption
 
 SECONDS = "a number of seconds over 0"
 MAX_STAGES = 64
+LEASE_BEATS = 4
+"""Beat intervals in a session timeout at least: an idle worker answers a client's question with its next beat, and a
+client that asks every sixth of the timeout holds its events after half of it without an answer (R12)."""
 _DURATIONS = (
-    "linger", "publisher_grace", "confirm_timeout", "heads_interval", "hello_timeout", "write_timeout",
-    "stop_timeout", "store_timeout", "retry_max",
+    "linger", "publisher_grace", "confirm_timeout", "session_timeout", "heads_interval", "hello_timeout",
+    "write_timeout", "stop_timeout", "store_timeout", "retry_max",
 )  # fmt: skip
 _COUNTS = (
     "number_retention", "max_batch_commands", "max_batch_bytes", "max_queue_bytes", "snapshot_rows",
@@ -42,7 +45,7 @@ class WorkerSettings:
         advertise: ``host:port`` where clients and other workers reach this one; else the first address it listens
             on, or this machine's name where it listens on all.
         topic_order: for a new store, ``space:name`` of the topics of each stage, from the top.
-        linger, publisher_grace, confirm_timeout, number_retention: see StageSettings (R10, R16).
+        linger, publisher_grace, confirm_timeout, session_timeout, number_retention: see StageSettings (R10, R12, R16).
         heads_interval: how often changed heads are sent (R17).
         hello_timeout: how long a connection may be silent before its hello.
         write_timeout: how long a client may leave its answers unread before it is disconnected.
@@ -76,6 +79,7 @@ class WorkerSettings:
     topic_order: list[list[str]] = field(default_factory=list)
     linger: float = 60.0
     publisher_grace: float = 10.0
+    session_timeout: float = 30.0
     confirm_timeout: float = 60.0
     number_retention: int = 10_000
     heads_interval: float = 1.0
@@ -102,6 +106,11 @@ class WorkerSettings:
         for name in _COUNTS:
             _require(getattr(self, name) > 0, name, getattr(self, name), "a whole number over 0")
         _require(self.beat_interval >= 0, "beat_interval", self.beat_interval, f"{SECONDS}, or 0 for never")
+        _require(
+            self.session_timeout >= LEASE_BEATS * self.beat_interval,
+            "session_timeout", self.session_timeout,
+            f"{SECONDS}, at least {LEASE_BEATS} beat_intervals ({LEASE_BEATS * self.beat_interval:g})",
+        )  # fmt: skip
         _require(0 <= self.port <= 65535, "port", self.port, "a port, 0 to 65535 (0: any free one)")
         _require(self.token != "", "token", "", "a text that is not empty, or no token at all")
         _require(1 <= self.stages <= MAX_STAGES, "stages", self.stages, f"a whole number, 1 to {MAX_STAGES}")
@@ -173,6 +182,7 @@ class WorkerSettings:
             publisher_grace_ms=_milliseconds(self.publisher_grace),
             confirm_timeout_ms=_milliseconds(self.confirm_timeout),
             number_retention=self.number_retention,
+            session_timeout_ms=_milliseconds(self.session_timeout),
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

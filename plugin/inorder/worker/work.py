@@ -84,6 +84,7 @@ class Open:
     """What collects for the next commit. ``delivered``: (stage, origin) -> last ride taken from that stage."""
 
     replies: list[Reply] = field(default_factory=list)
+    proofs: list[Reply] = field(default_factory=list)
     sends: list[tuple[int, Send]] = field(default_factory=list)
     delivered: dict[tuple[int, int], int] = field(default_factory=dict)
     after: list[Callable[[], None]] = field(default_factory=list)
@@ -94,4 +95,4 @@ class Open:
     @property
     def is_empty(self) -> bool:
         """Nothing to commit and nothing to release."""
-        return not (self.commands or self.replies or self.after or self.settled)
+        return not (self.commands or self.replies or self.proofs or self.after or self.settled)

@@ -158,6 +158,7 @@ class SubscriberRole:
     Attributes:
         outbox: frames to be sent to the bottom stage.
         ens: what it is subscribed to at the ENS.
+        naming: ids of topics that it asked the names of (R13).
         words: what its application saw, as short words.
     """
 
@@ -174,6 +175,7 @@ class SubscriberRole:
         self.module = OrderingModule(self.mode, self._times)
         self.outbox: list[Subscribe] = []
         self.ens: set[Filter] = set()
+        self.naming: set[int] = set()
 
     def restart(self, now: float) -> None:
         """A new process with the same client id; it knows nothing."""
@@ -211,10 +213,17 @@ class SubscriberRole:
         self.ens &= {each.filter for each in self.subscriber.filters}
         self._record(self.module.subscribed(starts, now, filters=self.subscriber.has_wildcards), now)
 
+    def unnamed(self) -> list[int]:
+        """Return ids whose names are to be asked now (R13)."""
+        ids = sorted(set(self.module.unnamed()) - self.naming)
+        self.naming.update(ids)
+        return ids
+
     def named(self, topics: list[TopicInfo], now: float) -> None:
         """Topics that held events were named (R13)."""
         mine, foreign = self.subscriber.named(topics)
         self._names.update((each.id, each.name) for each in topics)
+        self.naming.difference_update(each.id for each in topics)
         self.history.spans += [Span(each, 0, 0, now) for each in mine if each not in self.module.clock]
         self._record(self.module.named(mine, foreign, now), now)
 
@@ -238,10 +247,10 @@ class SubscriberRole:
 
     @property
     def waiting(self) -> list[str]:
-        """Labels of the events that wait."""
+        """Labels of the events (and holes) that wait."""
         module = self.module
         entries = {
-            each.topic * 10**9 + each.number: each.content.label
+            each.topic * 10**9 + each.number: f"hole {each.number}" if each.is_hole else each.content.label
             for group in (*module._held.values(), *module._parked.values(), module._room._arrivals)
             for each in group
             if not each.done
@@ -437,7 +446,7 @@ class Table(Cluster):
         role, now = self.subscribers[client], self.seconds
         for question in role.questions(now):
             role.answered(self.stages[question.stage].numbers(question), now)
-        if ids := role.module.unnamed():
+        if ids := role.unnamed():
             role.named([each for each in self.infos if each.id in ids], now)
 
     def tell_heads(self, client: str) -> None:

@@ -18,7 +18,7 @@ from tests.explorer.model import LATER, LINGER_MS, Model, Move, State
 
 from inorder.core.publisher import PublicationState
 from inorder.core.stage import Stage
-from inorder.core.wire import NumberState
+from inorder.core.wire import NameTopics, NumberState
 
 ROUNDS = 10
 """Questions and answers until every void number is known."""
@@ -145,6 +145,8 @@ class Checks:
             role.tick(now)
             for question in role.questions(now):
                 role.answered(self._once(self._stage, stages[question.stage]).numbers(question), now)
+            if ids := role.unnamed():
+                role.named(self._once(self._stage, stages[-1]).name_topics(NameTopics(0, ids)).topics, now)
         return role
 
     def _stage(self, stage: int) -> Stage:

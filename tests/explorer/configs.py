@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 from inorder.core.notifications import Bounded
@@ -30,8 +31,16 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """Ask again for every timestamp that is not answered, as after a broken connection; the first requests arrive, too."""
+
+    def __str__(self) -> str:
+        return "asks for everything again"
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
-    """Change the whole subscription to these topics."""
+    """Change the whole subscription to these topics; ``n/+`` is a filter."""
 
     topics: str
 
@@ -62,7 +71,8 @@ class Config:
 
     Attributes:
         shows: what it is for.
-        order: topics from the top, stages separated by bars, as in the scenarios.
+        order: topics from the top, stages separated by bars, as in the scenarios; others are created when they are
+            first used (R13).
         readers: by name.
         writers: by name, what each publishes, in this order; requests are pipelined as R19 lets them.
         lingers_end: the clock passes the linger once, at any moment.
@@ -73,7 +83,7 @@ class Config:
     shows: str
     order: str
     readers: dict[str, Reader]
-    writers: dict[str, tuple[Publish | Cancel, ...]]
+    writers: dict[str, tuple[Publish | Cancel | Again, ...]]
     lingers_end: bool = False
     rule: str | None = None
     long: bool = field(default=False, kw_only=True)
@@ -168,6 +178,26 @@ CONFIGS: dict[str, Config] = {
         lingers_end=True,
         rule="carried_once",
     ),
+    "r1-again": Config(
+        "R1: requests are asked again at any moment; each event has one number",
+        "a | b",
+        {"A": Reader("a b"), "B": Reader("a b")},
+        {"p": (Publish("x", "b"), Publish("y", "a"), Again()), "q": (Publish("z", "a"),)},
+        rule="one_timestamp",
+    ),
+    "r13-new-topic": Config(
+        "R13: a topic that is created by its first publish, readers with a filter",
+        "a | b",
+        {"A": Reader("a n/+"), "B": Reader("a n/+")},
+        {"p": (Publish("x", "n/1"),), "q": (Publish("y", "a"),)},
+        rule="filters",
+    ),
+    "r13-joiner": Config(
+        "R13: a reader adds a filter while a topic of it is created",
+        "a | b",
+        {"A": Reader("a", (Hold("a n/+"),)), "B": Reader("a n/+"), "C": Reader("a n/+")},
+        {"p": (Publish("x", "n/1"),), "q": (Publish("y", "a"),)},
+    ),
     "r17-void": Config(
         "R17: a void number's own dependencies hold back what follows it",
         "a | b",
@@ -255,3 +285,35 @@ CONFIGS: dict[str, Config] = {
         long=True,
     ),
 }
+
+
+def random_config(seed: int) -> Config:
+    """Return a system made by chance; the same for the same seed."""
+    rng = random.Random(seed)
+    names = ["a", "b", "c", "d"][: rng.randint(2, 4)]
+    order = names[0] + "".join(rng.choice((" ", " | ")) + name for name in names[1:])
+    subjects = [*names, "n/1"] if rng.random() < 0.2 else names
+
+    def some() -> str:
+        held = rng.sample(names, rng.randint(1, len(names)))
+        return " ".join(sorted(held) + (["n/+"] if subjects is not names and rng.random() < 0.6 else []))
+
+    readers: dict[str, Reader] = {}
+    changes = rng.randint(0, 3)
+    for name in "ABCD"[: rng.randint(2, 4)]:
+        does: list[Hold | Ask] = [Hold(some()) for _ in range(min(changes, rng.randint(0, 2)))]
+        changes -= len(does)
+        if rng.random() < 0.1:
+            does.insert(rng.randint(0, len(does)), Ask())
+        mode: Mode = rng.choice(("tag", Bounded(buffer=1))) if rng.random() < 0.15 else "strict"
+        readers[name] = Reader(some(), tuple(does), mode)
+    labels = iter("uvwxyz")
+    writers: dict[str, tuple[Publish | Cancel | Again, ...]] = {}
+    for name in ("p", "q", "r")[: rng.randint(1, 3)]:
+        script: list[Publish | Cancel | Again] = []
+        for _ in range(rng.randint(1, 2)):
+            script.append(Publish(next(labels), rng.choice(subjects)))
+            if rng.random() < 0.1:
+                script.append(Cancel(script[-1].label) if rng.random() < 0.5 else Again())
+        writers[name] = tuple(script)
+    return Config(f"made by chance, seed {seed}", order, readers, writers)

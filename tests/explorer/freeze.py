@@ -39,6 +39,7 @@ def subscriber_key(role: SubscriberRole) -> Key:
         frozen(role.subscriber),
         history,
         tuple(ens),
+        tuple(sorted(role.naming)),
     )
 
 

@@ -18,16 +18,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
+from tests.core.cluster import wild
 from tests.core.table import Message, PublisherRole, SubscriberRole, Table, command_of
-from tests.explorer.configs import Ask, Config, Hold, Publish
+from tests.explorer.configs import Again, Ask, Config, Hold, Publish
 from tests.explorer.freeze import publisher_key, subscriber_key
 from tests.explorer.words import Words
 
 from inorder.core.commands import Command, Deliver, Reply, StageSettings, Tick
-from inorder.core.names import exact
+from inorder.core.names import Filter, FilterKind, exact
 from inorder.core.publisher import PublicationState
 from inorder.core.stage import Stage
-from inorder.core.wire import AskNumbers, Frame, Numbers, Subscribed, TopicInfo
+from inorder.core.wire import AskNumbers, Frame, NameTopics, Numbers, Subscribed, TopicInfo, Topics
 
 NOW_MS = 1000
 NOW = 1.0
@@ -35,6 +36,11 @@ LATER = 3.0
 """When readers ask, and hear the answers: after the gap timeout."""
 LINGER_MS = 50_000  # below the confirm timeout: nothing is abandoned
 _encode = msgspec.msgpack.Encoder().encode
+
+
+def filters(text: str) -> set[Filter]:
+    """Return the filters of a configuration's reader."""
+    return {wild(each) if "+" in each else exact(each) for each in text.split()}
 
 
 class State(NamedTuple):
@@ -87,7 +93,7 @@ class Model:
         for name, reader in config.readers.items():
             table.join(name, reader.mode)
             if reader.holds:
-                table.subscribers[name].change({exact(each) for each in reader.holds.split()}, NOW)
+                table.subscribers[name].change(filters(reader.holds), NOW)
                 table.collect()
                 table.settle_down()
         for name in config.writers:
@@ -107,7 +113,7 @@ class Model:
         self._inputs: list[list[int]] = [[] for _ in self.names]
         self._connect()
         self._scripts = [self._script(name) for name in self.names]
-        self._interest = [self._topics_ever(name) for name in self.readers]
+        self._interest = [self._filters_ever(name) for name in self.readers]
         self._words = Words(config)
         self.start = self._first(table)
 
@@ -132,10 +138,10 @@ class Model:
             script = self.config.readers[name].does
         return [self._item(each, each) for each in script]
 
-    def _topics_ever(self, name: str) -> set[str]:
+    def _filters_ever(self, name: str) -> set[Filter]:
         reader = self.config.readers[name]
         held = [reader.holds, *(each.topics for each in reader.does if isinstance(each, Hold))]
-        return {topic for each in held for topic in each.split()}
+        return filters(" ".join(held))
 
     def _first(self, table: Table) -> State:
         actors = [self._stage_state(stage) for stage in table.stages]
@@ -169,13 +175,14 @@ class Model:
 
     def _publisher_state(self, role: PublisherRole) -> int:
         states = {each.state for each in role.publications.values()}
-        busy = bool(states & {PublicationState.REQUESTED, PublicationState.SETTLING})
+        busy = bool(states & {PublicationState.QUEUED, PublicationState.REQUESTED, PublicationState.SETTLING})
         known = Known(pickle.dumps(role), busy, PublicationState.QUEUED in states)
         return self._state(publisher_key(role), known)
 
     def _subscriber_state(self, role: SubscriberRole) -> int:
         asked = any(each._asked for each in role.module._missing.values())
-        known = Known(pickle.dumps(role), role.subscriber.change is not None or asked)
+        is_busy = asked or role.subscriber.change is not None or bool(role.naming)
+        known = Known(pickle.dumps(role), is_busy)
         return self._state(subscriber_key(role), known)
 
     def stage(self, at: int) -> Stage:
@@ -204,7 +211,8 @@ class Model:
 
         - a writer that waits for no answer: its next publish alone;
         - a writer whose script is done and sent: its next answer alone (what it hands over goes into bags);
-        - readers whose script is done send nothing any more: after all others, and one reader after the other.
+        - readers whose script is done, and who have no filters, send nothing any more: after all others, and one
+          reader after the other.
         """
         for actor in range(self.stages, self.first_reader):
             if (move := self._writer_alone(state, actor)) is not None:
@@ -233,7 +241,9 @@ class Model:
         return heads[0] if heads and not known.is_queued and not cancels else None
 
     def _is_sink(self, state: State, actor: int) -> bool:
-        return state.done[actor] == len(self._scripts[actor]) and not self.known[state.actors[actor]].is_busy
+        if state.done[actor] < len(self._scripts[actor]) or self.known[state.actors[actor]].is_busy:
+            return False
+        return all(each.kind is FilterKind.EXACT for each in self._interest[actor - self.first_reader])
 
     def _moves_of(self, state: State, actor: int) -> list[Move]:
         moves = [Move(actor, at, state.channels[at][0]) for at in self._inputs[actor] if state.channels[at]]
@@ -262,8 +272,8 @@ class Model:
         for to, sent in step.sent:
             channels[to] = (*channels[to], sent)
         for published in step.published:
-            for at, topics in enumerate(self._interest):
-                if self.items[published].name in topics:
+            for at, wanted in enumerate(self._interest):
+                if any(each.covers(self.items[published].name) for each in wanted):
                     bags[at] = tuple(sorted((*bags[at], published)))
         actors = (*state.actors[:actor], step.actor, *state.actors[actor + 1 :])
         return State(actors, tuple(channels), tuple(bags), done)
@@ -281,10 +291,10 @@ class Model:
             self._steps[known, item] = found
         return found
 
-    def _step_stage(self, actor: int, known: int, command: Command | AskNumbers) -> Step:
+    def _step_stage(self, actor: int, known: int, command: Command | AskNumbers | NameTopics) -> Step:
         stage = Stage.restore(self.known[known].data)
-        if isinstance(command, AskNumbers):
-            answer = stage.numbers(command)
+        if isinstance(command, AskNumbers | NameTopics):
+            answer = stage.numbers(command) if isinstance(command, AskNumbers) else stage.name_topics(command)
             reader = self.first_reader + command.request
             return Step(known, ((self._channels[actor, reader], self._item(_encode(answer), answer)),), ())
         now = NOW_MS + LINGER_MS if isinstance(command, Tick) else NOW_MS
@@ -307,6 +317,8 @@ class Model:
             role.take(item, NOW)
         elif isinstance(item, Publish):
             role.publish(item.label, item.topic)
+        elif isinstance(item, Again):
+            role.reconnected()
         else:
             role.cancel(item.label)
         frames, role.outbox = role.outbox, []
@@ -316,6 +328,7 @@ class Model:
 
     def _step_subscriber(self, actor: int, known: int, item: Any) -> Step:
         role = self.subscriber(known)
+        sent: list[tuple[int, int]] = []
         if isinstance(item, Message):
             if any(each.covers(item.name) for each in role.ens):
                 role.arrived(item, NOW)
@@ -323,15 +336,21 @@ class Model:
             role.take(item, NOW)
         elif isinstance(item, Numbers):
             role.answered(item, LATER)
+        elif isinstance(item, Topics):
+            role.named(item.topics, NOW)
         elif isinstance(item, Ask):
-            asked = [replace(each, request=actor - self.first_reader) for each in role.questions(LATER)]
-            sent = tuple((self._channels[actor, each.stage], self._item(_encode(each), each)) for each in asked)
-            return Step(self._subscriber_state(role), sent, ())
+            sent += [self._query(actor, each.stage, each) for each in role.questions(LATER)]
         else:
-            role.change({exact(each) for each in item.topics.split()}, NOW)
+            role.change(filters(item.topics), NOW)
         frames, role.outbox = role.outbox, []
-        sent = tuple(self._request(actor, role.name, -1, frame) for frame in frames)
-        return Step(self._subscriber_state(role), sent, ())
+        sent += [self._request(actor, role.name, -1, frame) for frame in frames]
+        if names := role.unnamed():
+            sent.append(self._query(actor, self.stages - 1, NameTopics(0, names)))
+        return Step(self._subscriber_state(role), tuple(sent), ())
+
+    def _query(self, actor: int, stage: int, query: AskNumbers | NameTopics) -> tuple[int, int]:
+        query = replace(query, request=actor - self.first_reader)
+        return self._channels[actor, stage], self._item((actor, _encode(query)), query)
 
     def _request(self, actor: int, name: str, stage: int, frame: Frame) -> tuple[int, int]:
         command = command_of(name, 1, frame)

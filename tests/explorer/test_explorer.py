@@ -11,13 +11,22 @@ import sys
 
 import pytest
 from tests.core.without import RULES
-from tests.explorer.configs import CONFIGS
+from tests.explorer.configs import CONFIGS, random_config
 from tests.explorer.search import Found, explore
 
 SHORT = [name for name, each in CONFIGS.items() if not each.long]
 LONG = [name for name, each in CONFIGS.items() if each.long]
 NEEDS = {name: each.rule for name, each in CONFIGS.items() if each.rule is not None}
-SMALL = ["r9-hold", "r10-linger", "r10-later-topic", "r6-floor", "r7-announcement", "r21-full"]
+SMALL = [
+    "r1-again",
+    "r9-hold",
+    "r13-new-topic",
+    "r10-linger",
+    "r10-later-topic",
+    "r6-floor",
+    "r7-announcement",
+    "r21-full",
+]
 """Where leaving out nothing is affordable."""
 
 
@@ -38,6 +47,32 @@ def test_every_interleaving_keeps_every_promise(name: str) -> None:
 @pytest.mark.parametrize("name", LONG)
 def test_every_interleaving_of_larger_systems(name: str) -> None:
     assert _explore(name).outcomes
+
+
+def _explore_by_chance(first: int, systems: int, max_states: int) -> None:
+    broken = []
+    for seed in range(first, first + systems):
+        found = explore(random_config(seed), max_states)
+        print(f"seed {seed}: {found}")  # noqa: T201
+        if found.violations:
+            broken.append(f"seed {seed}: {found}")
+    assert not broken, "\n".join(broken)
+
+
+def test_systems_made_by_chance() -> None:
+    _explore_by_chance(1, systems=20, max_states=1000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+def test_many_systems_made_by_chance(first: int) -> None:
+    _explore_by_chance(first, systems=100, max_states=5000)
+
+
+def test_chance_finds_what_a_rule_prevents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The systems made by chance are not too small to break."""
+    RULES["hold"](monkeypatch)
+    assert any(explore(random_config(seed), 1000).violations for seed in range(1, 30))
 
 
 @pytest.mark.parametrize(("name", "rule"), NEEDS.items())

@@ -10,21 +10,24 @@ from inorder.core.commands import (
     ChangeSubscription,
     CompleteRide,
     Create,
+    CreateTopics,
     Deliver,
     LingerEndRide,
     SettleNumbers,
     StampRide,
     SubscribedRide,
     SubscriptionRide,
+    TopicRide,
 )
-from inorder.core.wire import AskNumbers, Numbers, Subscribed, Timestamps
+from inorder.core.wire import AskNumbers, NameTopics, Numbers, Subscribed, Timestamps, Topics
 
 
 class Words:
     """The names of a configuration's topics and events."""
 
     def __init__(self, config: Config) -> None:
-        self._topics = list(config.topics)
+        used = [each.topic for script in config.writers.values() for each in script if isinstance(each, Publish)]
+        self._topics = list(dict.fromkeys([*config.topics, *used]))
         self._events = {
             (name, counter): each.label
             for name, script in config.writers.items()
@@ -50,6 +53,12 @@ class Words:
                 return "timestamp of " + "; ".join(words)
             case SettleNumbers():
                 return f"settled: {self._entries(item.confirmed[:2])} accepted, {self._entries(item.void[:2])} void"
+            case CreateTopics():
+                return "which topics are " + " ".join(name for _, name in item.topics)
+            case TopicRide() | Topics():
+                return "topics " + " ".join(each.name for each in item.topics)
+            case NameTopics():
+                return f"which topics have the ids {item.ids}"
             case AskNumbers():
                 return f"what about {self._topics[item.topic - 1]} {item.ranges}"
             case Numbers():

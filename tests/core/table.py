@@ -20,11 +20,14 @@ from inorder.core.commands import (
     Create,
     CreateTopics,
     LeaveSession,
+    OpenSession,
     Reply,
+    RestartTimers,
     SettleNumbers,
     StageSettings,
     Tick,
 )
+from inorder.core.lease import Lease
 from inorder.core.names import Filter
 from inorder.core.ordering import GapFound, Mode, OrderingModule, OrderingTimes, Output
 from inorder.core.publisher import Publication, Publisher
@@ -35,6 +38,7 @@ from inorder.core.wire import (
     CreateTimestamps,
     Frame,
     Numbers,
+    Opened,
     Resolve,
     Settle,
     Settled,
@@ -68,7 +72,9 @@ def command_of(client: str, incarnation: int, frame: Frame) -> AnyCommand:
         case Resolve():
             return CreateTopics(client, incarnation, frame.request, frame.topics)
         case Subscribe():
-            return ChangeSubscription(client, incarnation, frame.version, frame.filters, frame.bounded)
+            return ChangeSubscription(
+                client, incarnation, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew
+            )
     raise AssertionError(frame)
 
 
@@ -81,6 +87,7 @@ class PublisherRole:
         stamped: (event, place, dependencies, when in s) of its timestamps, each as often as it got it.
         failed: why events were given up, by label.
         refused: labels that the ENS will refuse.
+        asked: the highest counter that each stage was asked for.
     """
 
     def __init__(self, name: str, topics: Iterable[TopicInfo] = (), incarnation: int = 1) -> None:
@@ -93,6 +100,7 @@ class PublisherRole:
         self.stamped: list[tuple[EventId, Place, list[int], float]] = []
         self.failed: dict[str, str] = {}
         self.refused: set[str] = set()
+        self.asked: dict[int, int] = {}
         self._requests = 0
 
     def publish(self, label: str, topic: str) -> None:
@@ -144,7 +152,9 @@ class PublisherRole:
         if names := self.publisher.unnamed():
             self._requests += 1
             self.outbox.append((-1, Resolve(self._requests, names)))
-        self.outbox += [(frame.stage, frame) for frame in self.publisher.requests()]
+        for request in self.publisher.requests():
+            self.asked[request.stage] = max(self.asked.get(request.stage, 0), request.events[-1].counter)
+            self.outbox.append((request.stage, request))
         self.outbox += [(frame.stage, frame) for frame in self.publisher.settlements()]
 
 
@@ -196,6 +206,31 @@ class SubscriberRole:
             self.module.subscribing()
         self.request()
 
+    def expire(self, now: float) -> None:
+        """The topic managers dropped the subscription: it begins anew (R12)."""
+        self.history.expiries += bool(self.module.clock)
+        self.subscriber.expired()
+        self.module.subscribing()
+        self._interrupted(self.module.expired(list(self.module.clock), now), now)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.subscriber.begin_anew()
+        self.request()
+
+    def _interrupted(self, outputs: list[Output], now: float) -> None:
+        for span in self._open_spans():
+            if span.topic in self.module.interrupted:
+                span.end, span.dropped = self.module.interrupted[span.topic] - 1, now
+        self._record(outputs, now)
+
+    def hold_back(self, is_leased: bool, now: float) -> None:
+        """Tell whether events may be notified in order (R12)."""
+        if is_leased and not self.module.is_leased:
+            self._record(self.module.renewed(now), now)
+        elif not is_leased:
+            self.module.lapse()
+
     def request(self) -> None:
         """Ask for the change on its way (again)."""
         request = self.subscriber.request()
@@ -243,7 +278,10 @@ class SubscriberRole:
         return [AskNumbers(1, infos[each.topic].stage, each.topic, each.ranges) for each in asked]
 
     def answered(self, frame: Numbers, now: float) -> None:
-        self._record(self.module.answered(frame, now), now)
+        before = len(self.module.interrupted)
+        self._interrupted(self.module.answered(frame, now), now)
+        if len(self.module.interrupted) > before:
+            self._begin_anew()
 
     @property
     def waiting(self) -> list[str]:
@@ -251,7 +289,7 @@ class SubscriberRole:
         module = self.module
         entries = {
             each.topic * 10**9 + each.number: f"hole {each.number}" if each.is_hole else each.content.label
-            for group in (*module._held.values(), *module._parked.values(), module._room._arrivals)
+            for group in (*module._held.values(), *module._parked.values(), module._room._arrivals, module._on_hold)
             for each in group
             if not each.done
         }
@@ -303,6 +341,8 @@ class Table(Cluster):
         requests: what clients sent and stages did not get yet, by (client, stage).
         answers: what stages answered and clients did not get yet, by (stage, client).
         ens: by subscriber, what the ENS still has for it.
+        leases: how long each client may count on its subscription (R12).
+        away: clients without a connection to the stages.
         slow: links on which nothing moves unless it is moved by name.
     """
 
@@ -312,6 +352,8 @@ class Table(Cluster):
         self.publishers: dict[str, PublisherRole] = {}
         self.subscribers: dict[str, SubscriberRole] = {}
         self.past: list[PublisherRole] = []
+        self.leases: dict[str, Lease] = {}
+        self.away: set[str] = set()
         self.slow: set[tuple[int, int]] = set()
         self.ens: dict[str, list[Message]] = {}
         self.messages: dict[str, Message] = {}
@@ -332,31 +374,54 @@ class Table(Cluster):
         self.publishers[client] = PublisherRole(client, self.infos)
         self.subscribers[client] = SubscriberRole(client, mode)
         self.ens[client] = []
-        self.open(client)
+        self._connect(client)
 
     def restart(self, client: str) -> None:
         """The client's process is replaced by a new one, which knows nothing."""
         self._cut(client)
+        del self.leases[client]
         self.past.append(self.publishers[client])
         role = self.subscribers[client]
         role.restart(self.seconds)
         self.publishers[client] = PublisherRole(client, self.infos, role.incarnation)
         self.ens[client] = []
-        self.open(client, role.incarnation)
+        self._connect(client)
 
     def leave(self, client: str) -> None:
         """The client's connection to the stages breaks, with what is under way."""
         self._cut(client)
+        self.away.add(client)
         for stage in range(len(self.stages)):
             self.step(stage, LeaveSession(client, self.subscribers[client].incarnation))
 
     def reconnect(self, client: str) -> None:
-        """The client is connected again and asks again for everything that is open."""
+        """The client is connected again, hears what stages still know of it, and asks again for all that is open."""
         self._cut(client)
-        self.open(client, self.subscribers[client].incarnation)
         self.publishers[client].reconnected()
         self.subscribers[client].request()
+        self._connect(client)
         self.collect()
+
+    def _connect(self, client: str) -> None:
+        self.away.discard(client)
+        publisher, subscriber = self.publishers[client], self.subscribers[client]
+        lease = self.leases.setdefault(client, Lease())
+        lease.bottom = len(self.stages) - 1
+        lease.needs(range(len(self.stages)))
+        for stage in range(len(self.stages)):
+            command = OpenSession(client, subscriber.incarnation, publisher.asked.get(stage, 0) + 1)
+            for frame in self.step(stage, command):
+                assert isinstance(frame, Opened)
+                self.answers[stage, client].remove(frame)
+                lease.opened(stage, frame.session_timeout_ms / 1000, self.seconds)
+                if not frame.known:
+                    publisher.publisher.forgotten_by(stage)
+                if stage == lease.bottom and subscriber.subscriber.is_lost(known=frame.known, version=frame.version):
+                    subscriber.expire(self.seconds)
+        self._check_lease(client)
+
+    def _check_lease(self, client: str) -> None:
+        self.subscribers[client].hold_back(self.seconds < self.leases[client].until, self.seconds)
 
     def _cut(self, client: str) -> None:
         for stage in range(len(self.stages)):
@@ -439,6 +504,7 @@ class Table(Cluster):
         message = self.messages[label]
         if message in self.ens[client]:
             self.ens[client].remove(message)
+        self._check_lease(client)
         self.subscribers[client].arrived(message, self.seconds)
 
     def put_questions(self, client: str) -> None:
@@ -459,13 +525,18 @@ class Table(Cluster):
         self.now += round(seconds * 1000)
         for stage in range(len(self.stages)):
             self.step(stage, Tick())
-        for subscriber in self.subscribers.values():
+        for client, subscriber in self.subscribers.items():
+            if client not in self.away:  # a connected client renews its lease every few seconds
+                lease = self.leases[client]
+                lease.answered(lease.ask(self.seconds), range(len(self.stages)))
+            self._check_lease(client)
             subscriber.tick(self.seconds)
         self.collect()
 
     def restore(self, stage: int) -> None:
         """A stage's process is replaced; the new one begins with its durable state."""
         self.stages[stage] = Stage.restore(self.stages[stage].snapshot())
+        self.step(stage, RestartTimers())
 
     def history(self) -> History:
         """Return what happened, for the checks."""

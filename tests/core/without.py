@@ -134,6 +134,11 @@ def version(patch: Patch) -> None:
     patch.setattr(Subscribing, "linger_ended", linger_ended)
 
 
+def lease(patch: Patch) -> None:
+    """R12: a client that the stages do not answer goes on notifying."""
+    patch.setattr(OrderingModule, "lapse", _nothing)
+
+
 def filters(patch: Patch) -> None:
     """R13: a new topic is not added to the subscriptions whose filters cover it."""
     patch.setattr(Subscription, "covering", lambda self, space, name: [])
@@ -197,6 +202,7 @@ RULES: dict[str, Callable[[Patch], None]] = {
         linger,
         carried_once,
         version,
+        lease,
         filters,
         void_dependencies,
         publisher_order,

@@ -32,7 +32,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask again for every timestamp that is not answered, as after a broken connection; the first requests arrive, too."""
+    """Ask again for every timestamp not answered, as after a broken connection; the first requests arrive, too."""
 
     def __str__(self) -> str:
         return "asks for everything again"
@@ -312,8 +312,9 @@ def random_config(seed: int) -> Config:
     for name in ("p", "q", "r")[: rng.randint(1, 3)]:
         script: list[Publish | Cancel | Again] = []
         for _ in range(rng.randint(1, 2)):
-            script.append(Publish(next(labels), rng.choice(subjects)))
+            event = Publish(next(labels), rng.choice(subjects))
+            script.append(event)
             if rng.random() < 0.1:
-                script.append(Cancel(script[-1].label) if rng.random() < 0.5 else Again())
+                script.append(Cancel(event.label) if rng.random() < 0.5 else Again())
         writers[name] = tuple(script)
     return Config(f"made by chance, seed {seed}", order, readers, writers)

@@ -26,6 +26,7 @@ NEEDS: dict[str, str] = {
     "r10_linger_for_a_later_topic": "linger",
     "r10_carried_once_more": "carried_once",
     "r10_an_older_end": "version",
+    "r12_cut_from_the_workers_only": "lease",
     "r13_new_topic": "filters",
     "r17_void_waits_for_its_dependencies": "void_dependencies",
     "r19_dependencies": "publisher_order",

@@ -14,6 +14,7 @@ from inorder.core.commands import (
     Deliver,
     OpenSession,
     Place,
+    Reorder,
     Reply,
     Send,
     SettleNumbers,
@@ -118,14 +119,16 @@ class Cluster:
         counter: int = 0,
         low: int = 0,
         after: list[int] = [],  # noqa: B006
+        epoch: int = 0,
     ) -> list[StampedEvent]:
-        """Ask for a timestamp at the topic's stage, or at the stage ``at``."""
+        """Ask for a timestamp at the topic's stage, or at the stage ``at``; planned for its order epoch by default."""
         counter = counter or self.counters.get(client, 0) + 1
         self.counters[client] = max(counter, self.counters.get(client, 0))
         topic = self.ids[name]
         stage = self.stages[0].stage_of(topic) if at is None else at
         assert stage is not None
-        command = Create(client, 1, low, [NewEvent(counter, topic, after)])
+        epoch = epoch or self.stages[stage].order_epoch
+        command = Create(client, 1, low, [NewEvent(counter, topic, after)], epoch)
         return stamps(self.step(stage, command))
 
     def stamp(self, client: str, name: str, *, at: int | None = None, after: list[int] = []) -> StampedEvent:  # noqa: B006
@@ -138,6 +141,12 @@ class Cluster:
         frames = self.step(len(self.stages) - 1, CreateTopics(client, 1, 1, [(SPACE, name)]))
         self.ids[name] = next(each for each in frames if isinstance(each, Topics)).topics[0].id
         return self.ids[name]
+
+    def reorder(self, *stages: str, epoch: int = 0) -> list[Frame]:
+        """A change of the topic order enters: the topics of each stage, separated by spaces."""
+        named = [[self.ids[name] for name in stage.split()] for stage in stages]
+        bottom = self.stages[-1]
+        return self.step(len(self.stages) - 1, Reorder("op", 1, 1, epoch or bottom.order_epoch + 1, named))
 
     def settle(self, client: str, name: str, confirmed: list[int] = [], void: list[int] = []) -> list[Frame]:  # noqa: B006
         topic = self.ids[name]

@@ -132,9 +132,9 @@ def test_r12_the_end_of_an_older_subscription_does_not_end_the_one_after_it() ->
     cluster.change("A", "b", "a")
     stage = cluster.stages[0]
     for ride in (ExpireRide("A", 1, 1), ExpireRide("A", 2, 2), ExpireRide("C", 1, 1)):
-        stage._deliver(ride)
+        stage._deliver(ride, 0)
     assert _is_pair(cluster)
-    stage._deliver(ExpireRide("A", 1, 2))
+    stage._deliver(ExpireRide("A", 1, 2), 0)
     assert not _is_pair(cluster)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from inorder.core.topic_manager import NumberRecord
 from inorder.core.wire import Frame, NewEvent, SpaceFilter, TopicInfo
 
 SessionKey = tuple[str, int]
@@ -35,6 +36,8 @@ class StampRide(Ride, tag=1):
         after: publisher-order dependencies collected so far (flat).
         deps: dependencies filled so far (flat).
         top: the last stage to pass; known once the number is created.
+        low: counters below it are forgotten at the home stage too.
+        again: the number that this event id has got already, where the entry stage knows it; it is asked about.
     """
 
     client_id: str
@@ -48,11 +51,14 @@ class StampRide(Ride, tag=1):
     deps: list[int]
     top: int
     in_payload: bool
+    low: int = 0
+    again: int = 0
 
 
 class CompleteRide(Ride, tag=2):
     """A complete timestamp on its way down, to its home stage (which keeps it) and its entry stage (which
-    answers)."""
+    answers). To a request that was made again the home may answer that its number was ``abandoned``, or with the
+    number 0 that the counter is forgotten."""
 
     client_id: str
     incarnation: int
@@ -61,6 +67,8 @@ class CompleteRide(Ride, tag=2):
     number: int
     deps: list[int]
     in_payload: bool
+    entry: int = 0
+    abandoned: bool = False
 
 
 class TopicRide(Ride, tag=3):
@@ -124,7 +132,121 @@ class ExpireRide(Ride, tag=7):
     version: int
 
 
-AnyRide = StampRide | CompleteRide | TopicRide | SubscriptionRide | SubscribedRide | LingerEndRide | ExpireRide
+class FlushRide(Ride, tag=16):
+    """The topic order changes (R14): the stage that sees it admits nothing more, and everything older that goes up is
+    ahead of it. ``stages``: all topics of each stage in their new order, from the top."""
+
+    order_epoch: int
+    stages: list[list[int]]
+
+
+class MarkRide(Ride, tag=17):
+    """The sender has seen the flush: nothing of the old order follows on this link (R14)."""
+
+    order_epoch: int
+
+
+class MovedTopic(msgspec.Struct, array_like=True):
+    """What a topic's old home hands to the new one beside its number and its records; ``marks``: where blocks of
+    numbers to be forgotten end, the next one at ``mark_at``."""
+
+    id: int
+    head: int
+    expired: int
+    expired_base: dict[int, int]
+    marks: list[int]
+    mark_at: int
+
+
+class MovedSession(msgspec.Struct, array_like=True):
+    """A session, and what it has to do with topics that move.
+
+    Attributes:
+        low, connected, timeout, is_opened: of the session, see there.
+        answers: flat triples ``counter, topic, number``.
+        used: flat triples ``topic, counter, number``.
+        open: flat pairs ``topic, number``, oldest first.
+    """
+
+    client_id: str
+    incarnation: int
+    low: int
+    connected: bool
+    timeout: int
+    is_opened: bool
+    answers: list[int] = []
+    used: list[int] = []
+    open: list[int] = []
+
+
+class SwitchRide(Ride, tag=18):
+    """A quiet stage hands over (R14), in one or more rides.
+
+    Attributes:
+        numbers: the last number of each topic whose home is here, flat.
+        removed: what left their groups and is still to be carried once (R10).
+        topics, records, sessions: the state of topics that move to the receiver.
+        more: another one follows; behind the last everything is of the new order.
+    """
+
+    order_epoch: int
+    numbers: list[int] = []
+    removed: dict[int, list[int]] = {}
+    topics: list[MovedTopic] = []
+    records: list[NumberRecord] = []
+    sessions: list[MovedSession] = []
+    more: bool = False
+
+
+class OrderRide(Ride, tag=19):
+    """The topic order changed inside stages only (R3): all topics, from the top."""
+
+    order_epoch: int
+    order: list[int]
+
+
+class SettleRide(Ride, tag=20):
+    """Confirms and voids of numbers whose topic has moved, on their way to its home (flat triples)."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    confirmed: list[int]
+    void: list[int]
+
+
+class PopularityRide(Ride, tag=21):
+    """How many events each topic had in the window that ends (flat, R15), collected on the way up; ``pinned`` topics
+    stay where they are."""
+
+    order_epoch: int
+    counts: list[int]
+    pinned: list[int]
+
+
+class SwapRide(Ride, tag=22):
+    """Topic managers propose to change places (R15), to the bottom stage: flat pairs ``higher, lower``."""
+
+    order_epoch: int
+    pairs: list[int]
+
+
+AnyRide = (
+    StampRide
+    | CompleteRide
+    | TopicRide
+    | SubscriptionRide
+    | SubscribedRide
+    | LingerEndRide
+    | ExpireRide
+    | FlushRide
+    | MarkRide
+    | SwitchRide
+    | OrderRide
+    | SettleRide
+    | PopularityRide
+    | SwapRide
+)
 
 
 # -- commands: into a stage ------------------------------------------------------------------------------------
@@ -143,6 +265,8 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         confirm_timeout_ms: how long a number may be unconfirmed (R16).
         number_retention: how many settled numbers a topic manager remembers one by one.
         session_timeout_ms: how long a client may be gone before its subscription and its session end (R12).
+        popularity_window_ms: over which events are counted to reorder topics by themselves (R15); 0: never.
+        popularity_alpha, popularity_beta: how fast popularity saturates, and how much more of it makes a topic rise.
     """
 
     linger_ms: int = 60_000
@@ -150,6 +274,9 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     confirm_timeout_ms: int = 60_000
     number_retention: int = 10_000
     session_timeout_ms: int = 30_000
+    popularity_window_ms: int = 0
+    popularity_alpha: float = 0.1
+    popularity_beta: float = 0.2
 
 
 class Configure(Command, tag=1):
@@ -181,12 +308,14 @@ class LeaveSession(Command, tag=4):
 
 
 class Create(Command, tag=5):
-    """Requests for timestamps (R1) of one session, in the order it sent them."""
+    """Requests for timestamps (R1) of one session, in the order it sent them. ``order_epoch``: the topic order that
+    they were planned for (R14)."""
 
     client_id: str
     incarnation: int
     low: int
     events: list[NewEvent]
+    order_epoch: int = 1
 
 
 class SettleNumbers(Command, tag=6):
@@ -237,6 +366,31 @@ class RestartTimers(Command, tag=11):
     """A worker took the stage (again): clients could not come back meanwhile, so their timers start anew (R12)."""
 
 
+class Reorder(Command, tag=20):
+    """Changes the topic order (R14), at the bottom stage.
+
+    Attributes:
+        order_epoch: what the change will be: one more than the present one, or it is refused.
+        stages: topic ids of each stage, highest first. Topics not named stay in their stage, behind those that are.
+    """
+
+    client_id: str
+    incarnation: int
+    request: int
+    order_epoch: int
+    stages: list[list[int]]
+
+
+class Pin(Command, tag=21):
+    """Pins topics to their stages, or lets them go again (R15), at the bottom stage."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    topics: list[int]
+    is_pinned: bool
+
+
 AnyCommand = (
     Configure
     | Place
@@ -249,6 +403,8 @@ AnyCommand = (
     | Deliver
     | Tick
     | RestartTimers
+    | Reorder
+    | Pin
 )
 
 

@@ -11,10 +11,18 @@ from collections.abc import Iterable
 from inorder.core.commands import (
     AnyRide,
     CompleteRide,
+    ExpireRide,
+    FlushRide,
     LingerEndRide,
+    MarkRide,
+    OrderRide,
+    PopularityRide,
+    SettleRide,
     StampRide,
     SubscribedRide,
     SubscriptionRide,
+    SwapRide,
+    SwitchRide,
     TopicRide,
 )
 from inorder.core.stage import Stage
@@ -29,35 +37,74 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
             _check_stamp(ride, origin, stage)
         case CompleteRide():
             _require(origin < stage.index and _is_flat(ride.deps), ride, origin)
-            home = stage.stage_of(ride.topic)
+            home = stage.home_of(ride.topic, origin)
             known = home is not None and (home != stage.index or stage.has_number(ride.topic, ride.number))
             _require(known, ride, origin)
         case SubscriptionRide():
             _require(_is_belt(origin, stage) and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())), ride, origin)
-            _check_known([*ride.topics, *ride.plain, *ride.fresh, *ride.starts[::2]], stage)
+            _check_known([*ride.topics, *ride.plain, *ride.fresh, *ride.starts[::2]], origin, stage)
         case SubscribedRide():
             _require(origin == 0 and stage.index == stage.count - 1 and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())), ride, origin)
             _require(set(ride.topics) <= set(ride.starts[::2]), ride, origin)
-            _check_known(ride.topics, stage)
+            _check_known(ride.topics, origin, stage)
         case TopicRide():
             _require(_is_belt(origin, stage), ride, origin)
             _require(all(stage.index < info.stage < stage.count and info.id > 0 for info in ride.topics), ride, origin)
-        case LingerEndRide():
+        case LingerEndRide() | ExpireRide():
             _require(_is_belt(origin, stage), ride, origin)
+        case SettleRide():
+            _require(len(ride.confirmed) % 3 == len(ride.void) % 3 == 0, ride, origin)
+        case _:
+            _check_order(ride, origin, stage)
+
+
+def _check_order(
+    ride: FlushRide | MarkRide | SwitchRide | OrderRide | PopularityRide | SwapRide, origin: int, stage: Stage
+) -> None:
+    """A change of the topic order, or what is said before one."""
+    match ride:
+        case FlushRide():
+            _require(_is_belt(origin, stage) and len(ride.stages) == stage.count, ride, origin)
+            _check_known([topic for each in ride.stages for topic in each], origin, stage)
+        case MarkRide():
+            _require(not _is_belt(origin, stage) and origin != stage.index, ride, origin)
+        case SwitchRide():
+            # a stage hands over when it has everybody's mark, ours too
+            _require(stage.is_sealed and not stage.is_ahead(origin) and _is_flat(ride.numbers), ride, origin)
+            _check_switch(ride, origin, stage)
+        case OrderRide():
+            _require(_is_belt(origin, stage), ride, origin)
+            _check_known(ride.order, origin, stage)
+        case PopularityRide():
+            _require(_is_belt(origin, stage) and _is_flat(ride.counts), ride, origin)
+            _check_known(ride.counts[::2], origin, stage)
+        case SwapRide():
+            _require(origin == 0 and stage.index == stage.count - 1 and _is_flat(ride.pairs), ride, origin)
+            _check_known(ride.pairs, origin, stage)
+
+
+def _check_switch(ride: SwitchRide, origin: int, stage: Stage) -> None:
+    for session in ride.sessions:
+        triples = (session.answers, session.used)
+        _require(all(len(each) % 3 == 0 for each in triples) and _is_flat(session.open), ride, origin)
+    _check_known(ride.numbers[::2], origin, stage)
+    _check_known([topic for each in ride.removed.values() for topic in each], origin, stage)
+    _check_known([each.id for each in ride.topics] + [each.topic for each in ride.records], origin, stage)
 
 
 def _check_stamp(ride: StampRide, origin: int, stage: Stage) -> None:
     """A timestamp goes up; it has a number from its home stage on."""
     _require(_is_belt(origin, stage) and origin <= ride.entry < stage.count, ride, origin)
     _require(_is_flat(ride.after) and _is_flat(ride.deps), ride, origin)
-    _require(stage.stage_of(ride.topic) == ride.home, ride, origin)
+    home = stage.home_of(ride.topic, origin)
+    _require(home == ride.home or (home is None and stage.is_ahead(origin)), ride, origin)
     if ride.number:
         _require(0 < ride.number <= MAX_NUMBER and ride.home >= origin and 0 <= ride.top <= stage.index, ride, origin)
     else:
         _require(ride.home < origin, ride, origin)
-    _check_known(ride.deps[::2], stage)
+    _check_known(ride.deps[::2], origin, stage)
 
 
 def _is_belt(origin: int, stage: Stage) -> bool:
@@ -68,7 +115,9 @@ def _is_flat(parts: list[int]) -> bool:
     return len(parts) % 2 == 0 and min(parts, default=0) >= 0 and max(parts, default=0) <= MAX_NUMBER
 
 
-def _check_known(topics: Iterable[int], stage: Stage) -> None:
+def _check_known(topics: Iterable[int], origin: int, stage: Stage) -> None:
+    if stage.is_ahead(origin):
+        return  # what came up before it may be held back here (R14)
     unknown = [topic for topic in topics if stage.stage_of(topic) is None]
     if unknown:
         raise ProtocolError(f"a ride names topics that did not come up before it: {unknown[:5]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.core.commands import SettleNumbers
+from inorder.core.commands import SettleNumbers, SettleRide
 from inorder.core.state import Outbox, StageState
 from inorder.core.topic_manager import Session, TopicManager, flat
 from inorder.core.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Settled
@@ -29,17 +29,40 @@ class Settling:
         key = (command.client_id, command.incarnation)
         # a session that ended (R12) left nothing pending, but its client must hear what was abandoned
         session = self._state.sessions.get(key) or Session(*key)
-        late = self._settle_all(session, command.confirmed, NumberState.CONFIRMED)
-        late += self._settle_all(session, command.void, NumberState.VOID)
+        late: list[int] = []
+        elsewhere: dict[int, tuple[list[int], list[int]]] = {}
+        for at, (triples, to) in enumerate(((command.confirmed, _CONFIRMED), (command.void, NumberState.VOID))):
+            late += self._settle_all(session, triples, to)
+            self._sort_out(triples, at, elsewhere)
+        for stage, (confirmed, void) in elsewhere.items():
+            self._outbox.send(stage, SettleRide(*key, command.request, confirmed, void))
         answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
         self._outbox.reply(command.client_id, command.incarnation, answer)
+
+    def _sort_out(self, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], list[int]]]) -> None:
+        """Numbers of topics that moved away (R14) go on to their new home."""
+        topics, here = self._state.topics, self._state.index
+        for part in range(0, len(triples) - 2, 3):
+            manager = topics.get(triples[part])
+            if manager is not None and manager.stage != here:
+                elsewhere.setdefault(manager.stage, ([], []))[at].extend(triples[part : part + 3])
+
+    def settled_elsewhere(self, ride: SettleRide) -> None:
+        """A topic's former home passes on what it was told. It has answered; only what is late is still to be said."""
+        key = (ride.client_id, ride.incarnation)
+        session = self._state.sessions.get(key) or Session(*key)
+        late = self._settle_all(session, ride.confirmed, _CONFIRMED)
+        late += self._settle_all(session, ride.void, NumberState.VOID)
+        if late:
+            answer = Settled(self._state.index, self._outbox.epoch, ride.request, late)
+            self._outbox.reply(ride.client_id, ride.incarnation, answer)
 
     def _settle_all(self, session: Session, triples: list[int], to: NumberState) -> list[int]:
         late: list[int] = []
         for at in range(0, len(triples) - 2, 3):
             topic, first, last = triples[at : at + 3]
             manager = self._state.topics.get(topic)
-            if manager is None:
+            if manager is None or manager.stage != self._state.index:
                 continue
             numbers = range(max(first, manager.expired + 1), min(last, manager.number) + 1)
             late += self._settle_run(session, manager, numbers, to)
@@ -101,8 +124,12 @@ class Settling:
         if manager is None or manager.stage != self._state.index:
             return Numbers(frame.request, frame.topic, answers)
         expired, parts = False, 0
+        # a topic that is about to move may have higher numbers at its new home already
+        through = manager.number if self._state.is_sealed else None
         for at in range(0, len(frame.ranges) - 1, 2):
             first, last = frame.ranges[at], frame.ranges[at + 1]
+            if through is not None:
+                last = min(last, through)
             expired = expired or first <= manager.expired
             for number in range(max(first, manager.expired + 1), last + 1):
                 if len(answers) == MAX_ANSWERS or parts > MAX_PARTS:

@@ -28,17 +28,23 @@ from inorder.core.commands import (
     RestartTimers,
     Send,
     SettleNumbers,
+    SettleRide,
     StampRide,
     SubscribedRide,
     SubscriptionRide,
+    Tick,
     TopicRide,
 )
+from inorder.core.reordering import Reordering
 from inorder.core.sessions import Sessions
 from inorder.core.settling import Settling
 from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, Snapshot, StageState
 from inorder.core.subscribing import Subscribing
-from inorder.core.wire import AskNumbers, NameTopics, Numbers, Topics
+from inorder.core.wire import AskNumbers, Moved, NameTopics, Numbers, ShowOrder, TopicOrder, Topics
+
+TOPICS_IN_FRAME = 5_000
+"""Topics in one answer about the topic order."""
 
 _snapshot_encoder = msgspec.msgpack.Encoder()
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
@@ -64,6 +70,7 @@ class Stage:
         self._subscribing = Subscribing(state, self._outbox)
         self._settling = Settling(state, self._outbox)
         self._sessions = Sessions(state, self._outbox, self._subscribing)
+        self._reordering = Reordering(state, self._outbox, self._sessions)
 
     def __repr__(self) -> str:
         state = self._state
@@ -97,36 +104,79 @@ class Stage:
 
     def step(self, command: AnyCommand, now: int) -> list[Effect]:
         """Apply one command at stage time ``now`` (ms, never decreasing) and return its effects, in order."""
-        self._state.now = max(now, self._state.now)
+        state = self._state
+        state.now = max(now, state.now)
+        if state.switch is None or not state.is_sealed or not self._reordering.holds(command):
+            self._step(command)
+        while state.due:  # a switch is done; another one may begin in what it held back
+            held, state.due = state.due, []
+            for each in held:
+                self._step_held(each)
+        return self._outbox.drain()
+
+    def _step(self, command: AnyCommand) -> None:
         match command:
             case Create():
-                self._stamping.create(command)
+                self._create(command)
             case SettleNumbers():
                 self._settling.settle(command)
             case Deliver():
                 if self._state.take(command.origin, command.number):
-                    self._deliver(command.ride)
+                    self._arrived(command)
             case CreateTopics():
                 self._subscribing.create_topics(command)
             case ChangeSubscription():
                 self._subscribing.change(command)
+            case OpenSession() | LeaveSession() | RestartTimers():
+                self._connection(command)
+            case Configure():
+                self._configure(command)
+            case Place():
+                self._subscribing.place(command.topics)
+            case Tick():
+                self._tick()
+            case _:
+                self._reordering.command(command)
+
+    def _create(self, command: Create) -> None:
+        if command.order_epoch < self._state.homes_epoch:
+            self._reordering.refuse(command)
+        else:
+            self._stamping.create(command)
+
+    def _connection(self, command: OpenSession | LeaveSession | RestartTimers) -> None:
+        match command:
             case OpenSession():
                 self._sessions.opened(command)
             case LeaveSession():
                 self._sessions.left((command.client_id, command.incarnation))
             case RestartTimers():
                 self._sessions.restart_timers()
-            case Configure():
-                self._state.settings = command.settings
-            case Place():
-                self._subscribing.place(command.topics)
-            case _:
-                self._subscribing.end_lingers()
-                self._settling.abandon_due()
-                self._sessions.end_due()
-        return self._outbox.drain()
 
-    def _deliver(self, ride: AnyRide) -> None:
+    def _step_held(self, command: AnyCommand) -> None:
+        """Do what a switch held back (R14)."""
+        if isinstance(command, Deliver):
+            self._arrived(command)  # its number was taken when it came
+        elif not (self._state.is_sealed and self._reordering.holds(command)):
+            self._step(command)
+
+    def _configure(self, command: Configure) -> None:
+        if command.settings.popularity_window_ms and not self._state.settings.popularity_window_ms:
+            self._reordering.begin_window()
+        self._state.settings = command.settings
+
+    def _tick(self) -> None:
+        if not self._state.is_sealed:  # timers stand still while the topic order changes (R14)
+            self._subscribing.end_lingers()
+            self._settling.abandon_due()
+            self._sessions.end_due()
+            self._reordering.count_popularity()
+
+    def _arrived(self, command: Deliver) -> None:
+        if self._state.switch is None or not self._reordering.is_early(command):
+            self._deliver(command.ride, command.origin)
+
+    def _deliver(self, ride: AnyRide, origin: int) -> None:
         match ride:
             case StampRide():
                 self._stamping.ride(ride)
@@ -142,11 +192,18 @@ class Stage:
                 self._subscribing.linger_ended(ride)
             case ExpireRide():
                 self._subscribing.expired(ride)
+            case SettleRide():
+                self._settling.settled_elsewhere(ride)
+            case _:
+                self._reordering.ride(origin, ride)
 
     def next_deadline(self) -> int | None:
         """Return the stage time (ms) at which a ``Tick`` is due, or ``None``."""
+        if self._state.is_sealed:
+            return None  # timers stand still while the topic order changes (R14)
         due = [linger.due for linger in self._state.lingers]
-        due += [when for when in (self._settling.next_deadline(), self._sessions.next_deadline()) if when is not None]
+        others = (self._settling.next_deadline(), self._sessions.next_deadline(), self._reordering.next_deadline())
+        due += [when for when in others if when is not None]
         return min(due, default=None)
 
     # -- queries: nothing changes ------------------------------------------------------------------------------
@@ -158,12 +215,54 @@ class Stage:
     def name_topics(self, frame: NameTopics) -> Topics:
         """Tell which topics have these ids; the bottom stage knows all."""
         known = self._state.topics
-        return Topics(frame.request, [self._state.info(topic) for topic in frame.ids if topic in known])
+        infos = [self._state.info(topic) for topic in frame.ids if topic in known]
+        return Topics(frame.request, infos, self._state.order_epoch)
+
+    def moved(self, topic: int) -> Moved | None:
+        """Return where a topic is instead of here (R14); ``None`` where it is here, or unknown."""
+        manager = self._state.topics.get(topic)
+        if manager is None or manager.stage == self._state.index:
+            return None
+        return self._reordering.moved([manager], self._state.order_epoch)
+
+    def show_order(self, frame: ShowOrder) -> list[TopicOrder]:
+        """Tell the topic order (R14), in frames of a bounded size; the bottom stage has the latest."""
+        state = self._state
+        infos = [state.info(topic) for topic in state.order]
+        pinned = sorted(state.pins)
+        frames = [
+            TopicOrder(
+                frame.request, state.order_epoch, state.count, infos[at : at + TOPICS_IN_FRAME], pinned, more=True
+            )
+            for at in range(0, max(len(infos), 1), TOPICS_IN_FRAME)
+        ]
+        frames[-1].more = False
+        return frames
+
+    @property
+    def order_epoch(self) -> int:
+        """Of the topic order that this stage is in (R14)."""
+        return self._state.order_epoch
 
     def stage_of(self, topic: int) -> int | None:
         """Return the home stage of a topic, or ``None`` for an unknown id."""
         manager = self._state.topics.get(topic)
         return None if manager is None else manager.stage
+
+    def home_of(self, topic: int, origin: int) -> int | None:
+        """Return the home stage of a topic in the order that the next ride of that stage belongs to: it may be in a
+        new one already (R14). ``None`` for an unknown id."""
+        return self._reordering.home_of(topic, origin)
+
+    def is_ahead(self, origin: int) -> bool:
+        """Tell whether the next ride of that stage belongs to a topic order that this one is not in yet (R14)."""
+        switch = self._state.switch
+        return switch is not None and origin in switch.finished
+
+    @property
+    def is_sealed(self) -> bool:
+        """Tell whether the topic order changes, and nothing is admitted (R14)."""
+        return self._state.is_sealed
 
     def has_number(self, topic: int, number: int) -> bool:
         """Tell whether this stage knows a number of one of its topics one by one."""
@@ -171,8 +270,11 @@ class Stage:
         return manager is not None and number in manager.records
 
     def changed_heads(self) -> list[int]:
-        """Return topics of this stage whose highest confirmed number rose since the last call (R17)."""
-        return self._settling.changed_heads()
+        """Return topics of this stage whose highest confirmed number rose, or that came here, since the last call
+        (R17)."""
+        came = self._reordering.taken_over()
+        changed = self._settling.changed_heads()
+        return sorted(came.union(changed)) if came else changed
 
     def heads(self, client_id: str, topics: Iterable[int] | None) -> list[int]:
         """Return the highest confirmed numbers (flat pairs) of this stage's topics in a client's subscription; of

@@ -39,10 +39,10 @@ class Stamping:
         room = 0
         for event in command.events:
             counter, manager = event.counter, topics.get(event.topic)
-            if counter < session.low or manager is None:
+            if counter < session.low or manager is None or manager.stage > here:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:
-                self._answer_again(key, session, counter)
+                self._answer_again(key, session, event)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
             elif (complete := self._number(session, manager, counter, here, event.after)) is not None:
@@ -57,20 +57,18 @@ class Stamping:
             return
         # the shorter of the two walks: a client may name any mark, and must not make this stage count up to it
         span = range(session.low, low)
-        for entries in (session.answers, session.ridden):
-            for counter in span if len(span) < len(entries) else [each for each in entries if each < low]:
-                entries.pop(counter, None)
+        for counter in span if len(span) < len(session.answers) else [each for each in session.answers if each < low]:
+            session.answers.pop(counter, None)
         session.low = low
 
-    def _answer_again(self, key: SessionKey, session: Session, counter: int) -> None:
+    def _answer_again(self, key: SessionKey, session: Session, event: NewEvent) -> None:
+        counter = event.counter
         topic, number = session.answers[counter]
-        ridden = session.ridden.get(counter)
-        if ridden is not None:
-            self._outbox.stamped(key, ridden)
-            return
         manager = self._state.topics[topic]
         if manager.stage != self._state.index:
-            return  # still riding; the answer comes with its completion
+            if number:  # else it still rides, and the answer comes with its completion
+                self._send_up(session, manager, event, number)  # its home knows what became of it
+            return
         record = manager.records.get(number)
         if record is None:
             self._outbox.timestamps(key).forgotten.append(counter)
@@ -79,24 +77,25 @@ class Stamping:
         elif record.deps is not None:
             self._outbox.stamped(key, StampedEvent(counter, topic, number, record.deps, record.in_payload))
 
-    def _send_up(self, session: Session, manager: TopicManager, event: NewEvent) -> None:
+    def _send_up(self, session: Session, manager: TopicManager, event: NewEvent, again: int = 0) -> None:
         """R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up."""
-        session.answers[event.counter] = (event.topic, 0)
-        self._state.tick += 1
-        after = event.after + session.follow(event.topic, self._state.tick)
+        session.answers[event.counter] = (manager.id, 0)
+        after = event.after + session.follow(manager.id, event.counter)
         self._outbox.up(
             StampRide(
                 client_id=session.client_id,
                 incarnation=session.incarnation,
                 counter=event.counter,
                 entry=self._state.index,
-                topic=event.topic,
+                topic=manager.id,
                 home=manager.stage,
                 number=0,
                 after=after,
                 deps=[],
                 top=0,
                 in_payload=False,
+                low=session.low,
+                again=again,
             )
         )
 
@@ -113,7 +112,7 @@ class Stamping:
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top
         self._fill(manager, group, deps)
-        self._add_publisher_order(session, manager, group, after, deps)
+        self._add_publisher_order(session, manager, counter, group, after, deps)
         client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
         complete = top == state.index
         known = deps if complete else None
@@ -122,8 +121,7 @@ class Stamping:
         )
         place = (topic, number)
         session.open[place] = None
-        if entry == state.index:
-            session.answers[counter] = place
+        session.answers[counter] = place
         if number >= manager.mark_at:
             self._mark(manager)
         if complete:
@@ -151,7 +149,7 @@ class Stamping:
         return min([group.top, *(topics[other].stage for other in manager.removed)])
 
     def _add_publisher_order(
-        self, session: Session, manager: TopicManager, group: Group, after: list[int], deps: list[int]
+        self, session: Session, manager: TopicManager, counter: int, group: Group, after: list[int], deps: list[int]
     ) -> None:
         """R19: the event depends on its publisher's last events in other topics since the one before it in this topic:
         those given with the request, and the session's own here. One on a member of the group is implied by the
@@ -169,7 +167,7 @@ class Stamping:
                     break
                 if number and concerned >> other & 1:
                     self._depend(manager, group, other, number, deps)
-        used[manager.id] = (self._state.tick, manager.number)
+        used[manager.id] = (counter, manager.number)
 
     @staticmethod
     def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
@@ -243,15 +241,36 @@ class Stamping:
         state = self._state
         manager = state.topics[ride.topic]
         if ride.home < state.index:
-            session = self._session(ride)
-            state.tick += 1
-            self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, state.tick)))
+            after = self._session(ride).follow(ride.topic, ride.counter)
+            self._outbox.up(replace(ride, after=ride.after + after))
         elif ride.home == state.index:
-            complete = self._number(self._session(ride), manager, ride.counter, ride.entry, ride.after)
-            if complete is not None:
-                self._outbox.send(ride.entry, self._completion(ride.client_id, ride.incarnation, complete))
+            self._ridden_home(manager, ride)
         else:
             self._pass(manager, ride)
+
+    def _ridden_home(self, manager: TopicManager, ride: StampRide) -> None:
+        """A request that entered below is at its topic's home: number it, or answer what it got before (R1)."""
+        session, counter = self._session(ride), ride.counter
+        self._forget_below(session, ride.low)
+        known = session.answers.get(counter) or (manager.id, ride.again)
+        if counter < session.low:
+            forgotten = StampedEvent(counter, manager.id, 0, [])
+            self._outbox.send(ride.entry, self._completion(ride, forgotten))
+        elif known[1]:
+            self._complete_again(ride, *known)
+        else:
+            complete = self._number(session, manager, counter, ride.entry, ride.after)
+            if complete is not None:
+                self._outbox.send(ride.entry, self._completion(ride, complete))
+
+    def _complete_again(self, ride: StampRide, topic: int, number: int) -> None:
+        record = self._state.topics[topic].records.get(number)
+        if record is None or record.state is NumberState.ABANDONED:
+            gone = StampedEvent(ride.counter, topic, number, [])
+            self._outbox.send(ride.entry, replace(self._completion(ride, gone), abandoned=True))
+        elif record.deps is not None:  # else its completion is on its way
+            event = StampedEvent(ride.counter, topic, number, record.deps, record.in_payload)
+            self._outbox.send(ride.entry, self._completion(ride, event))
 
     def _session(self, ride: StampRide) -> Session:
         """The session of a request that came up the belt: the stage it entered at vouches for it."""
@@ -274,15 +293,22 @@ class Stamping:
             self._outbox.up(replace(ride, deps=deps))
             return
         event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)
-        completion = self._completion(ride.client_id, ride.incarnation, event)
+        completion = self._completion(ride, event)
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)
 
     @staticmethod
-    def _completion(client_id: str, incarnation: int, event: StampedEvent) -> CompleteRide:
+    def _completion(ride: StampRide, event: StampedEvent) -> CompleteRide:
         return CompleteRide(
-            client_id, incarnation, event.counter, event.topic, event.number, event.deps, event.in_payload
+            ride.client_id,
+            ride.incarnation,
+            event.counter,
+            event.topic,
+            event.number,
+            event.deps,
+            event.in_payload,
+            ride.entry,
         )
 
     def completed(self, ride: CompleteRide) -> None:
@@ -290,18 +316,21 @@ class Stamping:
         state = self._state
         key = (ride.client_id, ride.incarnation)
         manager = state.topics[ride.topic]
-        event = StampedEvent(ride.counter, ride.topic, ride.number, ride.deps, ride.in_payload)
         session = state.sessions.get(key)
+        abandoned = ride.abandoned
         if manager.stage == state.index:
             record = manager.records[ride.number]
             record.deps = ride.deps
-            if session is None or ride.counter not in session.answers:
-                return
-            if record.state is NumberState.ABANDONED:
-                self._outbox.timestamps(key).abandoned += (ride.counter, ride.topic, ride.number)
-            else:
-                self._outbox.stamped(key, event)
-        elif session is not None and ride.counter in session.answers:
-            session.answers[ride.counter] = (ride.topic, ride.number)
-            session.ridden[ride.counter] = event
+            abandoned = record.state is NumberState.ABANDONED
+        if ride.entry != state.index or session is None or ride.counter not in session.answers:
+            return
+        if not ride.number:
+            del session.answers[ride.counter]
+            self._outbox.timestamps(key).forgotten.append(ride.counter)
+            return
+        session.answers[ride.counter] = (ride.topic, ride.number)
+        if abandoned:
+            self._outbox.timestamps(key).abandoned += (ride.counter, ride.topic, ride.number)
+        else:
+            event = StampedEvent(ride.counter, ride.topic, ride.number, ride.deps, ride.in_payload)
             self._outbox.stamped(key, event)

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import msgspec
 
-from inorder.core.commands import AnyRide, Effect, Reply, Send, SessionKey, StageSettings
+from inorder.core.commands import (
+    AnyCommand,
+    AnyRide,
+    Effect,
+    Reply,
+    Send,
+    SessionKey,
+    StageSettings,
+    SwitchRide,
+)
 from inorder.core.sequencing import Group, Overlaps, Subscription, members
 from inorder.core.topic_manager import Session, TopicManager
 from inorder.core.wire import Frame, StampedEvent, Timestamps, TopicInfo
@@ -22,6 +31,33 @@ class Linger(msgspec.Struct):
     topic: int
     incarnation: int
     version: int
+
+
+class Switch(msgspec.Struct):
+    """A change of the topic order under way (R14; :mod:`inorder.core.reordering` tells the steps).
+
+    Attributes:
+        order_epoch: of the new order.
+        stages: all topics of each stage in the new order.
+        client_id, incarnation, request: who is to be answered, at the bottom stage.
+        is_sealed: the flush was here.
+        marked: stages from which nothing of the old order comes any more.
+        is_sent: this stage was quiet and has handed over.
+        parts, finished: what other stages handed over, and those that have done so.
+        held: what is of the new order, or waits for it.
+    """
+
+    order_epoch: int
+    stages: list[list[int]] = []
+    client_id: str = ""
+    incarnation: int = 0
+    request: int = 0
+    is_sealed: bool = False
+    marked: set[int] = set()
+    is_sent: bool = False
+    parts: list[SwitchRide] = []
+    finished: set[int] = set()
+    held: list[AnyCommand] = []
 
 
 class Snapshot(msgspec.Struct):
@@ -43,6 +79,12 @@ class Snapshot(msgspec.Struct):
     sent: dict[int, int]
     outbox: dict[int, list[tuple[int, AnyRide]]]
     received: dict[int, int]
+    order: list[int]
+    order_epoch: int
+    homes_epoch: int
+    switch: Switch | None
+    pins: set[int]
+    window_began: int
 
 
 class StageState:
@@ -59,6 +101,11 @@ class StageState:
         sessions, overlaps, lingers: see their classes.
         gone: sessions whose client is not connected, in the order in which they went.
         sent, outbox, received: the links' last numbers and what is not yet acknowledged.
+        order: all topics in the topic order, from the top.
+        order_epoch: of that order; ``homes_epoch``: the last one in which a topic came to another stage (R14).
+        switch: a change of the order under way; ``due``: what it held back, to be done at the end of this step.
+        pins: topics that the operator keeps on their stage, known at the bottom stage (R15).
+        window_began: when the window of popularity began, stage time.
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -78,16 +125,28 @@ class StageState:
         self.sent: dict[int, int] = {}
         self.outbox: dict[int, list[tuple[int, AnyRide]]] = {}
         self.received: dict[int, int] = {}
+        self.order: list[int] = []
+        self.order_epoch = self.homes_epoch = 1
+        self.switch: Switch | None = None
+        self.due: list[AnyCommand] = []
+        self.pins: set[int] = set()
+        self.window_began = 0
 
     @property
     def is_bottom(self) -> bool:
         """New topics and subscription changes enter here."""
         return self.index == self.count - 1
 
+    @property
+    def is_sealed(self) -> bool:
+        """The topic order changes, and nothing is admitted (R14)."""
+        return self.switch is not None and self.switch.is_sealed
+
     def add_topic(self, info: TopicInfo) -> TopicManager:
-        """Take a topic into the registry (once)."""
+        """Take a topic into the registry (once), last in the topic order."""
         manager = TopicManager(info.id, info.space, info.name, info.stage)
         self.topics[info.id] = manager
+        self.order.append(info.id)
         self.on_stage[info.stage] |= 1 << info.id
         self.overlaps.stale |= 1 << info.id
         self.by_name[info.space, info.name] = info.id
@@ -161,6 +220,12 @@ class StageState:
             sent=self.sent,
             outbox=self.outbox,
             received=self.received,
+            order=self.order,
+            order_epoch=self.order_epoch,
+            homes_epoch=self.homes_epoch,
+            switch=self.switch,
+            pins=self.pins,
+            window_began=self.window_began,
         )
 
     @classmethod
@@ -184,6 +249,8 @@ class StageState:
         state.overlaps.stale = sum(1 << topic for topic in snapshot.stale)
         state.lingers = snapshot.lingers
         state.sent, state.outbox, state.received = snapshot.sent, snapshot.outbox, snapshot.received
+        state.order, state.order_epoch, state.homes_epoch = snapshot.order, snapshot.order_epoch, snapshot.homes_epoch
+        state.switch, state.pins, state.window_began = snapshot.switch, snapshot.pins, snapshot.window_began
         return state
 
 

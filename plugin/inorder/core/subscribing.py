@@ -44,8 +44,8 @@ class Subscribing:
     def create_topics(self, command: CreateTopics) -> None:
         """Answer with the ids of topics, creating those that are new."""
         ids = self._resolve(command.topics)
-        infos = [self._state.info(topic) for topic in ids]
-        self._outbox.reply(command.client_id, command.incarnation, Topics(command.request, infos))
+        answer = Topics(command.request, [self._state.info(topic) for topic in ids], self._state.order_epoch)
+        self._outbox.reply(command.client_id, command.incarnation, answer)
 
     def _resolve(self, names: Iterable[tuple[str, str]]) -> list[int]:
         state = self._state

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import msgspec
 
-from inorder.core.wire import NumberState, StampedEvent
+from inorder.core.wire import NumberState
 
 _NEVER = (0, 0)
 
 
-class NumberRecord(msgspec.Struct, gc=False):
+class NumberRecord(msgspec.Struct, array_like=True, gc=False):
     """One number a topic manager issued (DESIGN section 1, states of a number).
 
     Attributes:
@@ -56,6 +56,8 @@ class TopicManager(msgspec.Struct):
             at ``mark_at``.
         expired: the last number no longer known one by one, and
         expired_base: the dependencies of all numbers up to there.
+        moved: the order epoch in which the topic came to its stage (R14).
+        counted: the number with which the window of its popularity began (R15).
     """
 
     id: int
@@ -76,6 +78,8 @@ class TopicManager(msgspec.Struct):
     mark_at: int = 0
     expired: int = 0
     expired_base: dict[int, int] = {}
+    moved: int = 0
+    counted: int = 0
 
 
 class Session(msgspec.Struct):
@@ -83,9 +87,9 @@ class Session(msgspec.Struct):
 
     Attributes:
         low: counters below it are forgotten.
-        answers: counter to ``(topic, number)``; number 0 while the request rides to its home stage from here.
-        ridden: counter to its complete timestamp, where this stage is the entry but not the home.
-        used: topic to ``(tick, number)`` of this session's last event there, least recent first; number 0 where
+        answers: counter to ``(topic, number)``, at the topic's home and where the request entered; number 0 while it
+            rides to its home from here.
+        used: topic to ``(counter, number)`` of this session's last event there, least recent first; number 0 where
             the event only rode through.
         open: ``(topic, number)`` neither confirmed nor given up, oldest first.
         connected: its connection is up; else ``since`` (ms) is when it went.
@@ -97,7 +101,6 @@ class Session(msgspec.Struct):
     incarnation: int
     low: int = 0
     answers: dict[int, tuple[int, int]] = {}
-    ridden: dict[int, StampedEvent] = {}
     used: dict[int, tuple[int, int]] = {}
     open: dict[tuple[int, int], None] = {}
     connected: bool = True
@@ -105,10 +108,12 @@ class Session(msgspec.Struct):
     timeout: int = 0
     is_opened: bool = True
 
-    def follow(self, topic: int, tick: int) -> list[int]:
+    def follow(self, topic: int, counter: int) -> list[int]:
         """An event only rides through this stage: return the session's last events in other topics here since its
         last one in ``topic`` (R19, flat), and note this one as the newest."""
         used = self.used
+        if counter <= next(reversed(used.values()), _NEVER)[0]:
+            return []  # made again, and numbered long ago: its home knows what it depends on
         since = used.pop(topic, _NEVER)[0]
         after: list[int] = []
         for other, (when, number) in reversed(used.items()):
@@ -116,7 +121,7 @@ class Session(msgspec.Struct):
                 break
             if number:
                 after += (other, number)
-        used[topic] = (tick, 0)
+        used[topic] = (counter, 0)
         return after
 
 

@@ -168,11 +168,13 @@ class NameTopics(Frame, tag=18):
 
 
 class CreateTimestamps(Frame, tag=19):
-    """Asks stage ``stage`` for timestamps. ``low``: the lowest counter the client still cares about there."""
+    """Asks stage ``stage`` for timestamps. ``low``: the lowest counter the client still cares about there.
+    ``order_epoch``: the topic order that the requests were planned for; of an older one they are not taken (R14)."""
 
     stage: int
     low: int
     events: list[NewEvent]
+    order_epoch: int = 1
 
 
 class Settle(Frame, tag=20):
@@ -218,6 +220,32 @@ class Renew(Frame, tag=24):
     request: int
 
 
+class ChangeOrder(Frame, tag=25):
+    """Changes the topic order (R14).
+
+    ``order_epoch``: what it will be, one more than the present one. ``stages``: topic ids of each stage, highest
+    first; topics not named stay in their stage, behind those that are.
+    """
+
+    request: int
+    order_epoch: int
+    stages: list[list[int]]
+
+
+class ShowOrder(Frame, tag=26):
+    """Asks for the topic order."""
+
+    request: int
+
+
+class PinTopics(Frame, tag=27):
+    """Keeps topics on their stage, or lets them go again (R15)."""
+
+    request: int
+    topics: list[int]
+    is_pinned: bool = True
+
+
 # -- worker to client ------------------------------------------------------------------------------------------
 
 
@@ -236,10 +264,11 @@ class Welcome(Frame, tag=32):
 
 
 class Topics(Frame, tag=33):
-    """Answers Resolve and NameTopics; ids that no topic ever had are left out."""
+    """Answers Resolve and NameTopics; ids that no topic ever had are left out. Stages are those of ``order_epoch``."""
 
     request: int
     topics: list[TopicInfo]
+    order_epoch: int = 1
 
 
 class Timestamps(Frame, tag=34):
@@ -319,6 +348,42 @@ class Opened(Frame, tag=41):
     session_timeout_ms: int
 
 
+class Moved(Frame, tag=42):
+    """The topic order changed (R14): what is not answered must be planned anew and asked again.
+
+    Attributes:
+        stage, epoch: who says so.
+        order_epoch: of the order that this stage is in.
+        since, homes: all topics that came to another stage after the order epoch ``since``; flat pairs ``topic,
+            stage``.
+    """
+
+    stage: int
+    epoch: int
+    order_epoch: int
+    since: int
+    homes: list[int]
+
+
+class TopicOrder(Frame, tag=43):
+    """Answers ShowOrder: topics from the highest on. ``more``: the rest follows in further frames."""
+
+    request: int
+    order_epoch: int
+    stages: int
+    topics: list[TopicInfo]
+    pinned: list[int]
+    more: bool = False
+
+
+class OrderChanged(Frame, tag=44):
+    """Answers ChangeOrder and PinTopics when it is done. ``refusal`` says why not, if it was not."""
+
+    request: int
+    order_epoch: int
+    refusal: str = ""
+
+
 ClientFrame = (
     Ping
     | Pong
@@ -332,6 +397,9 @@ ClientFrame = (
     | AskNumbers
     | AskHeads
     | Renew
+    | ChangeOrder
+    | ShowOrder
+    | PinTopics
 )
 WorkerFrame = (
     Ping
@@ -347,6 +415,9 @@ WorkerFrame = (
     | ClusterMap
     | Renewed
     | Opened
+    | Moved
+    | TopicOrder
+    | OrderChanged
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -262,11 +262,12 @@ class SubscriberRole:
         self.history.spans += [Span(each, 0, 0, now) for each in mine if each not in self.module.clock]
         self._record(self.module.named(mine, foreign, now), now)
 
-    def arrived(self, message: Message, now: float) -> None:
+    def arrived(self, message: Message, now: float, *, retained: bool = False) -> None:
         """The ENS delivered an event; it passes on only what the client is subscribed to."""
         if self.subscriber.covers(TopicInfo(message.topic, SPACE, message.name, 0)):
             deps = list(message.deps)
-            self._record(self.module.receive(message.topic, message.number, deps, message, 1, now), now)
+            outputs = self.module.receive(message.topic, message.number, deps, message, 1, now, retained=retained)
+            self._record(outputs, now)
 
     def tick(self, now: float) -> None:
         self._record(self.module.tick(now), now)
@@ -318,7 +319,8 @@ class SubscriberRole:
                 self.words.append(f"gap {self._names[each.topic]} {numbers} {each.reason}")
             else:
                 place = each.topic, each.number
-                self.history.notified.append(Notified(each.content.event, place, str(each.verdict), now))
+                if each.verdict != "retained":  # that is outside the order, and may come at any time
+                    self.history.notified.append(Notified(each.content.event, place, str(each.verdict), now))
                 tag = "" if each.verdict == "in_order" else f" {each.verdict}"
                 self.words.append(each.content.label + tag)
 
@@ -499,13 +501,13 @@ class Table(Cluster):
                 self.arrive_answer(stage, client)
                 moved = True
 
-    def deliver(self, label: str, client: str) -> None:
+    def deliver(self, label: str, client: str, *, retained: bool = False) -> None:
         """The ENS delivers an event to a client; once delivered, it may deliver it again."""
         message = self.messages[label]
         if message in self.ens[client]:
             self.ens[client].remove(message)
         self._check_lease(client)
-        self.subscribers[client].arrived(message, self.seconds)
+        self.subscribers[client].arrived(message, self.seconds, retained=retained)
 
     def put_questions(self, client: str) -> None:
         """The client's due questions go to the stages, and their answers return (R17, R13)."""

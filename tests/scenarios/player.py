@@ -340,6 +340,20 @@ def deliver(player: Player, event: str, clients: str) -> None:
         player.on.deliver(event, player.client(each))
 
 
+@line("deliver retained EVENT to CLIENT")
+def deliver_retained(player: Player, event: str, client: str) -> None:
+    """The broker sends a copy that it kept (R5)."""
+    known("event at the ENS", event, list(player.on.messages))
+    player.on.deliver(event, player.client(client), retained=True)
+
+
+@line("deliver an unstamped message of TOPIC to CLIENT")
+def deliver_unstamped(player: Player, topic: str, client: str) -> None:
+    """A message without a stamp, as a bridge may leave it, arrives (R17)."""
+    number = player.on.ids[player.topic(topic)]
+    player.subscriber(client).module.unsequenced(number, player.on.seconds)
+
+
 @line("deliver everything")
 def deliver_everything(player: Player) -> None:
     for client, messages in player.on.ens.items():

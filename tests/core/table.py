@@ -169,6 +169,7 @@ class SubscriberRole:
         outbox: frames to be sent to the bottom stage.
         ens: what it is subscribed to at the ENS.
         naming: ids of topics that it asked the names of (R13).
+        is_opening: it is connected again, and has not heard yet what is left of its subscription (R12).
         words: what its application saw, as short words.
     """
 
@@ -186,6 +187,7 @@ class SubscriberRole:
         self.outbox: list[Subscribe] = []
         self.ens: set[Filter] = set()
         self.naming: set[int] = set()
+        self.is_opening = False
 
     def restart(self, now: float) -> None:
         """A new process with the same client id; it knows nothing."""
@@ -206,8 +208,13 @@ class SubscriberRole:
             self.module.subscribing()
         self.request()
 
-    def expire(self, now: float) -> None:
-        """The topic managers dropped the subscription: it begins anew (R12)."""
+    def opened(self, frame: Opened, now: float) -> None:
+        """The bottom stage tells what is left of the subscription; if it is dropped, it begins anew (R12)."""
+        self.is_opening = False
+        if self.subscriber.is_lost(known=frame.known, version=frame.version):
+            self._expire(now)
+
+    def _expire(self, now: float) -> None:
         self.history.expiries += bool(self.module.clock)
         self.subscriber.expired()
         self.module.subscribing()
@@ -418,8 +425,8 @@ class Table(Cluster):
                 lease.opened(stage, frame.session_timeout_ms / 1000, self.seconds)
                 if not frame.known:
                     publisher.publisher.forgotten_by(stage)
-                if stage == lease.bottom and subscriber.subscriber.is_lost(known=frame.known, version=frame.version):
-                    subscriber.expire(self.seconds)
+                if stage == lease.bottom:
+                    subscriber.opened(frame, self.seconds)
         self._check_lease(client)
 
     def _check_lease(self, client: str) -> None:

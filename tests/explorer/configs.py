@@ -57,11 +57,29 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """Lose the connection to the stages, and the lease (R12). ``expires``: the subscription ends at the stages."""
+
+    expires: bool = True
+
+    def __str__(self) -> str:
+        return "is cut from the stages, and its subscription expires" if self.expires else "is cut from the stages"
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """Connect to the stages again."""
+
+    def __str__(self) -> str:
+        return "connects to the stages again"
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
     """A subscriber: what it holds at the beginning (complete, everywhere known), and what it does."""
 
     holds: str
-    does: tuple[Hold | Ask, ...] = ()
+    does: tuple[Hold | Ask | Cut | Back, ...] = ()
     mode: Mode = "strict"
 
 
@@ -185,6 +203,19 @@ CONFIGS: dict[str, Config] = {
         {"p": (Publish("x", "b"), Publish("y", "a"), Again()), "q": (Publish("z", "a"),)},
         rule="one_timestamp",
     ),
+    "r12-expiry": Config(
+        "R12: a subscription expires while its client hears the broker only, and is made anew",
+        "a b",
+        {"A": Reader("a b", (Cut(), Back())), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("v", "b"), Publish("y", "b"))},
+        rule="lease",
+    ),
+    "r12-in-time": Config(
+        "R12: a client is back in time",
+        "a | b",
+        {"A": Reader("a b", (Cut(expires=False), Back())), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
+    ),
     "r13-new-topic": Config(
         "R13: a topic that is created by its first publish, readers with a filter",
         "a | b",
@@ -246,6 +277,20 @@ CONFIGS: dict[str, Config] = {
         {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
         lingers_end=True,
     ),
+    "expiry": Config(
+        "a subscription of two stages expires while two writers publish",
+        "a | b",
+        {"A": Reader("a b", (Cut(), Back())), "B": Reader("a b")},
+        {"p": (Publish("w", "a"), Publish("x", "a")), "q": (Publish("v", "b"), Publish("y", "b"))},
+        long=True,
+    ),
+    "expiry-while-joining": Config(
+        "a subscription expires while a change of it is under way",
+        "a | b",
+        {"A": Reader("a", (Cut(), Back(), Hold("a b"), Cut(), Back())), "B": Reader("a b"), "C": Reader("a b")},
+        {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
+        long=True,
+    ),
     "two-joiners": Config(
         "two readers change at once",
         "a | b",
@@ -301,10 +346,13 @@ def random_config(seed: int) -> Config:
     readers: dict[str, Reader] = {}
     changes = rng.randint(0, 3)
     for name in "ABCD"[: rng.randint(2, 4)]:
-        does: list[Hold | Ask] = [Hold(some()) for _ in range(min(changes, rng.randint(0, 2)))]
+        does: list[Hold | Ask | Cut | Back] = [Hold(some()) for _ in range(min(changes, rng.randint(0, 2)))]
         changes -= len(does)
         if rng.random() < 0.1:
             does.insert(rng.randint(0, len(does)), Ask())
+        if rng.random() < 0.1:
+            at = rng.randint(0, len(does))
+            does[at:at] = [Cut(expires=rng.random() < 0.7), Back()]
         mode: Mode = rng.choice(("tag", Bounded(buffer=1))) if rng.random() < 0.15 else "strict"
         readers[name] = Reader(some(), tuple(does), mode)
     labels = iter("uvwxyz")

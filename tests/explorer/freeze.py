@@ -40,6 +40,8 @@ def subscriber_key(role: SubscriberRole) -> Key:
         history,
         tuple(ens),
         tuple(sorted(role.naming)),
+        role.is_opening,
+        role.history.expiries,
     )
 
 

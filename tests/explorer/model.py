@@ -20,20 +20,21 @@ import msgspec
 from msgspec.structs import replace
 from tests.core.cluster import wild
 from tests.core.table import Message, PublisherRole, SubscriberRole, Table, command_of
-from tests.explorer.configs import Again, Ask, Config, Hold, Publish
+from tests.explorer.configs import Again, Ask, Back, Config, Cut, Hold, Publish
 from tests.explorer.freeze import publisher_key, subscriber_key
 from tests.explorer.words import Words
 
-from inorder.core.commands import Command, Deliver, Reply, StageSettings, Tick
+from inorder.core.commands import AnyCommand, Deliver, LeaveSession, OpenSession, Reply, StageSettings, Tick
 from inorder.core.names import Filter, FilterKind, exact
 from inorder.core.publisher import PublicationState
 from inorder.core.stage import Stage
-from inorder.core.wire import AskNumbers, Frame, NameTopics, Numbers, Subscribed, TopicInfo, Topics
+from inorder.core.wire import AskNumbers, Frame, NameTopics, Numbers, Opened, Subscribed, TopicInfo, Topics
 
 NOW_MS = 1000
 NOW = 1.0
 LATER = 3.0
 """When readers ask, and hear the answers: after the gap timeout."""
+EXPIRY_MS = 30_000
 LINGER_MS = 50_000  # below the confirm timeout: nothing is abandoned
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -41,6 +42,16 @@ _encode = msgspec.msgpack.Encoder().encode
 def filters(text: str) -> set[Filter]:
     """Return the filters of a configuration's reader."""
     return {wild(each) if "+" in each else exact(each) for each in text.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Time passes at a stage: ``ms`` since the beginning."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        return f"{self.ms // 1000} s since the beginning"
 
 
 class State(NamedTuple):
@@ -89,7 +100,7 @@ class Model:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        table = Table(config.topics, StageSettings(linger_ms=LINGER_MS))
+        table = Table(config.topics, StageSettings(linger_ms=LINGER_MS, session_timeout_ms=EXPIRY_MS))
         for name, reader in config.readers.items():
             table.join(name, reader.mode)
             if reader.holds:
@@ -150,7 +161,7 @@ class Model:
         actors += [self._subscriber_state(table.subscribers[name]) for name in self.readers]
         channels: list[tuple[int, ...]] = [()] * len(self.pairs)
         if self.config.lingers_end:
-            channels[-1] = (self._item("linger", Tick()),)
+            channels[-1] = (self._item("linger", Later(LINGER_MS)),)
         return State(tuple(actors), tuple(channels), ((),) * len(self.readers), (0,) * len(self.names))
 
     # -- what is kept once -------------------------------------------------------------------------------------
@@ -181,7 +192,7 @@ class Model:
 
     def _subscriber_state(self, role: SubscriberRole) -> int:
         asked = any(each._asked for each in role.module._missing.values())
-        is_busy = asked or role.subscriber.change is not None or bool(role.naming)
+        is_busy = asked or role.is_opening or role.subscriber.change is not None or bool(role.naming)
         known = Known(pickle.dumps(role), is_busy)
         return self._state(subscriber_key(role), known)
 
@@ -291,18 +302,18 @@ class Model:
             self._steps[known, item] = found
         return found
 
-    def _step_stage(self, actor: int, known: int, command: Command | AskNumbers | NameTopics) -> Step:
+    def _step_stage(self, actor: int, known: int, command: AnyCommand | AskNumbers | NameTopics | Later) -> Step:
         stage = Stage.restore(self.known[known].data)
         if isinstance(command, AskNumbers | NameTopics):
             answer = stage.numbers(command) if isinstance(command, AskNumbers) else stage.name_topics(command)
             reader = self.first_reader + command.request
             return Step(known, ((self._channels[actor, reader], self._item(_encode(answer), answer)),), ())
-        now = NOW_MS + LINGER_MS if isinstance(command, Tick) else NOW_MS
         sent: list[tuple[int, int]] = []
-        for effect in stage.step(command, now):  # type: ignore[arg-type]
+        effects = stage.step(Tick(), NOW_MS + command.ms) if isinstance(command, Later) else stage.step(command, NOW_MS)
+        for effect in effects:
             if isinstance(effect, Reply):
-                names = self.readers if isinstance(effect.frame, Subscribed) else self.writers
-                base = self.first_reader if isinstance(effect.frame, Subscribed) else self.stages
+                is_reader = isinstance(effect.frame, Subscribed | Opened)
+                names, base = (self.readers, self.first_reader) if is_reader else (self.writers, self.stages)
                 target = base + names.index(effect.client_id)
                 sent.append((self._channels[actor, target], self._item(_encode(effect.frame), effect.frame)))
             else:
@@ -338,6 +349,11 @@ class Model:
             role.answered(item, LATER)
         elif isinstance(item, Topics):
             role.named(item.topics, NOW)
+        elif isinstance(item, Opened):
+            role.opened(item, NOW)
+            role.hold_back(True, NOW)
+        elif isinstance(item, Cut | Back):
+            sent += self._connection(actor, role, item)
         elif isinstance(item, Ask):
             sent += [self._query(actor, each.stage, each) for each in role.questions(LATER)]
         else:
@@ -347,6 +363,16 @@ class Model:
         if names := role.unnamed():
             sent.append(self._query(actor, self.stages - 1, NameTopics(0, names)))
         return Step(self._subscriber_state(role), tuple(sent), ())
+
+    def _connection(self, actor: int, role: SubscriberRole, item: Cut | Back) -> list[tuple[int, int]]:
+        """R12: the stages drop a subscription when its client has stopped counting on it long ago."""
+        to = self._channels[actor, self.stages - 1]
+        if isinstance(item, Back):
+            role.is_opening = True
+            return [(to, self._item(("open", role.name), OpenSession(role.name, 1)))]
+        role.hold_back(False, NOW)
+        sent = [(to, self._item(("leave", role.name), LeaveSession(role.name, 1)))]
+        return [*sent, (to, self._item("expiry", Later(EXPIRY_MS)))] if item.expires else sent
 
     def _query(self, actor: int, stage: int, query: AskNumbers | NameTopics) -> tuple[int, int]:
         query = replace(query, request=actor - self.first_reader)

@@ -12,14 +12,16 @@ from inorder.core.commands import (
     Create,
     CreateTopics,
     Deliver,
+    LeaveSession,
     LingerEndRide,
+    OpenSession,
     SettleNumbers,
     StampRide,
     SubscribedRide,
     SubscriptionRide,
     TopicRide,
 )
-from inorder.core.wire import AskNumbers, NameTopics, Numbers, Subscribed, Timestamps, Topics
+from inorder.core.wire import AskNumbers, NameTopics, Numbers, Opened, Subscribed, Timestamps, Topics
 
 
 class Words:
@@ -84,7 +86,13 @@ class Words:
                 return "subscribed, " + ", ".join(words)
             case LingerEndRide():
                 return f"{item.client_id}'s linger in {self._topics[item.topic - 1]} is over"
-        return type(item).__name__.lower()
+            case LeaveSession():
+                return f"{item.client_id} is gone"
+            case OpenSession():
+                return f"{item.client_id} is here"
+            case Opened():
+                return f"known: {item.known}, version {item.version}"
+        return f"time passes, {item}"
 
     def _stamp(self, topic: int, number: int, deps: list[int]) -> str:
         own = f"{self._topics[topic - 1]} {number or '?'}"

@@ -52,6 +52,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_controlplane": "inorder inorder.errors inorder.core inorder.worker inorder.settings",
         "inorder_webui": "",
         "inorder_analytics": "inorder.errors inorder.traces",
+        # The checks judge the core, so they know nothing of it.
+        "inorder_analytics.checks": "",
     }.items()
 }
 # What an allowance covers exactly, and not the parts below it too.
@@ -81,9 +83,11 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
     }.items()
 }
 EVERYWHERE = "msgspec"
+# Needs nothing but the standard library.
+BARE = "inorder_analytics.checks"
 
-# The core is sans-I/O: no clock, no chance, no logging, no waiting. These modules have none of it.
-SANS_IO = "inorder.core"
+# The core is sans-I/O: no clock, no chance, no logging, no waiting, and so are the checks. These modules have none.
+SANS_IO = ("inorder.core", BARE)
 PURE_STDLIB = frozenset(
     """
     __future__ abc array base64 binascii bisect collections contextlib copy dataclasses enum functools hashlib heapq
@@ -130,8 +134,11 @@ def check_import(found: Import) -> Iterator[str]:
         if not may_import(part, found.imported):
             yield f"{said}, but {part} may import only {', '.join(sorted(MAY_IMPORT.get(part or '', ()))) or 'itself'}"
     elif top in sys.stdlib_module_names:
-        if is_within(found.importer, SANS_IO) and top not in PURE_STDLIB:
-            yield f"{said}, but the core is sans-I/O (PURE_STDLIB lists what it may use)"
+        sans_io = next((each for each in SANS_IO if is_within(found.importer, each)), None)
+        if sans_io is not None and top not in PURE_STDLIB:
+            yield f"{said}, but {sans_io} is sans-I/O (PURE_STDLIB lists what it may use)"
+    elif part == BARE:
+        yield f"{said}, but {BARE} uses the standard library only"
     elif top != EVERYWHERE and part not in LIBRARIES.get(top, ()):
         yield f"{said}, but only {', '.join(sorted(LIBRARIES.get(top, ()))) or 'nobody'} may (see LIBRARIES)"
 
@@ -269,6 +276,19 @@ PLANTED = {
         "import importlib\nimportlib.import_module('inorder_adapters.mqtt')",
         "imports inorder_adapters.mqtt",
     ),
+    "checks import the core": (
+        "analytics/inorder_analytics/checks/bad.py",
+        "from inorder.core.wire import NumberState",
+        "imports inorder.core.wire, but inorder_analytics.checks may import only itself",
+    ),
+    "checks import the jobs": (
+        "analytics/inorder_analytics/checks/bad.py",
+        "from inorder_analytics import jobs",
+        "imports inorder_analytics, but",
+    ),
+    "checks use a library": ("analytics/inorder_analytics/checks/bad.py", "import msgspec", "standard library only"),
+    "checks use Spark": ("analytics/inorder_analytics/checks/bad.py", "import pyspark", "standard library only"),
+    "checks read a clock": ("analytics/inorder_analytics/checks/bad.py", "import time", "checks is sans-I/O"),
     "web UI imports the worker": ("webui/inorder_webui/bad.py", "import inorder.worker", "imports inorder.worker"),
     "typing only": (
         "plugin/inorder/client/bad.py",

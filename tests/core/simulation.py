@@ -1,7 +1,7 @@
 """A seeded simulation of the whole core: stages with journals that crash, links, clients, and a broker that delays,
 reorders, repeats and loses. One seed decides everything, the topology too, and replays exactly.
 
-First faults and work at random, then faults stop and everything must converge; :mod:`tests.core.history` judges.
+First faults and work at random, then faults stop and everything must converge; :mod:`inorder_analytics.checks` judges.
 
     python -m tests.core.simulation --seed 1 --runs 1000
 """
@@ -18,7 +18,6 @@ from collections.abc import Callable
 from itertools import accumulate
 
 import msgspec
-from tests.core.history import EventId, History, Notified, Span, SubscriberHistory, violations
 
 from inorder.core.commands import (
     AnyCommand,
@@ -70,6 +69,7 @@ from inorder.core.wire import (
     decode_worker_frame,
     encode_frame,
 )
+from inorder_analytics.checks import EventId, History, Notified, Span, SubscriberHistory, Unfinished, violations
 
 SPACE = "m"
 LINGER = 20.0
@@ -461,7 +461,7 @@ class Client:
     def record(self, outputs: list[Output]) -> None:
         for each in outputs:
             if isinstance(each, GapFound):
-                self.history.gaps.append((each.topic, each.first, each.last, str(each.reason)))
+                self.history.report(each.topic, each.first, each.last, str(each.reason))
             else:
                 if each.verdict is Verdict.UNSEQUENCED and not self._is_wanted(each.content):
                     continue  # it waited for the name of its topic, and was unsubscribed meanwhile
@@ -741,7 +741,7 @@ class World:
         history = self.history
         for client in self.clients.values():
             if left := self._unfinished(client):
-                history.complaints.append(f"deadlock: {client.name} ({client.history.mode}) is left with {left}")
+                history.unfinished.append(Unfinished(client.name, f"{left} ({client.history.mode})"))
             for span in client._open_spans():
                 span.end = client.module.clock.get(span.topic, span.start)
         for host in self.hosts:
@@ -781,7 +781,7 @@ def simulate(seed: int) -> list[str]:
     """Run one seed; return what it broke. An exception of the core is a violation too."""
     try:
         world = World(seed)
-        return violations(world.run(random.Random(seed).randint(200, 800)))
+        return [str(each) for each in violations(world.run(random.Random(seed).randint(200, 800)))]
     except Exception:
         return [traceback.format_exc()]
 

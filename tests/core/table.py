@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 import msgspec
 from tests.core.cluster import SPACE, Cluster
-from tests.core.history import EventId, History, Notified, Place, Span, SubscriberHistory
 
 from inorder.core.commands import (
     AnyCommand,
@@ -49,6 +48,7 @@ from inorder.core.wire import (
     TopicInfo,
     Topics,
 )
+from inorder_analytics.checks import EventId, History, Notified, Place, Span, SubscriberHistory
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -321,7 +321,7 @@ class SubscriberRole:
     def _record(self, outputs: list[Output], now: float) -> None:
         for each in outputs:
             if isinstance(each, GapFound):
-                self.history.gaps.append((each.topic, each.first, each.last, str(each.reason)))
+                self.history.report(each.topic, each.first, each.last, str(each.reason))
                 numbers = str(each.first) if each.first == each.last else f"{each.first}-{each.last}"
                 self.words.append(f"gap {self._names[each.topic]} {numbers} {each.reason}")
             else:

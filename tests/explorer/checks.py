@@ -12,13 +12,13 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any, TypeVar
 
-from tests.core.history import History, Place, SubscriberHistory, violations
 from tests.core.table import PublisherRole, SubscriberRole, history_of
 from tests.explorer.model import LATER, LINGER_MS, Model, Move, State
 
 from inorder.core.publisher import PublicationState
 from inorder.core.stage import Stage
 from inorder.core.wire import NameTopics, NumberState
+from inorder_analytics.checks import History, Place, SubscriberHistory, violations
 
 ROUNDS = 10
 """Questions and answers until every void number is known."""
@@ -87,7 +87,7 @@ class Checks:
             history.states[topic, number] = state.name
             if state is not NumberState.VOID:
                 history.heads[topic] = max(number, history.heads.get(topic, 0))
-        return violations(history)
+        return [str(each) for each in violations(history)]
 
     def _circles(self, writers: Actors) -> list[str]:
         graph: dict[Place, set[Place]] = {}

@@ -1,6 +1,6 @@
 """Plays a scenario: every line moves something on the table, or says what must be so.
 
-At the end of each scenario the checks of :mod:`tests.core.history` judge the whole run, whatever it expected.
+At the end of each scenario the checks of :mod:`inorder_analytics.checks` judge the whole run, whatever it expected.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import ParamSpec
 
 import msgspec
 from tests.core.cluster import entries, wild
-from tests.core.history import violations
 from tests.core.table import PublisherRole, SubscriberRole, Table
 from tests.scenarios.language import ScenarioError, ScenarioFailed, Verb, compiled, known, lines, verb_of
 
@@ -36,6 +35,7 @@ from inorder.core.notifications import Bounded
 from inorder.core.ordering import Mode
 from inorder.core.publisher import PublicationState
 from inorder.core.wire import Frame, StampedEvent, Subscribed, Timestamps, Topics
+from inorder_analytics.checks import violations
 
 P = ParamSpec("P")
 VERBS: list[Verb] = []
@@ -148,7 +148,7 @@ def play(text: str, name: str = "scenario") -> None:
             raise type(error)(f"{name}, line {number}: {error}") from None
     broken = violations(player.on.history())
     if broken:
-        raise ScenarioFailed(f"{name}, at its end: " + "; ".join(broken))
+        raise ScenarioFailed(f"{name}, at its end: " + "; ".join(map(str, broken)))
 
 
 # -- the beginning -------------------------------------------------------------------------------------------------

@@ -1,0 +1,42 @@
+"""The protocol's checks: what was recorded in, violations out. Standard library only, and nothing of the core, so that
+tests, simulation and jobs over traces judge by the same rules."""
+
+from inorder_analytics.checks.history import (
+    EventId,
+    History,
+    Notified,
+    Outcome,
+    Place,
+    Publish,
+    Report,
+    Resume,
+    Session,
+    Span,
+    Stamped,
+    SubscriberHistory,
+    Unfinished,
+)
+from inorder_analytics.checks.judge import CHECKS, violations
+from inorder_analytics.checks.total_order import count_opposite
+from inorder_analytics.checks.violation import Violation, Witness
+
+__all__ = [
+    "CHECKS",
+    "EventId",
+    "History",
+    "Notified",
+    "Outcome",
+    "Place",
+    "Publish",
+    "Report",
+    "Resume",
+    "Session",
+    "Span",
+    "Stamped",
+    "SubscriberHistory",
+    "Unfinished",
+    "Violation",
+    "Witness",
+    "count_opposite",
+    "violations",
+]

@@ -1,0 +1,229 @@
+"""What happened in a run, as recorded at its edges: plain data, with nothing of the core in it.
+
+A recorder (a simulation, a test over real clients, a job over traces) fills a :class:`History`; the checks only read
+it. What a recorder cannot see it leaves out, and the checks that would need it stay silent: each field says which.
+
+Times are seconds of any one clock. Topics are numbers; :attr:`History.topics` may name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Session = tuple[str, int]
+"""(client id, incarnation)"""
+EventId = tuple[str, int, int]
+"""(client id, incarnation, counter)"""
+Place = tuple[int, int]
+"""(topic, number)"""
+
+Outcome = Literal["open", "acknowledged", "void", "unknown"]
+"""How a publish ended: not yet; the ENS accepted it; it was certainly not handed over; it may have been (R16)."""
+
+
+# -- publishers ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Publish:
+    """One call of publish.
+
+    Attributes:
+        topic: where.
+        order: ``"total"``, ``"fifo"`` or ``"none"``; without total order there is no number.
+        outcome: as its caller was told.
+    """
+
+    event: EventId
+    topic: int
+    order: str = "total"
+    outcome: Outcome = "open"
+
+
+@dataclass(slots=True)
+class Stamped:
+    """An event with its timestamp, as its publisher got it.
+
+    Attributes:
+        place: its topic and its number there.
+        deps: its dependencies, numbers by topic.
+        published: when publish was called, on the clock of :attr:`Span.completed`.
+        stamped: when the timestamp came, s.
+    """
+
+    event: EventId
+    place: Place
+    deps: Mapping[int, int]
+    published: float
+    stamped: float
+
+
+# -- subscribers -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Notified:
+    """An event as a subscriber got it.
+
+    Attributes:
+        event: who it is, ``None`` for what no recorded publisher published.
+        place: as its timestamp says, ``None`` without one.
+        verdict: ``in_order``, ``late``, ``fifo``, ``unsequenced`` or ``retained``.
+        when: s.
+        redelivered: marked as perhaps notified before (R18).
+    """
+
+    event: EventId | None
+    place: Place | None
+    verdict: str
+    when: float
+    redelivered: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """A gap as a subscriber got it: numbers ``first`` to ``last`` of a topic (R17), after ``behind`` notifications."""
+
+    topic: int
+    first: int
+    last: int
+    reason: str
+    behind: int = 0
+
+
+@dataclass(slots=True)
+class Span:
+    """One uninterrupted subscription of one subscriber to one topic: numbers after ``start`` up to ``end``.
+
+    Attributes:
+        start: the topic's number when it began.
+        completed: when its subscribe was complete, on the clock of :attr:`Stamped.published`.
+        began: the same in s.
+        end: the last number notified or skipped; ``None`` where that was not seen (then nothing is said about the
+            numbers after the last one notified or reported).
+        dropped: when it was unsubscribed or lost, s; ``None`` while it goes on.
+        continues: it follows an interruption of the span before (expired, R12): what lies between is to be reported.
+    """
+
+    topic: int
+    start: int
+    completed: float
+    began: float
+    end: int | None = None
+    dropped: float | None = None
+    continues: bool = False
+
+
+@dataclass(slots=True)
+class Resume:
+    """A durable subscriber came back with its saved clock (R18), after so many notifications, gaps and spans."""
+
+    clock: Mapping[int, int]
+    notified: int
+    gaps: int
+    spans: int
+
+
+@dataclass(slots=True)
+class SubscriberHistory:
+    """All that one client was notified of, over all its incarnations.
+
+    Attributes:
+        mode: ``strict``, ``bounded`` or ``tag``.
+        lapses: times (from, until; s) in which its lease (R12) had run out; ``None`` if that was not recorded, then
+            nothing is said about what is late.
+        expiries: how often its whole subscription was found expired.
+    """
+
+    name: str
+    mode: str
+    notified: list[Notified] = field(default_factory=list)
+    gaps: list[Report] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    resumes: list[Resume] = field(default_factory=list)
+    lapses: list[tuple[float, float]] | None = None
+    expiries: int = 0
+
+    def notify(
+        self, event: EventId | None, place: Place | None, verdict: str, when: float, *, redelivered: bool = False
+    ) -> None:
+        """It was notified of an event."""
+        self.notified.append(Notified(event, place, verdict, when, redelivered))
+
+    def report(self, topic: int, first: int, last: int, reason: str) -> None:
+        """It was told of a gap."""
+        self.gaps.append(Report(topic, first, last, reason, len(self.notified)))
+
+    def resume(self, clock: Mapping[int, int]) -> None:
+        """It begins again after its saved clock; its spans begin again, too."""
+        self.resumes.append(Resume(dict(clock), len(self.notified), len(self.gaps), len(self.spans)))
+
+    @property
+    def in_order(self) -> list[Notified]:
+        """What it got in order."""
+        return [each for each in self.notified if each.verdict == "in_order"]
+
+
+# -- the whole -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Unfinished:
+    """Something that was to end and did not: who waits, and for what, in words."""
+
+    client: str
+    what: str
+
+
+@dataclass(slots=True)
+class History:
+    """One run.
+
+    Attributes:
+        linger: seconds; order across an unsubscription longer ago is not promised (R20).
+        publishes: calls of publish, by event.
+        stamps: timestamps as publishers got them, each as often as it came.
+        stamped: the first of each event's.
+        places: the event that was given each number.
+        subscribers: by client id.
+        states: what the stages say of each number at the end (``VOID``, ``CONFIRMED``, ...).
+        heads: the highest confirmed number of each topic at the end.
+        unfinished: what still waited at the end.
+        topics: names for sentences.
+    """
+
+    linger: float
+    publishes: dict[EventId, Publish] = field(default_factory=dict)
+    stamps: list[Stamped] = field(default_factory=list)
+    stamped: dict[EventId, Stamped] = field(default_factory=dict)
+    places: dict[Place, EventId] = field(default_factory=dict)
+    subscribers: dict[str, SubscriberHistory] = field(default_factory=dict)
+    states: dict[Place, str] = field(default_factory=dict)
+    heads: dict[int, int] = field(default_factory=dict)
+    unfinished: list[Unfinished] = field(default_factory=list)
+    topics: dict[int, str] = field(default_factory=dict)
+
+    def publish(self, event: EventId, topic: int, order: str = "total") -> Publish:
+        """A client published; what it is told is set as the outcome."""
+        made = self.publishes[event] = Publish(event, topic, order)
+        return made
+
+    def stamp(self, event: EventId, place: Place, deps: Sequence[int], published: float, now: float) -> None:
+        """A publisher got a timestamp, for the first time or again; ``deps`` as flat pairs."""
+        made = Stamped(event, place, dict(zip(deps[::2], deps[1::2], strict=True)), published, now)
+        self.stamps.append(made)
+        self.stamped.setdefault(event, made)
+        self.places.setdefault(place, event)
+
+    def subscriber(self, name: str, mode: str = "strict") -> SubscriberHistory:
+        """Return the client's history, made when it is first asked for."""
+        return self.subscribers.setdefault(name, SubscriberHistory(name, mode))
+
+    def named(self, place: Place | None) -> str:
+        """Return a place in words."""
+        if place is None:
+            return "no number"
+        topic, number = place
+        return f"{self.topics.get(topic, topic)}#{number}"

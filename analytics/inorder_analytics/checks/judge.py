@@ -1,0 +1,29 @@
+"""All checks together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from inorder_analytics.checks.completeness import check_completeness, check_convergence, check_gaps
+from inorder_analytics.checks.history import History
+from inorder_analytics.checks.numbers import check_phantoms, check_repetition, check_unique_numbers
+from inorder_analytics.checks.order import check_publisher_order, check_topic_order
+from inorder_analytics.checks.total_order import check_total_order
+from inorder_analytics.checks.violation import Violation
+
+CHECKS: tuple[Callable[[History], Iterator[Violation]], ...] = (
+    check_convergence,
+    check_unique_numbers,
+    check_topic_order,
+    check_repetition,
+    check_phantoms,
+    check_gaps,
+    check_completeness,
+    check_publisher_order,
+    check_total_order,
+)
+
+
+def violations(history: History) -> list[Violation]:
+    """Return every rule that a run broke, with its witnesses."""
+    return [found for check in CHECKS for found in check(history)]

@@ -53,6 +53,10 @@ def worker(
             metavar="HOST:PORT", help="Where clients and other workers reach this one; else where it listens."
         ),
     ] = None,
+    session_timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long a client may be gone before its subscription ends (30)."),
+    ] = None,
     json: options.Json = False,
     config: options.Config = None,
     debug: options.Debug = False,
@@ -68,7 +72,7 @@ def worker(
     """
     flags: dict[str, Any] = {
         "host": host, "port": port, "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages,
-        "hosted": stage or None, "name": name, "advertise": advertise,
+        "hosted": stage or None, "name": name, "advertise": advertise, "session_timeout": session_timeout,
     }  # fmt: skip
     loaded = options.settings(config, worker=flags, store={"url": store})
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")

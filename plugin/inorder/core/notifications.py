@@ -33,7 +33,10 @@ class GapReason(StrEnum):
     ABANDONED = "abandoned"
     """Their publisher is gone; they may or may not have been delivered to others."""
     EXPIRED = "expired"
-    """Older than what the topic manager remembers."""
+    """Not part of the subscription: this client was away from the workers for longer than ``session_timeout``, so its
+    subscription ended and began anew behind them; or numbers that are missing here are older than what the topic
+    manager remembers (``number_retention``), and the topic began anew. Some of them may have arrived; they are
+    dropped."""
     SKIPPED = "skipped"
     """Passed over by bounded waiting, and not arrived within ``loss_timeout``."""
     OVERFLOW = "overflow"

@@ -551,6 +551,7 @@ class Table(Cluster):
         """Return what happened, for the checks."""
         linger = self.stages[-1]._state.settings.linger_ms / 1000
         history = history_of([*self.past, *self.publishers.values()], self.subscribers.values(), linger)
+        history.topics = {number: name for name, number in self.ids.items()}
         for stage in self.stages:
             for manager in stage._state.topics.values():
                 for record in manager.records.values() if manager.stage == stage.index else ():

@@ -83,6 +83,7 @@ class Checks:
     ) -> list[str]:
         history: History = history_of(self._publishers(writers), (), LINGER_MS / 1000)
         history.subscribers = {each.name: each for each in logs}
+        history.topics = self._model.topics
         for (topic, number), state in (numbers or {}).items():
             history.states[topic, number] = state.name
             if state is not NumberState.VOID:

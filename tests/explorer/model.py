@@ -126,6 +126,7 @@ class Model:
         self._scripts = [self._script(name) for name in self.names]
         self._interest = [self._filters_ever(name) for name in self.readers]
         self._words = Words(config)
+        self.topics = self._words.topics
         self.start = self._first(table)
 
     # -- construction ------------------------------------------------------------------------------------------

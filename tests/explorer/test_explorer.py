@@ -87,7 +87,7 @@ def test_a_trace_says_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explore(CONFIGS["r9-hold"])
     assert {"A asks for a b", "the ENS delivers y to A"} <= set(found.trace)
     assert found.violations == [
-        "TNO A (strict) was notified of 1#1 ('q', 1, 1) before 2#1 ('p', 1, 1), B (strict) after it"
+        "TNO A (strict) was notified of a#1 ('q', 1, 1) before b#1 ('p', 1, 1), B (strict) after it"
     ]
 
 

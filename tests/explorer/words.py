@@ -36,6 +36,11 @@ class Words:
             for counter, each in enumerate((each for each in script if isinstance(each, Publish)), start=1)
         }
 
+    @property
+    def topics(self) -> dict[int, str]:
+        """The topics' names by id."""
+        return dict(enumerate(self._topics, start=1))
+
     def of(self, item: Any, client: str) -> str:
         """Return a message in words; ``client`` is the one that it comes from or goes to, where there is one."""
         match item:

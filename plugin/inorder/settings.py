@@ -166,6 +166,12 @@ class WorkerSection(_Section):
     session_timeout: float = _seconds(30.0, "how long a client may be gone before its subscription ends")
     confirm_timeout: float = _seconds(60.0, "how long a number may be unconfirmed")
     number_retention: int = _count(10_000, "settled numbers of a topic that are remembered one by one")
+    popularity_window: float = _option(0.0, "over which topics' events are counted to reorder them by popularity",
+                                       "a number of seconds from 0 (0: never)", ge=0, allow_inf_nan=False)  # fmt: skip
+    popularity_alpha: float = _option(0.1, "how many events make a topic popular: the greater, the fewer",
+                                      "a number over 0", gt=0, allow_inf_nan=False)  # fmt: skip
+    popularity_beta: float = _option(0.2, "how much more popular a topic must be to change places",
+                                     "a number from 0 to below 1", ge=0, lt=1)  # fmt: skip
     heads_interval: float = _seconds(1.0, "how often changed highest numbers are sent")
     hello_timeout: float = _seconds(10.0, "how long a connection may be silent before its hello")
     write_timeout: float = _seconds(10.0, "how long a client may leave its answers unread")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inorder.core.publisher import MAX_BATCH, MAX_FRAMES, Publication, PublicationState, Publisher
-from inorder.core.wire import CreateTimestamps, Settle, Settled, StampedEvent, Timestamps, TopicInfo
+from inorder.core.wire import CreateTimestamps, Moved, Settle, Settled, StampedEvent, Timestamps, TopicInfo
 
 SPACE = "m"
 STAGES = {"top": 0, "middle": 1, "low": 2}
@@ -241,3 +241,115 @@ def test_r16_a_first_refusal_is_certain() -> None:
     each.handed = True
     publisher.refused(each)
     assert publisher.settlements() == [Settle(0, 1, [], [1, 3, 3])]
+
+
+# -- R14 -------------------------------------------------------------------------------------------------------
+
+
+def _moved(publisher: Publisher, order_epoch: int, since: int, **homes: int) -> None:
+    ids = {name: number for number, name in enumerate(STAGES, 1)}
+    flat = [part for name, stage in homes.items() for part in (ids[name], stage)]
+    publisher.moved(Moved(0, 1, order_epoch, since, flat))
+
+
+def test_r14_what_is_unanswered_is_planned_anew_in_publish_order_with_the_same_counters() -> None:
+    publisher = _publisher()
+    first, second, third = _publish(publisher, "low", "top", "middle")
+    (frame,) = publisher.requests()
+    assert (frame.stage, frame.order_epoch, [event.counter for event in frame.events]) == (2, 1, [1, 2])
+    _moved(publisher, 2, 1, low=0, middle=0)
+    (frame,) = publisher.requests()
+    assert (frame.stage, frame.order_epoch, [event.counter for event in frame.events]) == (0, 2, [1, 2, 3])
+    for number, each in enumerate((first, second, third), 1):
+        assert _answer(publisher, each, number) == [each]
+
+
+def test_r14_what_is_known_already_or_not_complete_changes_nothing() -> None:
+    publisher = _publisher()
+    _publish(publisher, "low")
+    publisher.requests()
+    _moved(publisher, 3, 2, low=0)  # it does not tell what moved in epoch 2
+    assert publisher.requests() == []
+    _moved(publisher, 3, 1, low=0)
+    assert _asked(publisher.requests()) == [(0, [1])]
+    _moved(publisher, 3, 1, low=0)  # another stage says so too
+    _moved(publisher, 2, 1, low=1)  # a slow one
+    assert publisher.requests() == []
+    _publish(publisher, "low")
+    assert _asked(publisher.requests()) == [(0, [2])]
+
+
+def test_r14_an_answer_that_comes_behind_the_news_is_taken_when_it_is_given_again() -> None:
+    publisher = _publisher()
+    (first,) = _publish(publisher, "low")
+    publisher.requests()
+    _moved(publisher, 2, 1, low=0)
+    assert _answer(publisher, first, 1) == []  # it was in the queue again
+    publisher.requests()
+    assert _answer(publisher, first, 1) == [first]
+
+
+def test_r14_dependencies_are_collected_anew_for_the_new_stages() -> None:
+    publisher = _publisher()
+    one = _stamped(publisher, "top")
+    two = _stamped(publisher, "low")
+    _publish(publisher, "middle")
+    (frame,) = publisher.requests()
+    assert (frame.stage, frame.events[0].after) == (2, [1, one.number])  # low's stage is passed
+    _moved(publisher, 2, 1, low=0, middle=1)
+    (frame,) = publisher.requests()
+    assert (frame.stage, frame.events[0].after) == (1, [3, two.number, 1, one.number])
+
+
+def test_r14_a_number_that_is_asked_about_again_is_asked_of_its_topics_new_stage() -> None:
+    publisher = _publisher()
+    each = _stamped(publisher, "low", 4)
+    each.handed = True
+    publisher.ask_again([each])
+    assert _asked(publisher.requests()) == [(2, [1])]
+    _moved(publisher, 2, 1, low=1)
+    assert _asked(publisher.requests()) == [(1, [1])]
+    assert _answer(publisher, each, 4) == [each]
+
+
+def test_r14_a_publish_cancelled_while_it_is_planned_anew_may_have_a_number_and_voids_it() -> None:
+    publisher = _publisher()
+    (each,) = _publish(publisher, "low")
+    publisher.requests()
+    _moved(publisher, 2, 1, low=0)
+    publisher.cancel(each)
+    assert _asked(publisher.requests()) == [(0, [1])]
+    assert _answer(publisher, each, 3) == []
+    (settle,) = publisher.settlements()
+    assert (settle.stage, settle.void) == (0, [3, 3, 3])
+
+
+def test_r14_settlements_go_to_the_new_stage() -> None:
+    publisher = _publisher()
+    each = _stamped(publisher, "low", 4)
+    publisher.accepted(each)
+    _moved(publisher, 2, 1, low=1)
+    (settle,) = publisher.settlements()
+    assert (settle.stage, settle.confirmed) == (1, [3, 4, 4])
+
+
+def test_r14_what_a_worker_says_of_an_older_order_is_asked_once_more() -> None:
+    publisher = Publisher()
+    publisher.welcomed(3, is_new=False)
+    _publish(publisher, "x")
+    assert publisher.unnamed() == [(SPACE, "x")]
+    publisher.named([TopicInfo(9, SPACE, "x", 1)], 2)
+    assert publisher.requests() == []
+    assert publisher.unnamed() == [(SPACE, "x")]
+    publisher.named([TopicInfo(9, SPACE, "x", 0)], 3)
+    assert _asked(publisher.requests()) == [(0, [1])]
+
+
+def test_r14_the_order_epoch_of_a_hello_counts_for_who_knows_no_stage_yet() -> None:
+    publisher = _publisher()
+    publisher.welcomed(5, is_new=False)
+    _publish(publisher, "top")
+    assert publisher.requests()[0].order_epoch == 1
+    publisher.welcomed(7, is_new=True)
+    _publish(publisher, "top")
+    assert publisher.requests()[0].order_epoch == 7

@@ -33,6 +33,7 @@ from inorder.core.wire import (
     Frame,
     Heads,
     Hello,
+    Moved,
     NameTopics,
     Numbers,
     Opened,
@@ -451,9 +452,11 @@ class Client:
 
     def worker_welcomed(self, welcome: Welcome) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
-        if self._domain and welcome.domain != self._domain:
+        is_other = bool(self._domain) and welcome.domain != self._domain
+        if is_other:
             _log.warning("the workers now serve another domain (%d, before %d)", welcome.domain, self._domain)
         self._domain = welcome.domain
+        self._publishing.machine.welcomed(welcome.order_epoch, is_new=is_other)
 
     def stages_reached(self, stages: set[int], bottom: int) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
@@ -504,6 +507,8 @@ class Client:
                 self._ordering.heads(frame.heads, now)
             case Topics():
                 self._named(frame, now)
+            case Moved():
+                self._moved(frame)
             case Subscribed():
                 self._subscribed(frame, now)
             case Numbers():
@@ -533,9 +538,17 @@ class Client:
         if len(self._ordering.interrupted) > before:  # its stage no longer knows what is missing there (R17)
             self._subscribing.begin_anew()
 
+    def _moved(self, frame: Moved) -> None:
+        """The topic order has changed (R14): requests are planned anew, and others are to be asked about gaps."""
+        self._publishing.machine.moved(frame)
+        self._subscriber.moved(frame)
+        self._subscribing.need_stages()
+        if self._worker is not None:
+            self._worker.need({each.stage for each in self._subscriber.topics.values()})
+
     def _named(self, frame: Topics, now: float) -> None:
         self._arrivals.learn(frame.topics)
-        self._publishing.named(frame.topics)
+        self._publishing.named(frame.topics, frame.order_epoch)
         asked = self._naming.pop(frame.request, None)
         # while a subscribe is outstanding its answer names the topics, with their clocks (R9)
         if asked is not None and not self._subscribing.is_holding:

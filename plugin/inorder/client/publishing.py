@@ -191,9 +191,9 @@ class Publishing:
 
     # -- connections -------------------------------------------------------------------------------------------
 
-    def named(self, topics: Iterable[TopicInfo]) -> None:
+    def named(self, topics: Iterable[TopicInfo], order_epoch: int) -> None:
         """Workers named topics."""
-        self.machine.named(topics)
+        self.machine.named(topics, order_epoch)
 
     def stages_reached(self, stages: set[int]) -> None:
         """Ask everything unanswered of these stages again."""

@@ -2,7 +2,8 @@
 
 A publication is *queued* until a request for its timestamp may leave, *requested* until the stage answers,
 *stamped* while the ENS has it, *settling* until the stage knows what became of it, then *done*. What is asked twice
-is answered with the same timestamp, so after a broken connection everything unanswered is simply asked again.
+is answered with the same timestamp, so after a broken connection everything unanswered is simply asked again; and
+after a change of the topic order it is planned anew, with the same counters (R14).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Any
 
-from inorder.core.wire import CreateTimestamps, NewEvent, Settle, Settled, Timestamps, TopicInfo
+from msgspec.structs import replace
+
+from inorder.core.wire import CreateTimestamps, Moved, NewEvent, Settle, Settled, Timestamps, TopicInfo
 
 MAX_BATCH = 512
 """Requests in one frame."""
@@ -61,10 +64,13 @@ class Publication:
         doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
         entry: the stage its request enters.
         after: publisher-order dependencies that travel with the request (R19, flat).
+        use, before: this publication and the one before it in its topic, as R19 counts them.
+        is_asked: a stage may have numbered it.
     """
 
     __slots__ = (
         "after",
+        "before",
         "cancelled",
         "content",
         "counter",
@@ -74,6 +80,7 @@ class Publication:
         "handed",
         "in_payload",
         "info",
+        "is_asked",
         "number",
         "state",
         "topic",
@@ -86,6 +93,8 @@ class Publication:
         self.content = content
         self.info: TopicInfo | None = None
         self.use: _LastUse | None = None
+        self.before: _LastUse | None = None
+        self.is_asked = False
         self.number = 0
         self.deps: list[int] = []
         self.in_payload = False
@@ -137,6 +146,7 @@ class Publisher:
         self._open: dict[int, Publication] = {}
         self._topics: dict[tuple[str, str], TopicInfo] = {}
         self._asked: set[tuple[str, str]] = set()
+        self._order_epoch = 1
         self._flights: dict[int, int] = {}  # by entry stage
         self._flying: dict[int, _Flight] = {}
         # R19: unanswered requests all entered at one stage; none may follow below the highest of their homes
@@ -173,7 +183,7 @@ class Publisher:
     def cancel(self, publication: Publication) -> None:
         """The caller gave up. Not handed over yet, its number becomes void; handed over, nothing can be done."""
         publication.cancelled = True
-        if publication.state is _QUEUED:
+        if publication.state is _QUEUED and not publication.is_asked:
             self._finish(publication)
 
     # -- topics ------------------------------------------------------------------------------------------------
@@ -185,16 +195,74 @@ class Publisher:
         self._asked.update(asked)
         return asked
 
-    def named(self, topics: Iterable[TopicInfo]) -> None:
-        """A worker named topics."""
+    def named(self, topics: Iterable[TopicInfo], order_epoch: int | None = None) -> None:
+        """A worker named topics. What it said of an older topic order is asked once more."""
+        is_old = order_epoch is not None and order_epoch < self._order_epoch
         for info in topics:
-            self._topics[info.space, info.name] = info
             self._asked.discard((info.space, info.name))
+            if not is_old:
+                self._topics[info.space, info.name] = info
 
     @property
     def is_waiting_for_names(self) -> bool:
         """The next publication cannot be requested before its topic is named."""
         return bool(self._queue) and self._queue[0].topic not in self._topics
+
+    # -- the topic order (R14) ---------------------------------------------------------------------------------
+
+    def welcomed(self, order_epoch: int, *, is_new: bool) -> None:
+        """A worker told its order epoch at the hello; it counts for a client that knows no topic's stage yet, and for
+        a ``new`` domain."""
+        if is_new or not self._topics:
+            self._order_epoch = order_epoch
+
+    def moved(self, frame: Moved) -> None:
+        """Topics are on other stages now. If that is all that moved since the order we know, it is the one for all
+        requests from now on; what is unanswered was not taken, or is answered once more, so it is planned anew."""
+        if frame.order_epoch < self._order_epoch:
+            return
+        self._move(dict(zip(frame.homes[::2], frame.homes[1::2], strict=True)))
+        if frame.since <= self._order_epoch < frame.order_epoch:
+            self._order_epoch = frame.order_epoch
+            self._plan_anew()
+
+    def _move(self, homes: dict[int, int]) -> None:
+        for name, info in self._topics.items():
+            if info.id in homes:
+                self._topics[name] = replace(info, stage=homes[info.id])
+        for publication in self._open.values():
+            info_of_it = publication.info
+            if info_of_it is not None and info_of_it.id in homes:
+                publication.info = replace(info_of_it, stage=homes[info_of_it.id])
+        for topic, use in self._used.items():
+            if use.stage != _NOWHERE:
+                use.stage = homes.get(topic, use.stage)
+        self._stages_used = {use.stage for use in self._used.values()}
+
+    def _plan_anew(self) -> None:
+        """Take back all requests without an answer, as if they had never been made; the stages know the counters of
+        those that got a number. Everything older is complete, so nothing waits for its way up (R19)."""
+        self._flights.clear()
+        self._flying.clear()
+        self._resend.clear()
+        self._unanswered.clear()
+        self._previous_home = 0
+        again: list[Publication] = []
+        for each in self._open.values():
+            if each.state is _REQUESTED and each.number:  # only asked whether its number stands
+                each.entry = each.info.stage if each.info is not None else each.entry
+                self._resend.setdefault(each.entry, {})[each.counter] = each
+            elif each.state is _REQUESTED:
+                again.append(each)
+        for each in reversed(again):
+            if self._used.get(each.topic_id) is each.use:
+                del self._used[each.topic_id]
+                if each.before is not None:
+                    self._used[each.topic_id] = each.before
+            each.state, each.use, each.before = _QUEUED, None, None
+        self._queue.extendleft(reversed(again))
+        self._used = dict(sorted(self._used.items(), key=lambda pair: pair[1].counter))
+        self._stages_used = {use.stage for use in self._used.values()}
 
     # -- sessions (R1, R12) ------------------------------------------------------------------------------------
 
@@ -226,7 +294,7 @@ class Publisher:
             self._landed(each.counter)
             self._flying[each.counter] = flight
         events = [NewEvent(each.counter, each.topic_id, each.after) for each in batch]
-        return CreateTimestamps(entry, next(iter(self._open)), events)
+        return CreateTimestamps(entry, next(iter(self._open)), events, self._order_epoch)
 
     def _collect_again(self, entry: int) -> list[Publication]:
         batch: list[Publication] = []
@@ -277,15 +345,19 @@ class Publisher:
         self._ceiling = self._previous_home = home
         self._unanswered.add(publication.counter)
         publication.info, publication.entry, publication.state = info, self._entry, _REQUESTED
+        publication.is_asked = True
         publication.after = self._follow(publication, info)
         return True
 
     def _follow(self, publication: Publication, info: TopicInfo) -> list[int]:
         """R19, dependencies: the last events in other topics since the previous one in this topic; those of stages
         that the request passes are added there."""
-        last = self._used.pop(info.id, None)
+        last = publication.before = self._used.pop(info.id, None)
         since = 0 if last is None else last.counter
         after: list[int] = []
+        if last is not None and since > publication.counter:  # asked again behind it, and numbered before it
+            self._used[info.id] = last
+            return after
         passed = range(info.stage, publication.entry + 1)
         if not all(stage in passed for stage in self._stages_used):
             for topic, use in reversed(self._used.items()):

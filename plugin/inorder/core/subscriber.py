@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from inorder.core.names import FilterKind
-from inorder.core.wire import SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
+from inorder.core.wire import Moved, SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
 
 
 class SubscriptionChange:
@@ -40,6 +42,7 @@ class Subscriber:
         self._filters: list[SpaceFilter] = []
         self._change: SubscriptionChange | None = None
         self._topics: dict[int, TopicInfo] = {}
+        self._order_epoch = 0
 
     @property
     def topics(self) -> dict[int, TopicInfo]:
@@ -132,6 +135,15 @@ class Subscriber:
                 self._topics[info.id] = info
                 mine.append(info.id)
         return mine, foreign
+
+    def moved(self, frame: Moved) -> None:
+        """Topics are on other stages now (R14): what is missing of them is asked for there."""
+        if frame.order_epoch < self._order_epoch:
+            return
+        self._order_epoch = frame.order_epoch
+        for topic, stage in zip(frame.homes[::2], frame.homes[1::2], strict=True):
+            if topic in self._topics:
+                self._topics[topic] = replace(self._topics[topic], stage=stage)
 
     def dropped(self, filters: list[SpaceFilter]) -> list[int]:
         """Return the topics that a subscription of just these filters would no longer have."""

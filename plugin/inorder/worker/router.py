@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from inorder.core.commands import ChangeSubscription, Create, CreateTopics, SettleNumbers
+from inorder.core.commands import ChangeSubscription, Create, CreateTopics, Pin, Reorder, SettleNumbers
 from inorder.core.wire import (
     MAX_NUMBER,
     AskHeads,
     AskNumbers,
+    ChangeOrder,
     ClientFrame,
     CreateTimestamps,
     NameTopics,
     Ping,
+    PinTopics,
     Pong,
     Renew,
     Renewed,
     Resolve,
     Settle,
+    ShowOrder,
     Subscribe,
 )
 from inorder.errors import ProtocolError
@@ -49,7 +52,7 @@ def entry_of(frame: ClientFrame, host: StageHost) -> int | None:
     """Return the stage from which a frame may send rides up the belt; ``None`` for one that sends none."""
     if isinstance(frame, CreateTimestamps):
         return frame.stage
-    return host.count - 1 if isinstance(frame, Resolve | Subscribe) else None
+    return host.count - 1 if isinstance(frame, Resolve | Subscribe | ChangeOrder) else None
 
 
 class StageElsewhere(Exception):
@@ -64,7 +67,8 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
             raise ProtocolError(f"counter {event.counter} or topic {event.topic} is out of range")
         if event.after:
             _check_pairs(event.after, "after")
-    command = Create(*session, frame.low, frame.events)
+    _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
+    command = Create(*session, frame.low, frame.events, frame.order_epoch)
     return lambda: host.step(frame.stage, command)
 
 
@@ -100,12 +104,43 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
 def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], None]:
     _check_stage(frame.stage, host)
     _check_pairs(frame.ranges, "ranges")
-    return lambda: host.reply(session, host.stage(frame.stage).numbers(frame))
+
+    def answer() -> None:
+        stage = host.stage(frame.stage)
+        host.reply(session, stage.numbers(frame))
+        if (moved := stage.moved(frame.topic)) is not None:
+            host.reply(session, moved)
+
+    return answer
 
 
 def _name(frame: NameTopics, session: Session, host: StageHost) -> Callable[[], None]:
     bottom = _bottom(host)
     return lambda: host.reply(session, host.stage(bottom).name_topics(frame))
+
+
+def _change_order(frame: ChangeOrder, session: Session, host: StageHost) -> Callable[[], None]:
+    _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
+    _require(all(topic > 0 for stage in frame.stages for topic in stage), "stages")
+    command = Reorder(*session, frame.request, frame.order_epoch, frame.stages)
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
+
+
+def _pin(frame: PinTopics, session: Session, host: StageHost) -> Callable[[], None]:
+    command = Pin(*session, frame.request, frame.topics, frame.is_pinned)
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
+
+
+def _show_order(frame: ShowOrder, session: Session, host: StageHost) -> Callable[[], None]:
+    bottom = _bottom(host)
+
+    def answer() -> None:
+        for part in host.stage(bottom).show_order(frame):
+            host.reply(session, part)
+
+    return answer
 
 
 def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
@@ -131,6 +166,9 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     Subscribe: _subscribe,
     AskNumbers: _ask,
     NameTopics: _name,
+    ChangeOrder: _change_order,
+    PinTopics: _pin,
+    ShowOrder: _show_order,
     Ping: _ping,
     Renew: _renew,
     Pong: _nothing,

@@ -36,9 +36,6 @@ from inorder.worker.router import StageElsewhere, entry_of, route
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import Session, Work
 
-ORDER_EPOCH = 1
-"""Rises with changes of the topic order (R14)."""
-
 MAX_CLIENT_ID = 128
 BACKLOG = 1024
 log = logging.getLogger("inorder.worker")
@@ -320,7 +317,7 @@ class Server:
             version=version,
             domain=self._domain,
             worker=self.settings.name,
-            order_epoch=ORDER_EPOCH,
+            order_epoch=max((stage.order_epoch for stage in self._the_host.stages.values()), default=1),
             stages=self._cluster.told(self._the_host.epochs),
             publisher_grace_ms=self.settings.stage_settings().publisher_grace_ms,
             max_frame_bytes=self.settings.max_frame_bytes,

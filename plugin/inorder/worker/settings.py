@@ -46,6 +46,8 @@ class WorkerSettings:
             on, or this machine's name where it listens on all.
         topic_order: for a new store, ``space:name`` of the topics of each stage, from the top.
         linger, publisher_grace, confirm_timeout, session_timeout, number_retention: see StageSettings (R10, R12, R16).
+        popularity_window: over which events are counted, for topics to change places by themselves (R15); 0 for never.
+        popularity_alpha, popularity_beta: see StageSettings.
         heads_interval: how often changed heads are sent (R17).
         hello_timeout: how long a connection may be silent before its hello.
         write_timeout: how long a client may leave its answers unread before it is disconnected.
@@ -82,6 +84,9 @@ class WorkerSettings:
     session_timeout: float = 30.0
     confirm_timeout: float = 60.0
     number_retention: int = 10_000
+    popularity_window: float = 0.0
+    popularity_alpha: float = 0.1
+    popularity_beta: float = 0.2
     heads_interval: float = 1.0
     hello_timeout: float = 10.0
     write_timeout: float = 10.0
@@ -105,6 +110,10 @@ class WorkerSettings:
             _require(getattr(self, name) > 0, name, getattr(self, name), SECONDS)
         for name in _COUNTS:
             _require(getattr(self, name) > 0, name, getattr(self, name), "a whole number over 0")
+        window, beta = self.popularity_window, self.popularity_beta
+        _require(window >= 0, "popularity_window", window, f"{SECONDS}, or 0 for never")
+        _require(self.popularity_alpha > 0, "popularity_alpha", self.popularity_alpha, "a number over 0")
+        _require(0 <= beta < 1, "popularity_beta", beta, "a number from 0 to below 1")
         _require(self.beat_interval >= 0, "beat_interval", self.beat_interval, f"{SECONDS}, or 0 for never")
         _require(
             self.session_timeout >= LEASE_BEATS * self.beat_interval,
@@ -183,6 +192,9 @@ class WorkerSettings:
             confirm_timeout_ms=_milliseconds(self.confirm_timeout),
             number_retention=self.number_retention,
             session_timeout_ms=_milliseconds(self.session_timeout),
+            popularity_window_ms=_milliseconds(self.popularity_window) if self.popularity_window else 0,
+            popularity_alpha=self.popularity_alpha,
+            popularity_beta=self.popularity_beta,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

@@ -14,6 +14,7 @@ from inorder.cli.config import config
 from inorder.cli.demo import demo
 from inorder.cli.entry import version
 from inorder.cli.failures import ExitCode, report
+from inorder.cli.order import order
 from inorder.cli.pub import pub
 from inorder.cli.sub import sub
 from inorder.cli.worker import up, worker
@@ -37,6 +38,7 @@ app = typer.Typer(
 )
 for command in (demo, up, worker, pub, sub, check, config):
     app.command()(command)
+app.add_typer(order)
 
 
 def _show_version(value: bool) -> None:

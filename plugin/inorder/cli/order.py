@@ -1,0 +1,224 @@
+"""``inorder order``: show the topic order, change it, pin topics to their stages (R14, R15)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.connection import run_until_stopped, worker_tls
+from inorder.cli.failures import CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    from inorder.cli.operator import Operator
+    from inorder.core.wire import TopicInfo, TopicOrder
+
+ResultT = TypeVar("ResultT")
+
+order = typer.Typer(
+    name="order",
+    help="Show and change the topic order while everything runs.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+"""The group of these commands."""
+
+Topics = Annotated[list[str], typer.Argument(metavar="SPACE:TOPIC...", help="Topics, each with its space.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", "-W", min=0.1, metavar="SECONDS", help="How long it may take in all.")
+]
+
+
+@order.command()
+def show(
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Show the topics of each stage, the highest first. What --json prints, **set** takes."""
+    now = _run(lambda operator: operator.show(), config, workers, token, tls_ca, timeout)
+    if json:
+        output.emit({"order_epoch": now.order_epoch, "stages": _named(now), "pinned": _pinned(now)})
+    else:
+        _print(now)
+    return ExitCode.OK
+
+
+@order.command("set")
+def set_order(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="JSON: a list of space:topic for each stage, from the top; - is stdin."),
+    ],
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Change the whole order. Topics not named stay in their stage, behind those that are."""
+    wanted = _read(file)
+
+    async def change(operator: Operator) -> int:
+        now = await operator.show()
+        return await operator.change(now.order_epoch + 1, [_ids(now, stage) for stage in wanted])
+
+    return _changed(_run(change, config, workers, token, tls_ca, timeout), json)
+
+
+@order.command()
+def move(
+    topics: Topics,
+    stage: Annotated[int, typer.Option("--stage", "-s", min=0, help="The stage they move to; 0 is the top.")] = 0,
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Move topics to a stage, in front of those that are there."""
+
+    async def change(operator: Operator) -> int:
+        now = await operator.show()
+        if stage >= now.stages:
+            allowed = f"0 to {now.stages - 1}: there are {now.stages} stages"
+            raise CommandFailed(f"--stage {stage} is not allowed; {allowed}", ExitCode.USAGE)
+        stages: list[list[int]] = [[] for _ in range(now.stages)]
+        stages[stage] = _ids(now, topics)
+        return await operator.change(now.order_epoch + 1, stages)
+
+    return _changed(_run(change, config, workers, token, tls_ca, timeout), json)
+
+
+@order.command()
+def pin(
+    topics: Topics,
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Keep topics on their stage, whatever their popularity."""
+    return _changed(_run(lambda each: _pin(each, topics, True), config, workers, token, tls_ca, timeout), json)
+
+
+@order.command()
+def unpin(
+    topics: Topics,
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Let pinned topics go again."""
+    return _changed(_run(lambda each: _pin(each, topics, False), config, workers, token, tls_ca, timeout), json)
+
+
+async def _pin(operator: Operator, topics: list[str], is_pinned: bool) -> int:
+    return await operator.pin(_ids(await operator.show(), topics), is_pinned=is_pinned)
+
+
+# -- talking ---------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    talk: Callable[[Operator], Awaitable[ResultT]],
+    config: Path | None,
+    workers: list[str] | None,
+    token: str | None,
+    tls_ca: Path | None,
+    timeout: float,
+) -> ResultT:
+    given = {"workers": workers, "token": token, "tls_ca": tls_ca}
+    section = options.settings(config, client=given).settings.client
+
+    async def main() -> ResultT:
+        from inorder.cli.operator import Operator
+
+        secret = section.token.get_secret_value() if section.token else ""
+        try:
+            async with asyncio.timeout(timeout), Operator(section.workers, secret, worker_tls(section)) as operator:
+                return await talk(operator)
+        except TimeoutError:
+            text = f"no answer within {timeout:g} s; whether the order changed shows: inorder order show"
+            raise CommandFailed(text, ExitCode.TIMED_OUT) from None
+
+    return run_until_stopped(main())
+
+
+def _changed(order_epoch: int, as_json: bool) -> int:
+    if as_json:
+        output.emit({"order_epoch": order_epoch})
+    else:
+        output.say(f"done; the order epoch is {order_epoch}")
+    return ExitCode.OK
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------
+
+
+def _text(info: TopicInfo) -> str:
+    return f"{info.space}:{info.name}"
+
+
+def _ids(now: TopicOrder, names: list[str]) -> list[int]:
+    ids = {_text(info): info.id for info in now.topics}
+    for name in names:
+        if name not in ids:
+            raise CommandFailed(f"there is no topic {output.printable(name)!r} (topics are space:name)", ExitCode.USAGE)
+    return [ids[name] for name in names]
+
+
+def _named(now: TopicOrder) -> list[list[str]]:
+    return [[_text(info) for info in now.topics if info.stage == stage] for stage in range(now.stages)]
+
+
+def _pinned(now: TopicOrder) -> list[str]:
+    return [_text(info) for info in now.topics if info.id in now.pinned]
+
+
+def _read(file: Path) -> list[list[str]]:
+    """Read the order to set: the lists alone, or what ``show --json`` prints."""
+    try:
+        value = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"{file} cannot be read as JSON ({error})", ExitCode.USAGE) from None
+    stages: Any = value.get("stages") if isinstance(value, dict) else value
+    is_well_formed = isinstance(stages, list) and all(
+        isinstance(stage, list) and all(isinstance(name, str) for name in stage) for stage in stages
+    )
+    if not is_well_formed:
+        allowed = 'a list of space:topic for each stage, such as [["m:a"], ["m:b", "m:c"]]'
+        raise CommandFailed(f"{file} does not hold {allowed}", ExitCode.USAGE)
+    return cast(list[list[str]], stages)
+
+
+def _print(now: TopicOrder) -> None:
+    from rich.markup import escape
+
+    console = output.console()
+    for stage, names in enumerate(_named(now)):
+        console.print(f"[bold]stage {stage}[/]" + ("" if names else " [dim](no topics)[/]"))
+        for name in names:
+            mark = " [dim](pinned)[/]" if name in _pinned(now) else ""
+            console.print(f"  {escape(output.printable(name))}{mark}")

@@ -36,6 +36,7 @@ from inorder.core.wire import (
     AskNumbers,
     CreateTimestamps,
     Frame,
+    Moved,
     Numbers,
     Opened,
     Resolve,
@@ -66,7 +67,7 @@ def command_of(client: str, incarnation: int, frame: Frame) -> AnyCommand:
     """Return what a worker makes of a client's frame."""
     match frame:
         case CreateTimestamps():
-            return Create(client, incarnation, frame.low, frame.events)
+            return Create(client, incarnation, frame.low, frame.events, frame.order_epoch)
         case Settle():
             return SettleNumbers(client, incarnation, frame.request, frame.confirmed, frame.void)
         case Resolve():
@@ -134,7 +135,9 @@ class PublisherRole:
                     (each.content, "late") for each in self.publications.values() if _place(each) in late
                 )
             case Topics():
-                self.publisher.named(frame.topics)
+                self.publisher.named(frame.topics, frame.order_epoch)
+            case Moved():
+                self.publisher.moved(frame)
         self.pump()
 
     def _stamped(self, each: Publication, now: float) -> None:
@@ -488,6 +491,8 @@ class Table(Cluster):
             self.ids.update((each.topic.name, each.topic.id) for each in frame.topics)
             self.subscribers[client].take(frame, self.seconds)
         else:
+            if isinstance(frame, Moved):
+                self.subscribers[client].subscriber.moved(frame)
             if isinstance(frame, Topics):
                 self.ids.update((each.name, each.id) for each in frame.topics)
             self.publishers[client].take(frame, self.seconds)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inorder.core.commands import AnyRide, LingerEndRide, StampRide
+from inorder.core.commands import AnyRide, LingerEndRide, StampRide, SwitchRide
 from inorder.core.ordering import OrderingModule
 from inorder.core.publisher import Publication, Publisher
+from inorder.core.reordering import Reordering
 from inorder.core.sequencing import Overlaps, Subscription, bit_set
 from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, StageState
@@ -144,6 +145,25 @@ def filters(patch: Patch) -> None:
     patch.setattr(Subscription, "covering", lambda self, space, name: [])
 
 
+def hand_over(patch: Patch) -> None:
+    """R14: a stage keeps the numbers that it knows of topics of other stages."""
+    whole = Reordering._take_numbers
+
+    def take_numbers(self: Reordering, parts: list[SwitchRide]) -> None:
+        topics, here = self._state.topics, self._state.index
+        for part in parts:
+            pairs = zip(part.numbers[::2], part.numbers[1::2], strict=True)
+            part.numbers = [each for pair in pairs if topics[pair[0]].stage == here for each in pair]
+        whole(self, parts)
+
+    patch.setattr(Reordering, "_take_numbers", take_numbers)
+
+
+def pins(patch: Patch) -> None:
+    """R15: a pin keeps nothing in its place."""
+    patch.setattr(Reordering, "pin", _nothing)
+
+
 def void_dependencies(patch: Patch) -> None:
     """R17: a hole is skipped at once."""
     whole = OrderingModule._put_hole
@@ -204,6 +224,8 @@ RULES: dict[str, Callable[[Patch], None]] = {
         version,
         lease,
         filters,
+        hand_over,
+        pins,
         void_dependencies,
         publisher_order,
         path,

@@ -22,6 +22,7 @@ from inorder.core.commands import (
     Configure,
     Create,
     CreateTopics,
+    Pin,
     Send,
     SettleNumbers,
     StageSettings,
@@ -34,7 +35,7 @@ from inorder.core.names import Filter, exact
 from inorder.core.notifications import Bounded
 from inorder.core.ordering import Mode
 from inorder.core.publisher import PublicationState
-from inorder.core.wire import Frame, StampedEvent, Subscribed, Timestamps, Topics
+from inorder.core.wire import Frame, OrderChanged, StampedEvent, Subscribed, Timestamps, Topics
 from inorder_analytics.checks import violations
 
 P = ParamSpec("P")
@@ -213,6 +214,13 @@ def publishes(player: Player, client: str, event: str, topic: str, flag: str) ->
     player.on.collect()
     if flag:
         finish(player, event)
+
+
+@line("CLIENT publishes NUMBER events on TOPIC")
+def publishes_many(player: Player, client: str, number: str, topic: str) -> None:
+    """At once; nobody needs their names."""
+    for at in range(1, int(number) + 1):
+        publishes(player, client, f"{topic}-{at}", topic, "at once")
 
 
 @line("request EVENT")
@@ -453,6 +461,31 @@ def restarts(player: Player, client: str) -> None:
 @line("stage STAGE restarts")
 def stage_restarts(player: Player, stage: str) -> None:
     player.on.restore(player.stage(stage))
+
+
+@line("the operator orders: STAGES")
+def reorder(player: Player, stages: str) -> None:
+    """A change of the topic order enters at the bottom stage (R14); its rides are flush, mark and switch."""
+    names = [" ".join(player.topic(name) for name in group.split()) for group in stages.split("|")]
+    refusals = [each.refusal for each in player.on.reorder(*names) if isinstance(each, OrderChanged)]
+    if any(refusals):
+        raise ScenarioError(refusals[0])
+
+
+@line("the operator pins TOPICS")
+def pin(player: Player, topics: str) -> None:
+    """The topics stay on their stages, whatever their popularity (R15)."""
+    ids = [player.on.ids[player.topic(each)] for each in topics.split()]
+    player.on.step(len(player.on.stages) - 1, Pin("op", 1, 1, ids, True))
+
+
+@line("expect order: STAGES")
+def expect_order(player: Player, stages: str) -> None:
+    """All stages agree on where each topic is."""
+    wanted = {name: at for at, group in enumerate(stages.split("|")) for name in group.split()}
+    for stage in player.on.stages:
+        got = {name: stage.stage_of(number) for name, number in player.on.ids.items()}
+        _expect(f"topic order at stage {stage.index}", got, wanted)
 
 
 # -- what must be so -----------------------------------------------------------------------------------------------

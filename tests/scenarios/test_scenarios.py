@@ -28,6 +28,8 @@ NEEDS: dict[str, str] = {
     "r10_an_older_end": "version",
     "r12_cut_from_the_workers_only": "lease",
     "r13_new_topic": "filters",
+    "e1_no_hand_over": "hand_over",
+    "r15_a_pinned_topic_stays": "pins",
     "r17_void_waits_for_its_dependencies": "void_dependencies",
     "r19_dependencies": "publisher_order",
     "r19_path": "path",

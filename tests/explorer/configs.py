@@ -94,6 +94,7 @@ class Config:
         readers: by name.
         writers: by name, what each publishes, in this order; requests are pipelined as R19 lets them.
         lingers_end: the clock passes the linger once, at any moment.
+        reorders: changes of the topic order, one after the other (R14).
         rule: the rule (:mod:`tests.core.without`) without which a violation is found here.
         long: too many states for every test run.
     """
@@ -103,6 +104,7 @@ class Config:
     readers: dict[str, Reader]
     writers: dict[str, tuple[Publish | Cancel | Again, ...]]
     lingers_end: bool = False
+    reorders: tuple[str, ...] = ()
     rule: str | None = None
     long: bool = field(default=False, kw_only=True)
 
@@ -229,6 +231,30 @@ CONFIGS: dict[str, Config] = {
         {"A": Reader("a", (Hold("a n/+"),)), "B": Reader("a n/+"), "C": Reader("a n/+")},
         {"p": (Publish("x", "n/1"),), "q": (Publish("y", "a"),)},
     ),
+    "r14-order": Config(
+        "R14: two topics change places, one writer uses both",
+        "a | b",
+        {"A": Reader("a b"), "B": Reader("a b")},
+        {"p": (Publish("x", "b"), Publish("y", "a"))},
+        reorders=("b | a",),
+    ),
+    "r14-swap": Config(
+        "R14: two topics change places under two writers",
+        "a | b",
+        {"A": Reader("a b"), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"), Publish("z", "a"))},
+        reorders=("b | a",),
+        long=True,
+    ),
+    "r14-hand-over": Config(
+        "PAPERS E1: topics come to stages that never saw each other's numbers",
+        "a | c | b",
+        {"A": Reader("a b"), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
+        reorders=("c | b | a",),
+        rule="hand_over",
+        long=True,
+    ),
     "r17-void": Config(
         "R17: a void number's own dependencies hold back what follows it",
         "a | b",
@@ -289,6 +315,14 @@ CONFIGS: dict[str, Config] = {
         "a | b",
         {"A": Reader("a", (Cut(), Back(), Hold("a b"), Cut(), Back())), "B": Reader("a b"), "C": Reader("a b")},
         {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
+        long=True,
+    ),
+    "swap-while-joining": Config(
+        "a reader joins while topics change places",
+        "a | b",
+        {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b"), "C": Reader("a b")},
+        {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
+        reorders=("b | a",),
         long=True,
     ),
     "two-joiners": Config(

@@ -24,11 +24,11 @@ from tests.explorer.configs import Again, Ask, Back, Config, Cut, Hold, Publish
 from tests.explorer.freeze import publisher_key, subscriber_key
 from tests.explorer.words import Words
 
-from inorder.core.commands import AnyCommand, Deliver, LeaveSession, OpenSession, Reply, StageSettings, Tick
+from inorder.core.commands import AnyCommand, Deliver, LeaveSession, OpenSession, Reorder, Reply, StageSettings, Tick
 from inorder.core.names import Filter, FilterKind, exact
 from inorder.core.publisher import PublicationState
 from inorder.core.stage import Stage
-from inorder.core.wire import AskNumbers, Frame, NameTopics, Numbers, Opened, Subscribed, TopicInfo, Topics
+from inorder.core.wire import AskNumbers, Frame, Moved, NameTopics, Numbers, Opened, Subscribed, TopicInfo, Topics
 
 NOW_MS = 1000
 NOW = 1.0
@@ -161,8 +161,11 @@ class Model:
         actors += [self._publisher_state(PublisherRole(name, infos)) for name in self.writers]
         actors += [self._subscriber_state(table.subscribers[name]) for name in self.readers]
         channels: list[tuple[int, ...]] = [()] * len(self.pairs)
-        if self.config.lingers_end:
-            channels[-1] = (self._item("linger", Later(LINGER_MS)),)
+        clock = [self._item("linger", Later(LINGER_MS))] if self.config.lingers_end else []
+        for epoch, order in enumerate(self.config.reorders, start=2):
+            stages = [[table.ids[name] for name in group.split()] for group in order.split("|")]
+            clock.append(self._item(order, Reorder("operator", 1, epoch, epoch, stages)))
+        channels[-1] = tuple(clock)
         return State(tuple(actors), tuple(channels), ((),) * len(self.readers), (0,) * len(self.names))
 
     # -- what is kept once -------------------------------------------------------------------------------------
@@ -221,8 +224,8 @@ class Model:
         actors suffices (is *persistent*) if nothing that the others do, now or later, gives these actors further
         inputs. What is checked stays broken once it is broken, and every run ends, so all ends are enough:
 
-        - a writer that waits for no answer: its next publish alone;
-        - a writer whose script is done and sent: its next answer alone (what it hands over goes into bags);
+        - where the topic order stays, a writer that waits for no answer: its next publish alone;
+        - there, a writer whose script is done and sent: its next answer alone (what it hands over goes into bags);
         - readers whose script is done, and who have no filters, send nothing any more: after all others, and one
           reader after the other.
         """
@@ -250,6 +253,8 @@ class Model:
         if state.done[actor] < len(script):
             return None if heads or known.is_busy else Move(actor, -2, script[state.done[actor]])
         cancels = any(not isinstance(self.items[each], Publish) for each in script)
+        if self.config.reorders:
+            return None  # a stage may tell it of that at any moment
         return heads[0] if heads and not known.is_queued and not cancels else None
 
     def _is_sink(self, state: State, actor: int) -> bool:
@@ -313,7 +318,9 @@ class Model:
         effects = stage.step(Tick(), NOW_MS + command.ms) if isinstance(command, Later) else stage.step(command, NOW_MS)
         for effect in effects:
             if isinstance(effect, Reply):
-                is_reader = isinstance(effect.frame, Subscribed | Opened)
+                if effect.client_id not in self.names:
+                    continue  # the operator
+                is_reader = effect.client_id in self.readers
                 names, base = (self.readers, self.first_reader) if is_reader else (self.writers, self.stages)
                 target = base + names.index(effect.client_id)
                 sent.append((self._channels[actor, target], self._item(_encode(effect.frame), effect.frame)))
@@ -350,6 +357,8 @@ class Model:
             role.answered(item, LATER)
         elif isinstance(item, Topics):
             role.named(item.topics, NOW)
+        elif isinstance(item, Moved):
+            role.subscriber.moved(item)
         elif isinstance(item, Opened):
             role.opened(item, NOW)
             role.hold_back(True, NOW)

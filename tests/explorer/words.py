@@ -12,16 +12,20 @@ from inorder.core.commands import (
     Create,
     CreateTopics,
     Deliver,
+    FlushRide,
     LeaveSession,
     LingerEndRide,
+    MarkRide,
     OpenSession,
+    Reorder,
     SettleNumbers,
     StampRide,
     SubscribedRide,
     SubscriptionRide,
+    SwitchRide,
     TopicRide,
 )
-from inorder.core.wire import AskNumbers, NameTopics, Numbers, Opened, Subscribed, Timestamps, Topics
+from inorder.core.wire import AskNumbers, Moved, NameTopics, Numbers, Opened, Subscribed, Timestamps, Topics
 
 
 class Words:
@@ -97,6 +101,17 @@ class Words:
                 return f"{item.client_id} is here"
             case Opened():
                 return f"known: {item.known}, version {item.version}"
+            case Reorder() | FlushRide():
+                groups = [" ".join(self._topics[each - 1] for each in stage) for stage in item.stages]
+                kind = "flush for the" if isinstance(item, FlushRide) else "new"
+                return f"{kind} topic order {' | '.join(groups)}"
+            case MarkRide():
+                return "nothing older follows"
+            case SwitchRide():
+                moved = " ".join(self._topics[each.id - 1] for each in item.topics)
+                return f"hands over {self._entries(item.numbers)}" + (f", state of {moved}" if moved else "")
+            case Moved():
+                return f"homes from order {item.order_epoch} on: {self._entries(item.homes)}"
         return f"time passes, {item}"
 
     def _stamp(self, topic: int, number: int, deps: list[int]) -> str:

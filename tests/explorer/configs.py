@@ -399,4 +399,10 @@ def random_config(seed: int) -> Config:
             if rng.random() < 0.1:
                 script.append(Cancel(event.label) if rng.random() < 0.5 else Again())
         writers[name] = tuple(script)
-    return Config(f"made by chance, seed {seed}", order, readers, writers)
+    reorders: tuple[str, ...] = ()
+    if rng.random() < 0.15:
+        stages: list[list[str]] = [[] for _ in order.split("|")]
+        for name in names:
+            rng.choice(stages).append(name)
+        reorders = (" | ".join(" ".join(each) for each in stages),)
+    return Config(f"made by chance, seed {seed}", order, readers, writers, reorders=reorders)

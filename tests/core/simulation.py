@@ -16,6 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from itertools import accumulate
+from math import inf
 
 import msgspec
 
@@ -69,7 +70,16 @@ from inorder.core.wire import (
     decode_worker_frame,
     encode_frame,
 )
-from inorder_analytics.checks import EventId, History, Notified, Span, SubscriberHistory, Unfinished, violations
+from inorder_analytics.checks import (
+    EventId,
+    History,
+    Notified,
+    Outcome,
+    Span,
+    SubscriberHistory,
+    Unfinished,
+    violations,
+)
 
 SPACE = "m"
 LINGER = 20.0
@@ -159,10 +169,12 @@ class Host:
     def note_states(self, always: bool = False) -> None:
         """Keep what became of numbers for the checks, before the stage forgets them."""
         if always or self.world.retention < 100:
-            states = self.world.history.states
+            states, unheard = self.world.history.states, self.world.history.unheard
             for manager in self.stage._state.topics.values():
                 for record in manager.records.values():
                     states[record.topic, record.number] = record.state.name
+                    parts = iter(record.deps or ())
+                    unheard[record.topic, record.number] = dict(zip(parts, parts, strict=True))
 
     def snapshot(self) -> None:
         if not self.opened:
@@ -212,7 +224,8 @@ class Client:
         self.world, self.name, self.mode = world, name, mode
         self.incarnation = 0
         kind = mode if isinstance(mode, str) else "bounded"
-        self.history = world.history.subscribers[name] = SubscriberHistory(name, kind)
+        self._lapses: list[tuple[float, float]] = []
+        self.history = world.history.subscribers[name] = SubscriberHistory(name, kind, lapses=self._lapses)
         self.inbox: list[deque[bytes]] = [deque() for _ in world.hosts]
         self._begin_process()
 
@@ -220,10 +233,14 @@ class Client:
         """A new process with the same client id; it knows nothing."""
         for span in self._open_spans():
             self._close(span, self.module.clock.get(span.topic, span.start))
+        self.give_up(set())
         self._begin_process()
 
     def _begin_process(self) -> None:
         self.incarnation += 1
+        self._began = self.world.now
+        self._end_lapse()
+        self._after: set[int] = set()
         self.publisher = Publisher()
         self.subscriber = Subscriber(bounded=self.mode != "strict")
         self.module = OrderingModule(self.mode)
@@ -307,6 +324,7 @@ class Client:
     def publish(self, name: str) -> None:
         publication = self.publisher.publish((SPACE, name), None)
         self.published[publication.counter] = self.world.steps
+        self.world.history.publish((self.name, self.incarnation, publication.counter), 0)
 
     def pump(self) -> None:
         """Send what is to be sent now, and let time act."""
@@ -342,9 +360,15 @@ class Client:
     def _check_lease(self) -> None:
         is_leased = self.world.now < self.lease.until
         if is_leased and not self.module.is_leased:
+            self._end_lapse()
             self.record(self.module.renewed(self.world.now))
-        elif not is_leased:
+        elif not is_leased and self.module.is_leased:
+            self._lapses.append((max(self.lease.until, self._began), inf))
             self.module.lapse()
+
+    def _end_lapse(self) -> None:
+        if self._lapses and self._lapses[-1][1] == inf:
+            self._lapses[-1] = self._lapses[-1][0], self.world.now
 
     def _opened(self, frame: Opened) -> None:
         self.lease.opened(frame.stage, frame.session_timeout_ms / 1000, self.greeted)
@@ -362,6 +386,7 @@ class Client:
         for span in self._open_spans():
             if span.topic in self.module.interrupted:
                 self._close(span, self.module.interrupted[span.topic] - 1)
+                self._after.add(span.topic)
         self.record(outputs)
         if anew:
             self.subscriber.begin_anew()
@@ -380,6 +405,7 @@ class Client:
         for span in self._open_spans():
             if span.topic in dropped:
                 self._close(span, self.module.clock.get(span.topic, span.start))
+        self._after.difference_update(dropped)
         self.record(self.module.unsubscribed(dropped, self.world.now))
         self.subscriber.begin(wanted)
         if added:
@@ -400,7 +426,9 @@ class Client:
         self.record(self.module.subscribed(starts, self.world.now, filters=self.subscriber.has_wildcards))
 
     def _begin_span(self, topic: int, start: int) -> None:
-        self.history.spans.append(Span(topic, start, self.world.steps, self.world.now))
+        span = Span(topic, start, self.world.steps, self.world.now, continues=topic in self._after)
+        self._after.discard(topic)
+        self.history.spans.append(span)
 
     # -- what arrives ------------------------------------------------------------------------------------------
 
@@ -479,6 +507,7 @@ class Client:
             publication.handed = True
             if faults and rng.random() < 0.05:
                 self.publisher.refused(publication)
+                self._ended(publication, "void")
                 return True
             if not (faults and rng.random() < 0.05):
                 self.world.publish(self, publication, faults)
@@ -492,15 +521,28 @@ class Client:
         publication = self.unknown.popleft()
         if publication.counter in self.world.on_broker(self) and not (faults and rng.random() < 0.1):
             self.publisher.accepted(publication)
+            self._ended(publication, "acknowledged")
         else:
             self.publisher.ask_again(self.publisher.handed_over(SPACE))
             self.leaving.clear()
             self.unknown.clear()
         return True
 
+    def give_up(self, left: set[int]) -> None:
+        """What is open and not among the counters ``left`` ended without the broker's word."""
+        for publish in self.world.history.publishes.values():
+            client, _, counter = publish.event
+            if client == self.name and publish.outcome == "open" and counter not in left:
+                publish.outcome = "unknown"
+
+    def _ended(self, publication: Publication, outcome: Outcome) -> None:
+        self.world.history.publishes[self.name, self.incarnation, publication.counter].outcome = outcome
+
     def cancel(self, rng: random.Random) -> None:
         if self.publisher._open:
-            self.publisher.cancel(rng.choice(list(self.publisher._open.values())))
+            publication = rng.choice(list(self.publisher._open.values()))
+            self.publisher.cancel(publication)
+            self._ended(publication, "unknown")
 
 
 class World:
@@ -742,6 +784,7 @@ class World:
         for client in self.clients.values():
             if left := self._unfinished(client):
                 history.unfinished.append(Unfinished(client.name, f"{left} ({client.history.mode})"))
+            client.give_up(set(client.publisher._open))
             for span in client._open_spans():
                 span.end = client.module.clock.get(span.topic, span.start)
         for host in self.hosts:

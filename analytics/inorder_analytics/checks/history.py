@@ -8,7 +8,7 @@ Times are seconds of any one clock. Topics are numbers; :attr:`History.topics` m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -127,6 +127,35 @@ class Resume:
 
 
 @dataclass(slots=True)
+class Run:
+    """What a subscriber got between two resumes.
+
+    Attributes:
+        clock: the saved clock that it began with.
+        before: how many notifications came before it.
+    """
+
+    clock: Mapping[int, int]
+    notified: list[Notified]
+    gaps: list[Report]
+    spans: list[Span]
+    before: int
+
+    def stream(self) -> Iterator[Notified | Report]:
+        """Return notifications and gaps in the order in which they came."""
+        gaps = iter(self.gaps)
+        gap = next(gaps, None)
+        for at, each in enumerate(self.notified, start=self.before):
+            while gap is not None and gap.behind <= at:
+                yield gap
+                gap = next(gaps, None)
+            yield each
+        while gap is not None:
+            yield gap
+            gap = next(gaps, None)
+
+
+@dataclass(slots=True)
 class SubscriberHistory:
     """All that one client was notified of, over all its incarnations.
 
@@ -165,6 +194,21 @@ class SubscriberHistory:
         """What it got in order."""
         return [each for each in self.notified if each.verdict == "in_order"]
 
+    def runs(self) -> list[Run]:
+        """Return what it got from each resume to the next: one run, where it never resumed."""
+        cuts = [Resume({}, 0, 0, 0), *self.resumes]
+        ends = [*self.resumes, Resume({}, len(self.notified), len(self.gaps), len(self.spans))]
+        return [
+            Run(
+                cut.clock,
+                self.notified[cut.notified : end.notified],
+                self.gaps[cut.gaps : end.gaps],
+                self.spans[cut.spans : end.spans],
+                cut.notified,
+            )
+            for cut, end in zip(cuts, ends, strict=True)
+        ]
+
 
 # -- the whole -------------------------------------------------------------------------------------------------------
 
@@ -188,7 +232,8 @@ class History:
         stamped: the first of each event's.
         places: the event that was given each number.
         subscribers: by client id.
-        states: what the stages say of each number at the end (``VOID``, ``CONFIRMED``, ...).
+        states: what the stages say of each number at the end (``PENDING``, ``CONFIRMED``, ``VOID``, ``ABANDONED``).
+        unheard: dependencies of numbers whose timestamp no publisher may have got, as the stages keep them.
         heads: the highest confirmed number of each topic at the end.
         unfinished: what still waited at the end.
         topics: names for sentences.
@@ -201,6 +246,7 @@ class History:
     places: dict[Place, EventId] = field(default_factory=dict)
     subscribers: dict[str, SubscriberHistory] = field(default_factory=dict)
     states: dict[Place, str] = field(default_factory=dict)
+    unheard: dict[Place, Mapping[int, int]] = field(default_factory=dict)
     heads: dict[int, int] = field(default_factory=dict)
     unfinished: list[Unfinished] = field(default_factory=list)
     topics: dict[int, str] = field(default_factory=dict)
@@ -220,6 +266,11 @@ class History:
     def subscriber(self, name: str, mode: str = "strict") -> SubscriberHistory:
         """Return the client's history, made when it is first asked for."""
         return self.subscribers.setdefault(name, SubscriberHistory(name, mode))
+
+    def deps_of(self, place: Place) -> Mapping[int, int] | None:
+        """Return the dependencies of a number, ``None`` where nobody recorded them."""
+        event = self.places.get(place)
+        return self.unheard.get(place) if event is None else self.stamped[event].deps
 
     def named(self, place: Place | None) -> str:
         """Return a place in words."""

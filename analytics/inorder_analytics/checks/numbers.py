@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inorder_analytics.checks.history import History, Place, SubscriberHistory
-from inorder_analytics.checks.violation import Violation, Witness
+from inorder_analytics.checks.history import EventId, History, Place
+from inorder_analytics.checks.violation import Violation, Witness, witness
+
+UNNUMBERED = frozenset({"unsequenced", "fifo", "retained"})
+"""Verdicts of what may come from a publisher that nobody recorded."""
 
 
 def check_unique_numbers(history: History) -> Iterator[Violation]:
@@ -13,50 +16,53 @@ def check_unique_numbers(history: History) -> Iterator[Violation]:
     for each in history.stamps:
         first, owner = history.stamped[each.event], history.places[each.place]
         if owner != each.event:
-            yield Violation(
-                "R1",
-                (Witness(owner, each.place), Witness(each.event, each.place)),
-                (),
-                f"{history.named(each.place)} was given to {owner} and to {each.event}",
-            )
-        if (first.place, first.deps) != (each.place, each.deps):
-            yield Violation(
-                "R1",
-                (Witness(each.event, first.place), Witness(each.event, each.place)),
-                (),
-                f"{each.event} was {history.named(first.place)} {dict(first.deps)}, later "
-                f"{history.named(each.place)} {dict(each.deps)}",
-            )
+            yield _two_events(history, each.place, owner, each.event)
+        if first.place != each.place:
+            yield _two_numbers(history, each.event, first.place, each.place)
+        elif first.deps != each.deps:
+            sentence = f"{each.event} {history.named(each.place)} had {dict(first.deps)}, later {dict(each.deps)}"
+            yield Violation("R1", (Witness(each.event, each.place),), (), sentence)
+    yield from _check_seen(history)
+
+
+def _check_seen(history: History) -> Iterator[Violation]:
+    """A timestamp that its publisher never got is known from its subscribers alone: do they agree?"""
+    owners: dict[Place, EventId] = {}
+    numbers: dict[EventId, Place] = {}
+    for subscriber in history.subscribers.values():
+        for each in subscriber.notified:
+            if each.place is None or each.event is None or each.event in history.stamped:
+                continue
+            owner = history.places.get(each.place) or owners.setdefault(each.place, each.event)
+            if owner != each.event:
+                yield _two_events(history, each.place, owner, each.event)
+            if numbers.setdefault(each.event, each.place) != each.place:
+                yield _two_numbers(history, each.event, numbers[each.event], each.place)
+
+
+def _two_events(history: History, place: Place, one: EventId, two: EventId) -> Violation:
+    sentence = f"{history.named(place)} was given to {one} and to {two}"
+    return Violation("R1", (Witness(one, place), Witness(two, place)), (), sentence)
+
+
+def _two_numbers(history: History, event: EventId, one: Place, two: Place) -> Violation:
+    sentence = f"{event} was {history.named(one)}, later {history.named(two)}"
+    return Violation("R1", (Witness(event, one), Witness(event, two)), (), sentence)
 
 
 def check_phantoms(history: History) -> Iterator[Violation]:
-    """What is notified was published so and was not void, and is late only where events may be passed over (R6)."""
+    """What is notified was published, under that number, and was not void (R16)."""
     for subscriber in history.subscribers.values():
         for each in subscriber.notified:
-            place, witness = each.place, (Witness(each.event, each.place),)
-            got = f"{subscriber.name} got {each.event} as {history.named(place)}"
-            if place is not None and history.places.get(place) != each.event:
-                yield Violation("phantom", witness, (subscriber.name,), f"{got}, {history.places.get(place)} is")
-            if each.verdict == "late" and subscriber.mode == "strict":
-                yield Violation("R6", witness, (subscriber.name,), f"{got} late, and is strict")
-            if each.verdict not in ("in_order", "late"):
-                yield Violation("R4", witness, (subscriber.name,), f"{got} {each.verdict}")
-            if place is not None and history.states.get(place) == "VOID":
-                yield Violation("R16", witness, (subscriber.name,), f"{got}, which is void")
-
-
-def check_repetition(history: History) -> Iterator[Violation]:
-    """R5: nothing is notified twice."""
-    for subscriber in history.subscribers.values():
-        yield from _repetitions(history, subscriber)
-
-
-def _repetitions(history: History, subscriber: SubscriberHistory) -> Iterator[Violation]:
-    seen: set[Place] = set()
-    for each in subscriber.notified:
-        if each.place is None:
-            continue
-        if each.place in seen:
-            sentence = f"{subscriber.name} was notified of {history.named(each.place)} twice"
-            yield Violation("R5", (Witness(each.event, each.place),), (subscriber.name,), sentence)
-        seen.add(each.place)
+            place, event = each.place, each.event
+            got = f"{subscriber.name} got {event} as {history.named(place)}"
+            publish = None if event is None else history.publishes.get(event)
+            stamped = None if event is None else history.stamped.get(event)
+            if publish is None and stamped is None and (event is not None or each.verdict not in UNNUMBERED):
+                yield Violation("phantom", (witness(each),), (subscriber.name,), f"{got}, which nobody published")
+            elif stamped is not None and place is not None and place != stamped.place:
+                sentence = f"{got}, but it is {history.named(stamped.place)}"
+                yield Violation("phantom", (witness(each),), (subscriber.name,), sentence)
+            is_void = place is not None and event is not None and history.states.get(place) == "VOID"
+            if is_void or (publish is not None and publish.outcome == "void"):
+                yield Violation("R16", (witness(each),), (subscriber.name,), f"{got}, which is void")

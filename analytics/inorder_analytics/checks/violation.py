@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from inorder_analytics.checks.history import EventId, Place
+from inorder_analytics.checks.history import EventId, Notified, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,8 @@ class Violation:
             "subscribers": list(self.subscribers),
             "sentence": self.sentence,
         }
+
+
+def witness(seen: Notified) -> Witness:
+    """Return a notification as a witness."""
+    return Witness(seen.event, seen.place)

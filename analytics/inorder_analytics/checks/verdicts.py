@@ -1,0 +1,178 @@
+"""Each notification's verdict is the right one: late only what is late (R6), nothing twice (R5), nothing in order
+without a lease (R12), and repeats after a resume marked (R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inorder_analytics.checks.history import History, Notified, Place, Report, Run, SubscriberHistory
+from inorder_analytics.checks.violation import Violation, witness
+
+VERDICTS = frozenset({"in_order", "late", "fifo", "unsequenced", "retained"})
+SEQUENCED = frozenset({"in_order", "late"})
+"""Verdicts by which a number counts as notified."""
+
+
+def check_repetition(history: History) -> Iterator[Violation]:
+    """R5: no number is notified twice (copies that the broker kept are ``retained``)."""
+    for subscriber in history.subscribers.values():
+        for run in subscriber.runs():
+            seen: set[Place] = set()
+            for each in run.notified:
+                if each.place is None or each.verdict not in SEQUENCED:
+                    continue
+                if each.place in seen:
+                    yield _broken("R5", history, subscriber, each, "twice")
+                seen.add(each.place)
+
+
+def check_verdicts(history: History) -> Iterator[Violation]:
+    """The verdict is one that reaches applications; ``late`` is for bounded waiting (R6), ``unsequenced`` for what has
+    no timestamp, ``retained`` for a copy of what is at or below the clock (R5)."""
+    for subscriber in history.subscribers.values():
+        for each in subscriber.notified:
+            if each.verdict not in VERDICTS:
+                yield _broken("R5", history, subscriber, each, f"as {each.verdict}")
+            elif each.verdict == "late" and subscriber.mode == "strict":
+                yield _broken("R6", history, subscriber, each, "late, and is strict")
+            elif each.verdict == "unsequenced" and _is_ordered(history, subscriber, each):
+                yield _broken("R5", history, subscriber, each, "without an order, though it has a timestamp")
+        for run in subscriber.runs():
+            yield from _check_retained(history, subscriber, run)
+
+
+def _is_ordered(history: History, subscriber: SubscriberHistory, each: Notified) -> bool:
+    """Tell whether an event has a timestamp, in a topic of which the subscriber wants it: where it asked for another
+    ordering there is no span."""
+    stamped = None if each.event is None else history.stamped.get(each.event)
+    return stamped is not None and any(span.topic == stamped.place[0] for span in subscriber.spans)
+
+
+def _check_retained(history: History, subscriber: SubscriberHistory, run: Run) -> Iterator[Violation]:
+    """R5: a retained copy above the clock is the event itself."""
+    retained: set[Place] = set()
+    reached: dict[int, int] = dict(run.clock)
+    for span in subscriber.spans:
+        reached[span.topic] = max(span.start, reached.get(span.topic, 0))
+    topics = {span.topic for span in subscriber.spans}
+    for each in run.stream():
+        if isinstance(each, Report):
+            reached[each.topic] = max(each.last, reached.get(each.topic, 0))
+        elif each.place is not None and each.verdict == "in_order":
+            if each.place in retained:
+                yield _broken("R5", history, subscriber, each, "in order, after a copy of it as retained")
+            reached[each.place[0]] = max(each.place[1], reached.get(each.place[0], 0))
+        elif each.place is not None and each.verdict == "retained":
+            retained.add(each.place)
+            topic, number = each.place
+            # a bounded one's clock may have been moved there by dependencies
+            if subscriber.mode == "strict" and topic in topics and number > reached.get(topic, 0):
+                yield _broken("R5", history, subscriber, each, "as retained, above its clock")
+
+
+def check_late(history: History) -> Iterator[Violation]:
+    """R5, R6: ``late`` is what comes after something that follows it, or while the lease had run out (R12).
+
+    Said only of subscribers whose lapses are recorded, and not any more where a number came before whose dependencies
+    nobody recorded. What follows from the timestamps notified is kept as one clock that only rises: each number below
+    it is looked at once, O(numbers + dependencies) for each subscriber.
+    """
+    for subscriber in history.subscribers.values():
+        if subscriber.mode != "strict" and subscriber.lapses is not None:
+            for run in subscriber.runs():
+                yield from _late(history, subscriber, run, subscriber.lapses)
+
+
+def _late(
+    history: History, subscriber: SubscriberHistory, run: Run, lapses: list[tuple[float, float]]
+) -> Iterator[Violation]:
+    passed = _Passed(history)
+    for each in run.stream():
+        if isinstance(each, Report):
+            passed.rise(each.topic, each.last)
+            continue
+        if each.place is None or each.verdict not in SEQUENCED:
+            continue
+        is_late = passed.clock.get(each.place[0], 0) >= each.place[1]
+        if each.verdict == "late" and not is_late and passed.is_sure and not _is_within(each.when, lapses):
+            yield _broken("R6", history, subscriber, each, "late, but nothing that follows it came before")
+        passed.rise(*each.place)
+
+
+def _is_within(when: float, lapses: list[tuple[float, float]]) -> bool:
+    return any(since <= when <= until for since, until in lapses)
+
+
+class _Passed:
+    """Everything that is before what was notified, by the timestamps."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.clock: dict[int, int] = {}
+        self.is_sure = True
+
+    def rise(self, topic: int, number: int) -> None:
+        """Something up to this number was notified."""
+        todo = [(topic, number)]
+        while todo:
+            topic, number = todo.pop()
+            clock = self.clock.get(topic, 0)
+            if number <= clock:
+                continue
+            self.clock[topic] = number
+            for each in range(clock + 1, number + 1):
+                deps = self._history.deps_of((topic, each))
+                if deps is None:
+                    self.is_sure = False
+                    return
+                todo += deps.items()
+
+
+def check_lease(history: History) -> Iterator[Violation]:
+    """R12: nothing is notified in order while the lease had run out: strict holds it, bounded tags it."""
+    for subscriber in history.subscribers.values():
+        for each in subscriber.notified:
+            if each.verdict == "in_order" and any(
+                since < each.when < until for since, until in subscriber.lapses or ()
+            ):
+                yield _broken("R12", history, subscriber, each, "in order, without a lease")
+
+
+def check_resumes(history: History) -> Iterator[Violation]:
+    """R18: after a resume, what was notified before is marked ``redelivered``, begins after the saved clock and comes
+    in its old order. (That nothing after the saved clock is left out is part of completeness.)"""
+    for subscriber in history.subscribers.values():
+        first: dict[Place, int] = {}
+        for run in subscriber.runs():
+            yield from _resumed(history, subscriber, run, first)
+
+
+def _resumed(history: History, subscriber: SubscriberHistory, run: Run, first: dict[Place, int]) -> Iterator[Violation]:
+    known = len(first)
+    highest: tuple[int, Notified] | None = None
+    for each in run.notified:
+        if each.place is None or each.verdict not in SEQUENCED:
+            continue
+        topic, number = each.place
+        at = first.setdefault(each.place, len(first))
+        if number <= run.clock.get(topic, 0):
+            yield _broken("R18", history, subscriber, each, f"after it had resumed behind {run.clock[topic]}")
+        if at < known and not each.redelivered:
+            yield _broken("R18", history, subscriber, each, "again without a mark")
+        if each.verdict != "in_order":
+            continue
+        if known and highest is not None and at < highest[0]:
+            yield Violation(
+                "R18",
+                (witness(highest[1]), witness(each)),
+                (subscriber.name,),
+                f"{subscriber.name} was notified of {history.named(each.place)} {each.event} before "
+                f"{history.named(highest[1].place)} {highest[1].event}, and after it once it had resumed",
+            )
+        if highest is None or at > highest[0]:
+            highest = at, each
+
+
+def _broken(rule: str, history: History, subscriber: SubscriberHistory, each: Notified, how: str) -> Violation:
+    sentence = f"{subscriber.name} was notified of {history.named(each.place)} {each.event} {how}"
+    return Violation(rule, (witness(each),), (subscriber.name,), sentence)

@@ -406,6 +406,7 @@ class Client:
             if span.topic in dropped:
                 self._close(span, self.module.clock.get(span.topic, span.start))
         self._after.difference_update(dropped)
+        self._check_lease()
         self.record(self.module.unsubscribed(dropped, self.world.now))
         self.subscriber.begin(wanted)
         if added:
@@ -434,6 +435,7 @@ class Client:
 
     def take(self, frame: WorkerFrame) -> None:
         now = self.world.now
+        self._check_lease()
         match frame:
             case Timestamps():
                 answers = self.publisher.answered(frame)

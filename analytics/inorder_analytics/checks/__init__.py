@@ -16,12 +16,14 @@ from inorder_analytics.checks.history import (
     SubscriberHistory,
     Unfinished,
 )
-from inorder_analytics.checks.judge import CHECKS, violations
+from inorder_analytics.checks.judge import CHECKS, Check, violations
+from inorder_analytics.checks.order import check_dependencies
 from inorder_analytics.checks.total_order import count_opposite
 from inorder_analytics.checks.violation import Violation, Witness
 
 __all__ = [
     "CHECKS",
+    "Check",
     "EventId",
     "History",
     "Notified",
@@ -37,6 +39,7 @@ __all__ = [
     "Unfinished",
     "Violation",
     "Witness",
+    "check_dependencies",
     "count_opposite",
     "violations",
 ]

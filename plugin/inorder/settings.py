@@ -8,6 +8,7 @@ beside a service called inorder-worker.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -54,6 +55,11 @@ def _count(default: int, text: str) -> Any:
 def _words(value: Any) -> Any:
     """A list in a variable is written with blanks or commas between its items."""
     return [word for word in re.split(r"[,\s]+", value) if word] if isinstance(value, str) else value
+
+
+def _from_json(value: Any) -> Any:
+    """A list of lists in a variable is written as JSON."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def _broker_texts(value: Any) -> Any:
@@ -155,12 +161,14 @@ class WorkerSection(_Section):
                         max_length=128)  # fmt: skip
     stages: int = _option(1, "stages of the sequencer, fixed when the store is made", "a whole number, 1 to 64",
                           ge=1, le=64)  # fmt: skip
-    hosted: list[int] = _option([], "the stages that this worker processes; all of them if empty",
-                                "a list of different whole numbers from 0")  # fmt: skip
+    hosted: Annotated[list[int], BeforeValidator(_words)] = _option(
+        [], "the stages that this worker processes; all of them if empty", "different whole numbers from 0"
+    )
     advertise: str = _option("", "where clients and other workers reach this one; else where it listens", "host:port",
                              pattern=r"^(.+:[0-9]+)?$")  # fmt: skip
-    topic_order: list[list[str]] = _option([], "for a new store: topics of each stage, from the top",
-                                           "a list of lists of space:name")  # fmt: skip
+    topic_order: Annotated[list[list[str]], BeforeValidator(_from_json)] = _option(
+        [], "for a new store: topics of each stage, from the top", "a list of lists of space:name"
+    )
     linger: float = _seconds(60.0, "how long a dropped topic keeps counting")
     publisher_grace: float = _seconds(10.0, "how long a publisher may be gone before its numbers are given up")
     session_timeout: float = _seconds(30.0, "how long a client may be gone before its subscription ends")

@@ -140,13 +140,13 @@ class Workers:
         by_link: dict[WorkerLink, list[Frame]] = {}
         for frame in frames:
             stage = frame.stage if isinstance(frame, CreateTimestamps | Settle | AskNumbers) else self.bottom
+            if stage not in self._needed:
+                self.need([stage])
             link = self._routes.get(stage)
             if link is not None:
                 by_link.setdefault(link, []).append(frame)
                 if isinstance(frame, CreateTimestamps):
                     self._asked[stage] = max(self._asked.get(stage, 0), frame.events[-1].counter)
-            else:
-                self.need([stage])
         for link, its in by_link.items():
             link.send(*its)
 
@@ -342,9 +342,10 @@ class Workers:
         for address in wanted:
             if not self._has(address) and self._links:
                 self._open(address)
-        if self.is_complete:
-            for link in [each for each in self._links if not wanted & {each.address, each.advertised}]:
-                self._discard(link)
+        if self.is_complete:  # else one that has no stage may still tell where they are
+            for link in [each for each in self._links if not each.own]:
+                if not wanted & {link.address, link.advertised}:
+                    self._discard(link)
         if not self.is_connected:
             self._alone.set()
 

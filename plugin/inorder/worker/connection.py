@@ -156,6 +156,8 @@ class Connection(asyncio.Protocol):
 
     def send(self, frames: list[Frame]) -> None:
         """Write frames at once. A client that leaves too much unread is disconnected."""
+        if self._transport.is_closing():  # uvloop raises, asyncio is silent
+            return
         self._transport.write(b"".join([encode_frame(frame) for frame in frames]))
         if self._transport.get_write_buffer_size() > self._settings.max_write_bytes:
             self._unread()

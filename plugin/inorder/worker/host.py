@@ -442,7 +442,7 @@ class StageHost:
     def look_around_soon(self) -> None:
         """Somebody has a hint that a stage is elsewhere now, or that we lost one."""
         loop = asyncio.get_running_loop()
-        soon = max(loop.time(), self._looked_at + MAP_PAUSE)
+        soon = max(loop.time() + LOOK_INTERVAL, self._looked_at + MAP_PAUSE)
         if self._is_ready and soon < self._beat_at:
             self._beat_at = soon
             self._look_at(soon)
@@ -461,7 +461,9 @@ class StageHost:
     def _look_at(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(when, self._look)
+        loop = asyncio.get_running_loop()
+        # not at once: what uvloop returns for a moment that is (nearly) here has no ``when``
+        self._timer = loop.call_at(max(when, loop.time() + LOOK_INTERVAL), self._look)
 
     def _look(self) -> None:
         """Step a Tick where one is due, wake up for a beat, and look again when the next is due."""

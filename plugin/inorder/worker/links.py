@@ -213,7 +213,7 @@ class StageLink:
     def send_ready(self) -> None:
         """Send what is durable here, as far as the other end keeps up; each origin in its turn."""
         sender, writer = self._sender, self._writer
-        if sender is None or writer is None:
+        if sender is None or writer is None or writer.transport.is_closing():
             return
         waiting = [each.stage for each in self._origins]
         while waiting and sender.has_room:

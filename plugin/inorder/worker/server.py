@@ -227,8 +227,9 @@ class Server:
             return
         if not connection.is_welcome:  # what is left of an older connection is not for this one: it will ask again
             frames = frames[next((i for i, frame in enumerate(frames) if frame is connection.welcome), len(frames)) :]
-            if not frames:
+            if not frames or connection.welcome is None:
                 return
+            connection.welcome.stages = self._cluster.told(self._the_host.epochs)  # news since: none was told it yet
             connection.is_welcome = True
         if any(isinstance(frame, Subscribed) for frame in frames):
             connection.is_told = False
@@ -318,7 +319,7 @@ class Server:
             domain=self._domain,
             worker=self.settings.name,
             order_epoch=max((stage.order_epoch for stage in self._the_host.stages.values()), default=1),
-            stages=self._cluster.told(self._the_host.epochs),
+            stages=[],  # filled in when it leaves
             publisher_grace_ms=self.settings.stage_settings().publisher_grace_ms,
             max_frame_bytes=self.settings.max_frame_bytes,
             address=self.advertised,

@@ -67,6 +67,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
         "paho": "inorder_adapters.mqtt inorder.demo",
         "redis": "inorder_adapters.redis inorder.demo",
         "sqlalchemy": "inorder.worker inorder_controlplane",
+        "alembic": "inorder.worker",
         "psycopg": "inorder.worker",
         "uvloop": "inorder.worker inorder.cli inorder.demo",
         "typer": "inorder.cli",

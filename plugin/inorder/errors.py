@@ -227,12 +227,19 @@ class StoreUnreachable(StoreError):
     """The store cannot be opened or did not answer."""
 
 
+class StoreFull(StoreUnreachable):
+    """The store has no room left: nothing new is kept until it has."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, f"no room left ({reason}); what is kept already is safe")
+
+
 class StoreReadOnly(StoreError):
     """The store cannot be written."""
 
 
 class StoreVersionMismatch(StoreError):
-    """The store's schema is of a newer release than this one knows."""
+    """The store's schema, or a row in it, is of a newer release than this one knows."""
 
 
 class StoreCorrupt(StoreError):

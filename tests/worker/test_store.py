@@ -25,7 +25,7 @@ from inorder.testing.services import PostgresServer, free_port, wait_until
 from inorder.worker import schema
 from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store, _mounted_type
+from inorder.worker.store import Store, _mounted_type, stage_seal
 
 
 @pytest.fixture
@@ -332,7 +332,11 @@ def test_an_append_waits_for_a_take_over_under_way(postgres: PostgresServer) -> 
             outcome.append("fenced")
 
     with engine.connect() as successor:
-        successor.execute(schema.stages.update().where(schema.stages.c.stage == 1).values(epoch=7))
+        row = successor.execute(sa.select(schema.stages).where(schema.stages.c.stage == 1)).mappings().one()
+        taken = {**row, "epoch": 7}
+        successor.execute(
+            schema.stages.update().where(schema.stages.c.stage == 1), {**taken, "seal": stage_seal(taken)}
+        )
         thread = threading.Thread(target=append)
         thread.start()
         waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")

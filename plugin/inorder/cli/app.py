@@ -17,6 +17,7 @@ from inorder.cli.failures import ExitCode, report
 from inorder.cli.order import order
 from inorder.cli.pub import pub
 from inorder.cli.sub import sub
+from inorder.cli.verify import verify
 from inorder.cli.worker import up, worker
 
 EPILOG = """\
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, up, worker, pub, sub, check, config):
+for command in (demo, up, worker, pub, sub, check, verify, config):
     app.command()(command)
 app.add_typer(order)
 

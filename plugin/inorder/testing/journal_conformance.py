@@ -13,7 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from inorder.errors import Fenced
-from inorder.worker.journal import NO_HASH, Batch, Journal, Row, row_hash
+from inorder.worker.chain import NO_HASH, Row, row_hash
+from inorder.worker.journal import Batch, Journal
 
 MakeJournal = Callable[[], Journal]
 

@@ -24,7 +24,7 @@ from inorder.core.commands import (
 )
 from inorder.core.stage import Stage
 from inorder.core.wire import TopicInfo
-from inorder.errors import StoreCorrupt
+from inorder.errors import StoreVersionMismatch
 from inorder.worker.journal import Batch, Journal
 
 Monotonic = Callable[[], float]
@@ -182,7 +182,7 @@ class HostedStage:
 
 def recover(journal: Journal, index: int, count: int, epoch: int) -> HostedStage:
     """Bring a stage that was claimed to where its journal ends: last snapshot, then replay. Blocks; for the store's
-    thread. Raises StoreCorrupt and other StoreErrors."""
+    thread. Raises StoreCorrupt, StoreVersionMismatch and other StoreErrors."""
     hosted = HostedStage(Stage(index, count), epoch)
     seq = 0
     try:
@@ -193,6 +193,8 @@ def recover(journal: Journal, index: int, count: int, epoch: int) -> HostedStage
             seq = row.seq
             hosted.replay_row(seq, row.entries)
     except msgspec.DecodeError as error:
-        raise StoreCorrupt(journal.url, f"stage {index}: row or snapshot {seq} cannot be read ({error})") from None
+        # Its hash fits, so it is what was written: by a release that wrote it in another way under the same format.
+        reason = f"stage {index}: row or snapshot {seq} is whole, but not of this release's encoding ({error})"
+        raise StoreVersionMismatch(journal.url, f"{reason}; use the release that wrote it") from None
     hosted.start_clock()
     return hosted

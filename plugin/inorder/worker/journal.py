@@ -1,4 +1,4 @@
-"""The journal port: what a stage host asks of a store, and the hash chain that both sides agree on.
+"""The journal port: what a stage host asks of a store. (``chain`` has the hash chain that both sides agree on.)
 
 Contract, shown by ``inorder.testing.journal_conformance``:
 
@@ -10,19 +10,16 @@ Contract, shown by ``inorder.testing.journal_conformance``:
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from inorder.errors import Fenced, StoreCorrupt
+from inorder.errors import Fenced
+from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, checked, row_hash
 
 TopicOrder = Sequence[Sequence[str]]
-
-NO_HASH: Final = bytes(32)
-"""What the first row of a stage has as its ``prev_hash``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +47,6 @@ class Batch:
     entries: bytes
 
 
-class Row(NamedTuple):
-    """One stored row of the journal."""
-
-    stage: int
-    seq: int
-    epoch: int
-    prev_hash: bytes
-    hash: bytes
-    entries: bytes
-
-
 class Holder(NamedTuple):
     """Who claimed a stage last, and where it is reached; ``beat`` rises while it lives. ``owner`` is empty when it
     let the stage go."""
@@ -80,16 +66,6 @@ class Snapshot:
     seq: int
     hash: bytes
     state: bytes
-
-
-class Tail(NamedTuple):
-    """The last row of a stage's journal: number and hash; number 0 while it is empty."""
-
-    seq: int
-    hash: bytes
-
-
-EMPTY_TAIL = Tail(0, NO_HASH)
 
 
 class Journal(Protocol):
@@ -122,14 +98,16 @@ class Journal(Protocol):
         """Write one row for each batch, in one transaction. Raises Fenced (nothing was written) or StoreError."""
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
-        """Yield the rows after ``after_seq`` (0, or that of a snapshot), checked. Raises StoreCorrupt."""
+        """Yield the rows after ``after_seq`` (0, or that of a snapshot), checked. Raises StoreCorrupt, and
+        StoreVersionMismatch for a row of a newer release."""
 
     def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
-        """Keep a stage's state after row ``seq``, and forget rows that the last snapshot but one covers."""
+        """Keep a stage's state after row ``seq``; once that is durable, forget older snapshots but the last, and the
+        rows that the last one covers."""
 
     def load_snapshot(self, stage: int) -> Snapshot | None:
         """Return the newest snapshot that is whole, ``None`` if there is none. Raises StoreCorrupt if all are
-        damaged and the rows they replaced are gone."""
+        damaged and the rows they replaced are gone, StoreVersionMismatch for one of a newer release."""
 
     def beat(self, owned: Sequence[tuple[int, int]]) -> None:
         """Show that the owner of these (stage, epoch) pairs lives. Raises Fenced if one is not owned any more."""
@@ -149,19 +127,6 @@ def new_domain() -> int:
 def frozen_order(order: TopicOrder) -> tuple[tuple[str, ...], ...]:
     """Return a topic order as StoreInfo keeps it."""
     return tuple(map(tuple, order))
-
-
-def row_hash(stage: int, seq: int, epoch: int, prev_hash: bytes, entries: bytes) -> bytes:
-    """Return a row's hash: SHA-256 over the hash before it and all its fields, each of fixed length or last."""
-    digest = hashlib.sha256(prev_hash)
-    digest.update(b"%020d%020d%020d" % (stage, seq, epoch))
-    digest.update(entries)
-    return digest.digest()
-
-
-def snapshot_hash(stage: int, seq: int, covered: bytes, state: bytes) -> bytes:
-    """Return a snapshot's hash over all its fields."""
-    return row_hash(stage, seq, 0, covered, state)
 
 
 class Tails:
@@ -191,21 +156,6 @@ class Tails:
         """Remember that these rows are written."""
         for row in rows:
             self._tails[row.stage] = Tail(row.seq, row.hash)
-
-
-def checked(rows: Iterable[Row], url: str, stage: int, start: Tail) -> Iterator[Row]:
-    """Yield rows whose numbering and chain are right, from the row after ``start``. Raises StoreCorrupt."""
-    seq, previous, epoch = start.seq, start.hash, 0
-    for row in rows:
-        seq += 1
-        if row.seq != seq:
-            raise StoreCorrupt(url, f"journal of stage {stage}: row {seq} is missing (the next one is {row.seq})")
-        if row.prev_hash != previous or row.hash != row_hash(stage, row.seq, row.epoch, row.prev_hash, row.entries):
-            raise StoreCorrupt(url, f"journal of stage {stage}: row {seq} is damaged (its hash does not fit)")
-        if row.epoch < epoch:
-            raise StoreCorrupt(url, f"journal of stage {stage}: row {seq} is of epoch {row.epoch} after {epoch}")
-        previous, epoch = row.hash, row.epoch
-        yield row
 
 
 def fenced(url: str, stage: int, ours: int | None, found: int, holder: str = "") -> Fenced:

@@ -1,7 +1,8 @@
 """The tables of the store, and which version of them this release knows.
 
-``Table`` definitions are the truth for new stores; a store of an older version is brought up step by step, and one of
-a newer version is refused. Only plain types, so that SQLite and PostgreSQL hold the same bytes.
+``Table`` definitions are the truth for new stores; a store of an older version is brought up by the steps in
+``migrations``, which tests prove to end at these same tables, and one of a newer version is refused. Only plain types,
+so that SQLite and PostgreSQL hold the same bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+"""As a number; as Alembic's revision it has four digits."""
+ALEMBIC_SINCE: Final = 3
+"""Stores of older versions have no ``alembic_version``."""
 
 metadata = sa.MetaData()
 
@@ -23,6 +27,7 @@ meta = sa.Table(
     sa.Column("stages", sa.Integer, nullable=False, comment="number of stages, fixed when the store is made"),
     sa.Column("created", sa.Text, nullable=False, comment="ISO 8601, UTC; for people only"),
     sa.Column("topic_order", sa.Text, nullable=False, server_default="[]", comment="JSON: topics of each stage"),
+    sa.Column("seal", sa.Text, nullable=False, server_default="", comment="SHA-256 over the other columns but id"),
 )
 
 stages = sa.Table(
@@ -33,6 +38,7 @@ stages = sa.Table(
     sa.Column("owner", sa.Text, nullable=False, comment="the process that claimed it last; empty: it let it go"),
     sa.Column("address", sa.Text, nullable=False, server_default="", comment="host:port that the owner advertises"),
     sa.Column("beat", sa.BigInteger, nullable=False, comment="rises while the owner lives"),
+    sa.Column("seal", sa.Text, nullable=False, server_default="", comment="SHA-256 over the other columns"),
 )
 
 journal = sa.Table(
@@ -44,6 +50,7 @@ journal = sa.Table(
     sa.Column("prev_hash", sa.LargeBinary, nullable=False),
     sa.Column("hash", sa.LargeBinary, nullable=False, comment="SHA-256 over prev_hash and the other columns"),
     sa.Column("entries", sa.LargeBinary, nullable=False, comment="one group commit of commands"),
+    sa.Column("format", sa.Integer, nullable=False, server_default="0", comment="of the entries; see chain.ROW_FORMAT"),
 )
 
 snapshots = sa.Table(
@@ -54,12 +61,16 @@ snapshots = sa.Table(
     sa.Column("hash", sa.LargeBinary, nullable=False, comment="hash of that journal row"),
     sa.Column("state_hash", sa.LargeBinary, nullable=False, comment="SHA-256 over the other columns"),
     sa.Column("state", sa.LargeBinary, nullable=False),
+    sa.Column("format", sa.Integer, nullable=False, server_default="0", comment="of the state"),
 )
 
-UPGRADES: Final[dict[int, tuple[str, ...]]] = {
-    1: (
-        "ALTER TABLE meta ADD COLUMN topic_order TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE stages ADD COLUMN address TEXT NOT NULL DEFAULT ''",
-    ),
-}
-"""What makes a store of each older version one of the next."""
+alembic_version = sa.Table(
+    "alembic_version",
+    metadata,
+    sa.Column("version_num", sa.String(32), primary_key=True, comment="SCHEMA_VERSION in four digits"),
+)
+
+
+def revision(version: int) -> str:
+    """Return a schema version as Alembic's revision."""
+    return f"{version:04d}"

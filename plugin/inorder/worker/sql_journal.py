@@ -12,49 +12,38 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from inorder.errors import StoreCorrupt, StoreUnreachable
-from inorder.worker.journal import (
+from inorder.worker.chain import (
     EMPTY_TAIL,
     NO_HASH,
-    Batch,
-    Holder,
+    SNAPSHOT_FORMAT,
+    Problem,
     Row,
-    Snapshot,
-    StoreInfo,
     Tail,
-    Tails,
-    TopicOrder,
     checked,
-    fenced,
     snapshot_hash,
+    snapshot_problem,
 )
+from inorder.worker.failpoints import reach
+from inorder.worker.journal import Batch, Holder, Snapshot, StoreInfo, Tails, TopicOrder, fenced
 from inorder.worker.schema import journal, snapshots, stages
-from inorder.worker.store import Conflict, Store, chunks
+from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
 
 CHUNK_ROWS: Final = 64
 KEPT_SNAPSHOTS: Final = 2
 
-_EPOCH = sa.select(stages.c.epoch, stages.c.owner).where(stages.c.stage == sa.bindparam("of"))
+_STAGE = sa.select(stages).where(stages.c.stage == sa.bindparam("of"))
 _MAP = sa.select(*(stages.c[name] for name in Holder._fields)).order_by(stages.c.stage)
-_RELEASE = (
-    stages.update().where(stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours")).values(owner="")
-)
 _EPOCHS = sa.select(stages.c.stage, stages.c.epoch, stages.c.owner).where(
     stages.c.stage.in_(sa.bindparam("of", expanding=True))
 )
-_CLAIM = (
-    stages.update()
-    .where(stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("seen"))
-    .values(epoch=stages.c.epoch + 1, owner=sa.bindparam("by"), address=sa.bindparam("at"))
-)
-_BEAT = (
-    stages.update()
-    .where(stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours"))
-    .values(beat=stages.c.beat + 1)
+_CHANGE = stages.update().where(
+    stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours"), stages.c.beat == sa.bindparam("seen")
 )
 _INSERT = journal.insert()
 _LAST_ROW = (
@@ -70,11 +59,8 @@ _ROWS = (
     .order_by(journal.c.seq)
     .limit(CHUNK_ROWS)
 )
-_SNAPSHOTS = (
-    sa.select(snapshots.c.seq, snapshots.c.hash, snapshots.c.state_hash, snapshots.c.state)
-    .where(snapshots.c.stage == sa.bindparam("of"))
-    .order_by(snapshots.c.seq.desc())
-)
+_SNAPSHOTS = sa.select(snapshots).where(snapshots.c.stage == sa.bindparam("of")).order_by(snapshots.c.seq.desc())
+_KEPT_SNAPSHOTS = _SNAPSHOTS.limit(KEPT_SNAPSHOTS)
 _SNAPSHOT_SEQS = (
     sa.select(snapshots.c.seq, snapshots.c.hash)
     .where(snapshots.c.stage == sa.bindparam("of"))
@@ -85,8 +71,8 @@ _SNAPSHOT_SEQS = (
 class SqlJournal:
     """A Journal over a Store. See Journal for the calls."""
 
-    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
-        self._store = Store(url, timeout=timeout)
+    def __init__(self, url: str, *, timeout: float = 10.0, driver: ModuleType | None = None) -> None:
+        self._store = Store(url, timeout=timeout, driver=driver)
         self._timeout = timeout
         self._tails = Tails()
         self.url = self._store.url
@@ -97,12 +83,15 @@ class SqlJournal:
 
     def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
         """See Journal. The tail is read after the epoch is raised, when no older append can follow any more."""
+        reach("claim.before")
         while True:
-            epoch, holder = self._epoch(stage)
-            if seen is not None and epoch != seen and holder != owner:
-                raise fenced(self.url, stage, seen, epoch, holder)
-            if self._raise_epoch(stage, epoch, owner, address):
+            found = self._find_stage(stage)
+            epoch: int = found["epoch"]
+            if seen is not None and epoch != seen and found["owner"] != owner:
+                raise fenced(self.url, stage, seen, epoch, found["owner"])
+            if self._raise_epoch(found, owner, address):
                 break
+        reach("claim.after")
         self._tails[stage] = self._tail(stage)
         return epoch + 1
 
@@ -120,15 +109,19 @@ class SqlJournal:
 
         def write(connection: sa.Connection) -> None:
             for stage, epoch in owned:
-                connection.execute(_RELEASE, {"of": stage, "ours": epoch})
+                found = self._stage(connection, stage, for_update=True)
+                if found["epoch"] == epoch:
+                    self._change(connection, found, {"owner": ""})
 
         self._store.write(write)
 
     def append(self, batches: Sequence[Batch]) -> None:
-        """See Journal. When the connection is lost after the commit was sent, the rows are looked for, and written
-        again only as the very same rows, so that a late commit of the first attempt cannot double them."""
+        """See Journal. When the answer to a commit is lost, or is an error, the rows are looked for by stage, number
+        and hash. Where they are not there a server gets them again, as the very same rows, so that a late commit of
+        the first attempt cannot double them; a file does not: what failed there (a full disk) fails again."""
         rows = self._tails.make_rows(batches)
         deadline = time.monotonic() + self._timeout
+        reach("append.before")
         while True:
             try:
                 self._insert(rows)
@@ -137,11 +130,12 @@ class SqlJournal:
                 self._check_are_ours(rows)
                 break
             except StoreUnreachable:
+                if self._found_after_all(rows):
+                    break
                 if self._store.is_sqlite or self._store.is_interrupted or time.monotonic() > deadline:
                     raise
-            if self._found_after_all(rows):
-                break
         self._tails.advance(rows)
+        reach("append.after")
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
         """See Journal."""
@@ -150,32 +144,53 @@ class SqlJournal:
         return checked(rows, self.url, stage, start)
 
     def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
-        """See Journal."""
+        """See Journal. Two transactions: a crash between them leaves rows that the next one forgets."""
         covered = self._hash_at(stage, seq)
         values = {
-            "stage": stage, "seq": seq, "hash": covered, "state": state,
+            "stage": stage, "seq": seq, "hash": covered, "state": state, "format": SNAPSHOT_FORMAT,
             "state_hash": snapshot_hash(stage, seq, covered, state),
         }  # fmt: skip
 
         def save(connection: sa.Connection) -> None:
             self._lock_epochs(connection, [(stage, epoch)])
             connection.execute(snapshots.insert(), values)
-            seqs = connection.execute(_SNAPSHOT_SEQS, {"of": stage}).scalars().all()
-            if len(seqs) >= KEPT_SNAPSHOTS:
-                oldest = seqs[KEPT_SNAPSHOTS - 1]
-                connection.execute(snapshots.delete().where(snapshots.c.stage == stage, snapshots.c.seq < oldest))
-                connection.execute(journal.delete().where(journal.c.stage == stage, journal.c.seq <= oldest))
 
+        reach("snapshot.before")
         with contextlib.suppress(Conflict):  # saved by an attempt whose answer was lost
             self._store.write(save)
+        reach("snapshot.after")
+        self._compact(stage, epoch)
+
+    def _compact(self, stage: int, epoch: int) -> None:
+        """Forget what the two newest snapshots make needless: older ones, and rows that the older of the two covers.
+        Nothing is forgotten unless both read back whole."""
+        kept = self._store.run(lambda connection: connection.execute(_KEPT_SNAPSHOTS, {"of": stage}).mappings().all())
+        if len(kept) < KEPT_SNAPSHOTS:
+            return
+        for found in kept:
+            if problem := _snapshot_problem(found):
+                raise problem.error(self.url)
+        oldest = kept[-1]["seq"]
+
+        def forget(connection: sa.Connection) -> None:
+            self._lock_epochs(connection, [(stage, epoch)])
+            connection.execute(snapshots.delete().where(snapshots.c.stage == stage, snapshots.c.seq < oldest))
+            connection.execute(journal.delete().where(journal.c.stage == stage, journal.c.seq <= oldest))
+
+        reach("compaction.before")
+        self._store.write(forget)
+        reach("compaction.after")
 
     def load_snapshot(self, stage: int) -> Snapshot | None:
         """See Journal. A damaged newest one is passed over for the one before, whose rows are still there."""
         damaged = []
-        for found in self._store.run(lambda connection: connection.execute(_SNAPSHOTS, {"of": stage}).all()):
-            if found.state_hash == snapshot_hash(stage, found.seq, found.hash, found.state):
-                return Snapshot(stage, found.seq, found.hash, found.state)
-            damaged.append(found.seq)
+        for found in self._store.run(lambda connection: connection.execute(_SNAPSHOTS, {"of": stage}).mappings().all()):
+            problem = _snapshot_problem(found)
+            if problem is None:
+                return Snapshot(stage, found["seq"], found["hash"], found["state"])
+            if problem.is_newer:
+                raise problem.error(self.url)
+            damaged.append(found["seq"])
         if damaged and next((row.seq for row in self._rows(stage, 0)), None) != 1:
             raise StoreCorrupt(self.url, f"snapshots of stage {stage} at rows {damaged} are damaged")
         return None
@@ -185,8 +200,10 @@ class SqlJournal:
 
         def write(connection: sa.Connection) -> None:
             for stage, epoch in owned:
-                if connection.execute(_BEAT, {"of": stage, "ours": epoch}).rowcount != 1:
-                    raise fenced(self.url, stage, epoch, *self._epoch_in(connection, stage))
+                found = self._stage(connection, stage, for_update=True)
+                if found["epoch"] != epoch:
+                    raise fenced(self.url, stage, epoch, found["epoch"], found["owner"])
+                self._change(connection, found, {"beat": found["beat"] + 1})
 
         self._store.write(write)
 
@@ -208,7 +225,9 @@ class SqlJournal:
         for index, row in enumerate(rows):
             parameters.update((f"{name}{index}", value) for name, value in zip(Row._fields, row, strict=True))
         statement = fenced_insert(len(rows))
+        reach("commit.before")
         written = self._store.run(lambda connection: connection.execute(statement, parameters).rowcount)
+        reach("commit.after")
         if written != len(rows):
             self._raise_fenced(rows)
 
@@ -236,9 +255,9 @@ class SqlJournal:
 
     def _raise_fenced(self, rows: list[Row]) -> None:
         for row in rows:
-            epoch, holder = self._epoch(row.stage)
-            if epoch != row.epoch:
-                raise fenced(self.url, row.stage, row.epoch, epoch, holder)
+            found = self._find_stage(row.stage)
+            if found["epoch"] != row.epoch:
+                raise fenced(self.url, row.stage, row.epoch, found["epoch"], found["owner"])
         raise StoreCorrupt(self.url, f"journal of stage {rows[0].stage}: row {rows[0].seq} is not what was written")
 
     def _lock_epochs(self, connection: sa.Connection, owned: Sequence[tuple[int, int]]) -> None:
@@ -253,19 +272,31 @@ class SqlJournal:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _epoch(self, stage: int) -> tuple[int, str]:
-        return self._store.run(lambda connection: self._epoch_in(connection, stage))
+    def _find_stage(self, stage: int) -> sa.RowMapping:
+        return self._store.run(lambda connection: self._stage(connection, stage))
 
-    def _epoch_in(self, connection: sa.Connection, stage: int) -> tuple[int, str]:
-        row = connection.execute(_EPOCH, {"of": stage}).one_or_none()
+    def _raise_epoch(self, found: sa.RowMapping, owner: str, address: str) -> bool:
+        values = {"epoch": found["epoch"] + 1, "owner": owner, "address": address}
+        # Not retried here when the connection is lost: the caller reads the epoch again and finds itself its owner.
+        return self._store.run(lambda connection: self._change(connection, found, values))
+
+    def _stage(self, connection: sa.Connection, stage: int, *, for_update: bool = False) -> sa.RowMapping:
+        """Return a stage's row, checked; ``for_update``: it stays as it is until our transaction ends."""
+        statement = _STAGE.with_for_update() if for_update and not self._store.is_sqlite else _STAGE
+        row = connection.execute(statement, {"of": stage}).mappings().one_or_none()
         if row is None:
             raise StoreCorrupt(self.url, f"there is no stage {stage}")
-        return row.epoch, row.owner
+        if problem := stage_problem(row):
+            raise problem.error(self.url)
+        return row
 
-    def _raise_epoch(self, stage: int, seen: int, owner: str, address: str) -> bool:
-        values = {"of": stage, "seen": seen, "by": owner, "at": address}
-        # Not retried here when the connection is lost: the caller reads the epoch again and finds itself its owner.
-        return self._store.run(lambda connection: connection.execute(_CLAIM, values).rowcount) == 1
+    @staticmethod
+    def _change(connection: sa.Connection, found: sa.RowMapping, values: dict[str, Any]) -> bool:
+        """Change a stage's row and seal it again; false if it is not any more what was found."""
+        changed = {**found, **values}
+        seen = {"of": found["stage"], "ours": found["epoch"], "seen": found["beat"]}
+        done = connection.execute(_CHANGE.values(**values, seal=stage_seal(changed)), seen)
+        return done.rowcount == 1
 
     def _tail(self, stage: int) -> Tail:
         def last(connection: sa.Connection) -> Tail:
@@ -299,6 +330,12 @@ class SqlJournal:
         return found
 
 
+def _snapshot_problem(found: sa.RowMapping) -> Problem | None:
+    return snapshot_problem(
+        found["stage"], found["seq"], found["hash"], found["state_hash"], found["state"], found["format"]
+    )
+
+
 def _is_gone(owner: str) -> bool:
     """Tell whether an owner (``name/pid/...``) is known to have ended; where that is not certain, it has not."""
     pid = owner.rpartition("/")[0].rpartition("/")[2]
@@ -318,7 +355,7 @@ def fenced_insert(count: int) -> sa.TextClause:
     """Return PostgreSQL's append of ``count`` rows: all of them if every stage still has its row's epoch, else
     none. The lock is on the stages' rows, which a claim updates."""
     types = {"stage": "integer", "seq": "bigint", "epoch": "bigint", "prev_hash": "bytea", "hash": "bytea",
-             "entries": "bytea"}  # fmt: skip
+             "entries": "bytea", "format": "integer"}  # fmt: skip
     values = ", ".join(
         "(" + ", ".join(f"CAST(:{name}{index} AS {types[name]})" for name in Row._fields) + ")"
         for index in range(count)

@@ -1,7 +1,7 @@
 """One SQL connection that is kept, kept safe, and never lets an exception of SQLAlchemy out.
 
-A store is used from one thread. Durability is checked, not assumed: SQLite runs in WAL mode with
-``synchronous=FULL``, PostgreSQL never with ``synchronous_commit=off``.
+One thread at a time uses it, and a forked process makes a connection of its own. Durability is checked, not assumed:
+SQLite runs in WAL mode with ``synchronous=FULL``, PostgreSQL never with ``synchronous_commit=off``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
@@ -28,11 +30,14 @@ from inorder.errors import (
     MissingExtra,
     StoreCorrupt,
     StoreError,
+    StoreFull,
     StoreReadOnly,
     StoreUnreachable,
     StoreVersionMismatch,
 )
-from inorder.worker import schema
+from inorder.worker import schema, upgrading
+from inorder.worker.chain import Problem, seal
+from inorder.worker.failpoints import reach
 from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain
 from inorder.worker.settings import masked
 
@@ -60,17 +65,25 @@ class Store:
     Args:
         url: SQLAlchemy URL. Raises InvalidOption or MissingExtra where it cannot be used.
         timeout: seconds that a lock may be waited for.
+        is_read_only: nothing can be written, and no file is made.
+        driver: for SQLite, a DB-API module instead of Python's own; for tests that bring a file system.
     """
 
-    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
+    def __init__(
+        self, url: str, *, timeout: float = 10.0, is_read_only: bool = False, driver: ModuleType | None = None
+    ) -> None:
         self.url = masked(url)
-        self._timeout = timeout
+        self._timeout, self._is_read_only = timeout, is_read_only
         self._interrupted = threading.Event()
+        self._lock = threading.RLock()
         self._connection: sa.Connection | None = None
         parsed = _parsed(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self._path = _sqlite_path(parsed) if self.is_sqlite else None
-        self._engine = _engine(parsed, timeout, self.is_sqlite)
+        if is_read_only and self._path is not None:
+            parsed = _read_only(parsed, self._path)
+        self._make_engine: Callable[[], sa.Engine] = lambda: _engine(parsed, timeout, self.is_sqlite, driver)
+        self._engine, self._pid = self._make_engine(), os.getpid()
 
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """Read what the store is; make it if it is new, bring it up to date if it is of an older release. See
@@ -78,19 +91,27 @@ class Store:
         if self._path is not None:
             _check_place(self._path, self.url)
         version: int | None = self.run(self._read_version)
-        if version is None and self.is_sqlite:
+        if self.is_sqlite:
             self.run(self._use_wal)
         if version is None:
             return self.write(lambda connection: self._create(connection, stages, topic_order))
         if version < schema.SCHEMA_VERSION:
             self.write(self._upgrade)
-        info = self.run(self._read_meta)
-        assert info is not None
-        return info
+        return self.run(self._read_meta)
 
     def look(self) -> StoreInfo | None:
         """Read what the store is, ``None`` if there is none yet. Changes nothing."""
-        return self.run(self._read_meta)
+
+        def read(connection: sa.Connection) -> StoreInfo | None:
+            version = self._read_version(connection)
+            return None if version is None else self._read_meta(connection, version)
+
+        return self.run(read)
+
+    def read_version(self, connection: sa.Connection) -> int | None:
+        """Return the version of the store's schema, ``None`` if it has no tables yet. Raises StoreVersionMismatch
+        and StoreCorrupt."""
+        return self._read_version(connection)
 
     def run(self, work: Callable[[sa.Connection], T]) -> T:
         """Do reads, or one statement that commits by itself. Repeated while the store is locked."""
@@ -98,7 +119,13 @@ class Store:
 
     def write(self, work: Callable[[sa.Connection], T]) -> T:
         """Do work in one transaction that has the write lock from its start. Repeated while the store is locked."""
-        return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, work)))
+        begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
+        return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work)))
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do reads that all see the store as it was at the first one. Nobody waits for them."""
+        begin = "BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work)))
 
     @property
     def is_interrupted(self) -> bool:
@@ -115,8 +142,10 @@ class Store:
 
     def close(self) -> None:
         """Close the connection. No error."""
-        self.drop()
-        self._engine.dispose()
+        with self._lock:
+            self._leave_to_parent()
+            self.drop()
+            self._engine.dispose()
 
     def drop(self) -> None:
         """Forget a connection that may be broken; what it had not committed is rolled back by the store."""
@@ -139,7 +168,19 @@ class Store:
                     reason = f"another process has kept it locked for {self._timeout:g} s"
                     raise StoreUnreachable(self.url, reason) from None
 
+    def _leave_to_parent(self) -> None:
+        """In a forked process: the connection is the parent's, and closing it here would end it there."""
+        if self._pid != os.getpid():
+            _of_parents.append((self._engine, self._connection))
+            self._connection = None
+            self._engine, self._pid = self._make_engine(), os.getpid()
+
     def _attempt(self, work: Callable[[sa.Connection], T]) -> T:
+        with self._lock:
+            self._leave_to_parent()
+            return self._attempt_here(work)
+
+    def _attempt_here(self, work: Callable[[sa.Connection], T]) -> T:
         try:
             if self._connection is None:
                 if self.is_interrupted:
@@ -149,16 +190,18 @@ class Store:
         except exc.SQLAlchemyError as error:
             translated = translate(error, self.url)
             if self._path is not None and _is_not_opened(error):
-                translated = _cannot_open(self._path, self.url)
+                translated = _cannot_open(self._path, self.url, self._is_read_only)
             if not isinstance(translated, Busy | Conflict):
                 self.drop()
             raise translated from None
 
-    def _in_transaction(self, connection: sa.Connection, work: Callable[[sa.Connection], T]) -> T:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN")
+    def _in_transaction(self, connection: sa.Connection, begin: str, work: Callable[[sa.Connection], T]) -> T:
+        connection.exec_driver_sql(begin)
         try:
             result = work(connection)
+            reach("commit.before")
             connection.exec_driver_sql("COMMIT")
+            reach("commit.after")
         except BaseException:
             try:
                 connection.exec_driver_sql("ROLLBACK")
@@ -210,65 +253,101 @@ class Store:
             raise StoreVersionMismatch(
                 self.url, "it holds tables of another application; give inorder a database (or schema) of its own"
             )
-        version: int = connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalar_one()
-        if version != schema.SCHEMA_VERSION and version not in schema.UPGRADES:
+        versions: Sequence[int] = (
+            connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalars().all()
+        )
+        if len(versions) != 1:
+            raise StoreCorrupt(self.url, f"meta has {len(versions)} rows instead of one")
+        version = versions[0]
+        if not 1 <= version <= schema.SCHEMA_VERSION:
             raise StoreVersionMismatch(
                 self.url,
                 f"its schema has version {version}, this release knows {schema.SCHEMA_VERSION}; "
                 "use the release that wrote it, or a newer one",
             )
+        if version >= schema.ALEMBIC_SINCE:
+            self._check_revision(connection, version)
         return version
 
-    def _read_meta(self, connection: sa.Connection) -> StoreInfo | None:
-        version = self._read_version(connection)
-        if version is None:
-            return None
-        info = self._info(connection, has_order=version > 1)
-        if self.is_sqlite:
-            self._use_wal(connection)
-        return info
+    def _check_revision(self, connection: sa.Connection, version: int) -> None:
+        found = connection.execute(sa.select(schema.alembic_version.c.version_num)).scalars().all()
+        if found != [schema.revision(version)]:
+            raise StoreCorrupt(self.url, f"meta is of schema version {version}, alembic_version says {found}")
 
-    @staticmethod
-    def _info(connection: sa.Connection, *, has_order: bool = True) -> StoreInfo:
-        columns = [schema.meta.c.domain, schema.meta.c.stages, *([schema.meta.c.topic_order] if has_order else [])]
-        domain, stages, *order = connection.execute(sa.select(*columns)).one()
-        return StoreInfo(domain, stages, frozen_order(json.loads(order[0])) if order else ())
+    def _read_meta(self, connection: sa.Connection, version: int = schema.SCHEMA_VERSION) -> StoreInfo:
+        columns = [column for column in schema.meta.c if version >= _META_SINCE.get(column.name, 0)]
+        found = connection.execute(sa.select(*columns)).mappings().one()
+        if "seal" in found and (problem := meta_problem(found)):
+            raise problem.error(self.url)
+        return StoreInfo(found["domain"], found["stages"], frozen_order(json.loads(found.get("topic_order", "[]"))))
 
     def _upgrade(self, connection: sa.Connection) -> None:
         """Inside a transaction: step by step, unless another worker did so meanwhile."""
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
         version = self._read_version(connection)
-        while version is not None and version < schema.SCHEMA_VERSION:
-            for statement in schema.UPGRADES[version]:
-                connection.execute(sa.text(statement))
-            version += 1
-            connection.execute(schema.meta.update().values(schema_version=version))
+        if version is None or version == schema.SCHEMA_VERSION:
+            return
+        upgrading.migrate(connection, version)
+        connection.execute(schema.meta.update().values(schema_version=schema.SCHEMA_VERSION))
+        found = connection.execute(sa.select(schema.meta)).mappings().one()
+        connection.execute(schema.meta.update().values(seal=meta_seal(found)))
+        for row in connection.execute(sa.select(schema.stages)).mappings().all():
+            # A worker of the older release that still runs must not write what this one would misread.
+            values = {**row, "epoch": row["epoch"] + 1, "owner": ""}
+            here = schema.stages.c.stage == row["stage"]
+            connection.execute(schema.stages.update().where(here), {**values, "seal": stage_seal(values)})
 
     def _create(self, connection: sa.Connection, stages: int, topic_order: TopicOrder) -> StoreInfo:
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
-        if found := self._read_meta_locked(connection):
-            return found
+        # Another worker may have made it meanwhile.
+        if self._read_version(connection) is not None:
+            return self._read_meta(connection)
         schema.metadata.create_all(connection)
         info = StoreInfo(new_domain(), stages, frozen_order(topic_order))
-        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        connection.execute(
-            schema.meta.insert(),
-            {"id": 1, "schema_version": schema.SCHEMA_VERSION, "domain": info.domain, "stages": stages,
-             "created": created, "topic_order": json.dumps(info.topic_order)},
-        )  # fmt: skip
-        connection.execute(
-            schema.stages.insert(),
-            [{"stage": stage, "epoch": 0, "owner": "", "address": "", "beat": 0} for stage in range(stages)],
-        )
+        values = {
+            "id": 1, "schema_version": schema.SCHEMA_VERSION, "domain": info.domain, "stages": stages,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "topic_order": json.dumps(info.topic_order),
+        }  # fmt: skip
+        connection.execute(schema.meta.insert(), {**values, "seal": meta_seal(values)})
+        connection.execute(schema.alembic_version.insert(), {"version_num": schema.revision(schema.SCHEMA_VERSION)})
+        rows = [{"stage": stage, "epoch": 0, "owner": "", "address": "", "beat": 0} for stage in range(stages)]
+        connection.execute(schema.stages.insert(), [{**row, "seal": stage_seal(row)} for row in rows])
         return info
 
-    def _read_meta_locked(self, connection: sa.Connection) -> StoreInfo | None:
-        """Inside the transaction that makes the store: another worker may have made it meanwhile."""
-        if not sa.inspect(connection).has_table(schema.meta.name):
-            return None
-        return self._info(connection)
+
+# -- seals -------------------------------------------------------------------------------------------------------
+
+_META_SINCE: Final = {"topic_order": 2, "seal": 3}
+"""Columns of meta that older stores lack."""
+_META_SEALED: Final = ("schema_version", "domain", "stages", "created", "topic_order")
+_STAGE_SEALED: Final = ("stage", "epoch", "owner", "address", "beat")
+
+
+def meta_seal(row: Mapping[Any, Any]) -> str:
+    """Return the seal of the row of ``meta``."""
+    return seal("meta", *(row[name] for name in _META_SEALED))
+
+
+def stage_seal(row: Mapping[Any, Any]) -> str:
+    """Return the seal of a row of ``stages``."""
+    return seal("stages", *(row[name] for name in _STAGE_SEALED))
+
+
+def meta_problem(row: Mapping[Any, Any]) -> Problem | None:
+    """Return what is wrong with the row of ``meta``."""
+    if row["seal"] == meta_seal(row) and row["id"] == 1:
+        return None
+    return Problem("meta", None, None, "meta is damaged (its seal does not fit)")
+
+
+def stage_problem(row: Mapping[Any, Any]) -> Problem | None:
+    """Return what is wrong with a row of ``stages``."""
+    if row["seal"] == stage_seal(row):
+        return None
+    return Problem("stages", row["stage"], None, f"row of stage {row['stage']} is damaged (its seal does not fit)")
 
 
 # -- the border to SQLAlchemy ------------------------------------------------------------------------------------
@@ -280,11 +359,13 @@ _SQLITE_ERRORS: Final[dict[str, type[StoreError]]] = {
     "SQLITE_CORRUPT": StoreCorrupt,
     "SQLITE_NOTADB": StoreCorrupt,
     "SQLITE_CONSTRAINT": Conflict,
+    "SQLITE_FULL": StoreFull,
 }
 _POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
     "23505": Conflict,  # unique_violation
     "25006": StoreReadOnly,  # read_only_sql_transaction
     "42501": StoreReadOnly,  # insufficient_privilege
+    "53100": StoreFull,  # disk_full
     "55P03": Busy,  # lock_not_available
     "40P01": Busy,  # deadlock_detected
     "40001": Busy,  # serialization_failure
@@ -324,9 +405,19 @@ def _sqlite_path(url: sa.URL) -> Path:
     return Path(name.removeprefix("file:"))
 
 
-def _engine(url: sa.URL, timeout: float, is_sqlite: bool) -> sa.Engine:
+def _read_only(url: sa.URL, path: Path) -> sa.URL:
+    """Return an SQLite URL that opens the file without the right to write, and does not make it."""
+    query = {**url.query, "mode": "ro", "uri": "true"}
+    return url.set(database=f"file:{quote(str(path))}", query=query)
+
+
+_of_parents: Final[list[object]] = []
+"""Connections of the process that forked this one: never used here, and never closed."""
+
+
+def _engine(url: sa.URL, timeout: float, is_sqlite: bool, driver: ModuleType | None) -> sa.Engine:
     if is_sqlite:
-        options: dict[str, Any] = {"timeout": _BUSY_WAIT_MS / 1000}
+        options: dict[str, Any] = {"timeout": _BUSY_WAIT_MS / 1000, "check_same_thread": False}
     else:
         options = {
             "connect_timeout": max(2, round(timeout)),
@@ -338,7 +429,9 @@ def _engine(url: sa.URL, timeout: float, is_sqlite: bool) -> sa.Engine:
         }
     options = {name: value for name, value in options.items() if name not in url.query}
     try:
-        engine = sa.create_engine(url, connect_args=options, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        engine = sa.create_engine(
+            url, connect_args=options, poolclass=NullPool, isolation_level="AUTOCOMMIT", module=driver
+        )
     except ImportError:
         raise MissingExtra("a PostgreSQL store", "worker") from None
     if is_sqlite:
@@ -372,15 +465,17 @@ def _is_not_opened(error: exc.SQLAlchemyError) -> bool:
     return str(getattr(getattr(error, "orig", None), "sqlite_errorname", "")).startswith("SQLITE_CANTOPEN")
 
 
-def _cannot_open(path: Path, url: str) -> StoreError:
+def _cannot_open(path: Path, url: str, is_read_only: bool) -> StoreError:
     """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
     folder = path.absolute().parent
     if path.is_dir():
         return StoreUnreachable(url, f"{path} is a folder, not a file")
     if not folder.is_dir():
         return StoreUnreachable(url, f"there is no folder {folder}")
+    if is_read_only and not path.exists():
+        return StoreUnreachable(url, f"there is no file {path}")
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
+        os.close(os.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT, 0o644))
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             return StoreUnreachable(url, f"{path} cannot be opened: {error.strerror}")

@@ -1,0 +1,69 @@
+"""``inorder verify``: is everything that the store holds still what was written?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.failures import ExitCode
+
+if TYPE_CHECKING:
+    from inorder.worker.verification import Report
+
+
+def verify(
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The store: sqlite:///FILE or postgresql://...")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a lock is waited for.")] = 10.0,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Check every row of a store: hash chains of the journals, snapshots, stages, meta. Changes nothing.
+
+    Workers may run meanwhile; they do not wait for it. Each problem is named with its table, stage and row. Exit codes:
+    0 all is well, 1 something is not (or there is no store, or it is of another release), 2 wrong usage.
+    """
+    from inorder.errors import MissingExtra
+
+    try:
+        from inorder.worker.verification import verify as verify_store
+    except ImportError:
+        raise MissingExtra("a look at the store", "worker") from None
+    loaded = options.settings(config, store={"url": store})
+    report = verify_store(loaded.settings.store.url, timeout=timeout)
+    if json:
+        output.emit(_plain(report))
+    else:
+        _print(report)
+    return ExitCode.OK if report.is_ok else ExitCode.FAILED
+
+
+def _plain(report: Report) -> dict[str, object]:
+    return {
+        "ok": report.is_ok,
+        "store": report.url,
+        "domain": report.domain,
+        "stages": [asdict(stage) for stage in report.stages],
+        "problems": [asdict(problem) for problem in report.problems],
+    }
+
+
+def _print(report: Report) -> None:
+    from rich.markup import escape
+
+    console = output.console()
+    damaged = {problem.stage for problem in report.problems}
+    for stage in report.stages:
+        mark = "[red]failed [/]" if stage.stage in damaged else "[green]ok     [/]"
+        rows = f"rows {stage.first} to {stage.last}" if stage.last else "no rows yet"
+        after = f", snapshots after {', '.join(map(str, stage.snapshots))}" if stage.snapshots else ""
+        console.print(f"{mark} stage {stage.stage}: epoch {stage.epoch}, {rows}{after}")
+    for problem in report.problems:
+        console.print(f"[red]problem[/] {escape(problem.detail)}")
+    verdict = "all is well" if report.is_ok else f"{len(report.problems)} problem(s)"
+    console.print(f"{escape(report.url)}: {verdict}")

@@ -1,0 +1,292 @@
+"""Stores of older schemas: brought up to date at the first start, to exactly the tables of a new store."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.worker.helpers import settings
+from tests.worker.raw_client import RawClient
+
+from inorder.core.wire import StampedEvent
+from inorder.errors import Fenced, StoreVersionMismatch
+from inorder.testing.services import PostgresServer
+from inorder.worker import Worker, schema, upgrading
+from inorder.worker.journal import Batch
+from inorder.worker.sql_journal import SqlJournal
+from inorder.worker.store import Store
+from inorder.worker.verification import verify
+
+OLD = Path(__file__).parent / "stores" / "schema_2.sqlite.sql"
+DOMAIN = 1394945407
+OWNER = "old/16760/508cb874a491ebeb"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/inorder.db"
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return postgres.database()
+
+
+def statements(version: int, dialect: str) -> list[str]:
+    """Return what makes the old store again. PostgreSQL gets its own names of the same types."""
+    text = OLD.read_text()
+    if dialect == "postgresql":
+        text = re.sub(r"X'([0-9A-F]*)'", r"'\\x\1'", text.replace(" BLOB ", " BYTEA "))
+    if version == 1:
+        text = text.replace("\ttopic_order TEXT DEFAULT '[]' NOT NULL, \n", "")
+        text = text.replace("\taddress TEXT DEFAULT '' NOT NULL, \n", "")
+        text = re.sub(r"'127\.0\.0\.1:\d+',", "", text)
+        text = re.sub(r"VALUES\(1,2,(\d+),2,('.*?'),'.*'\)", r"VALUES(1,1,\1,2,\2)", text)
+    return [part for part in text.split(";\n") if part.split()[:1] not in ([], ["BEGIN"], ["COMMIT"])]
+
+
+def make_old(url: str, version: int) -> None:
+    store = Store(url)
+
+    def make(connection: sa.Connection) -> None:
+        for statement in statements(version, connection.dialect.name):
+            connection.exec_driver_sql(statement)
+
+    store.write(make)
+    store.close()
+
+
+def shape(url: str) -> dict[str, Any]:
+    """Return what the database says about its tables, without the order of columns."""
+    store = Store(url)
+
+    def read(connection: sa.Connection) -> dict[str, Any]:
+        inspector = sa.inspect(connection)
+        return {
+            table: (
+                {c["name"]: (str(c["type"]), c["nullable"], c["default"]) for c in inspector.get_columns(table)},
+                inspector.get_pk_constraint(table)["constrained_columns"],
+                inspector.get_indexes(table),
+                inspector.get_unique_constraints(table),
+                inspector.get_foreign_keys(table),
+            )
+            for table in inspector.get_table_names()
+        }
+
+    try:
+        return store.run(read)
+    finally:
+        store.close()
+
+
+def other(url: str) -> str:
+    return url.replace("inorder.db", "other.db")
+
+
+@pytest.fixture
+def fresh(empty: str, request: pytest.FixtureRequest) -> str:
+    """A second, new store of this release."""
+    url = other(empty) if empty.startswith("sqlite") else request.getfixturevalue("postgres").database()
+    journal = SqlJournal(url)
+    journal.open(2)
+    journal.close()
+    return url
+
+
+# -- the migrations are the schema -----------------------------------------------------------------------------------
+
+
+def test_all_migrations_give_the_schema(empty: str, fresh: str) -> None:
+    store = Store(empty)
+    store.write(lambda connection: upgrading.migrate(connection, 0))
+    store.close()
+    assert shape(empty) == shape(fresh)
+
+
+def test_alembic_itself_sees_no_difference(empty: str) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    store = Store(empty)
+    store.write(lambda connection: upgrading.migrate(connection, 0))
+
+    def differences(connection: sa.Connection) -> list[Any]:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        return list(compare_metadata(context, schema.metadata))
+
+    found = store.run(differences)
+    store.close()
+    # Comments are for readers of the code, and in no database.
+    assert [each for each in found if "comment" not in str(each)] == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_first_migrations_give_what_older_releases_made(empty: str, version: int) -> None:
+    make_old(empty, version)
+    made = shape(empty)
+    store = Store(empty)
+    for table in made:
+        store.run(lambda connection, table=table: connection.exec_driver_sql(f"DROP TABLE {table}"))  # type: ignore[misc]
+    store.write(lambda connection: upgrading.migrate(connection, 0, target=version))
+    store.close()
+    migrated = shape(empty)
+    assert migrated.pop("alembic_version")
+    assert migrated == made
+
+
+def test_the_newest_migration_is_the_schemas_version() -> None:
+    files = sorted((upgrading.FOLDER / "versions").glob("v*.py"))
+    revisions = [re.match(r"v(\d{4})_", path.name) for path in files]
+    assert [found and int(found[1]) for found in revisions] == list(range(1, schema.SCHEMA_VERSION + 1))
+
+
+def test_the_migrations_are_in_the_wheel() -> None:
+    """The build takes the folders that are packages, and only those."""
+    folder = upgrading.FOLDER / "versions"
+    while folder.name != "plugin":
+        assert (folder / "__init__.py").is_file(), folder
+        folder = folder.parent
+
+
+# -- old stores ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_old_store_is_brought_up_to_date(empty: str, fresh: str, version: int) -> None:
+    make_old(empty, version)
+    with pytest.raises(StoreVersionMismatch, match=f"version {version}; a worker of this release brings it up to date"):
+        verify(empty)
+    journal = SqlJournal(empty)
+    info = journal.open(5)
+    assert (info.domain, info.stages) == (DOMAIN, 2)
+    assert info.topic_order == (() if version == 1 else (("s:top",), ("s:low",)))
+    assert shape(empty) == shape(fresh)
+    report = verify(empty)
+    assert report.problems == []
+    assert [(each.first, each.last, each.snapshots) for each in report.stages] == [(9, 18, [8, 15]), (10, 21, [9, 16])]
+    epoch = journal.claim(0, "new")
+    journal.append([Batch(0, epoch, 19, b"behind rows of format 0")])
+    journal.close()
+    assert verify(empty).problems == []
+    again = SqlJournal(empty)
+    assert again.open(5) == info
+    again.close()
+
+
+async def test_an_old_store_keeps_its_numbers(empty: str) -> None:
+    """What was stored before formats is read as it was meant: same events, same numbers, and on from there.
+
+    This fails when the encoding of commands or of a stage's state changes: raise ROW_FORMAT or SNAPSHOT_FORMAT (and
+    read both), or, while nothing is released, make the dump anew.
+    """
+    make_old(empty, 2)
+    async with Worker(settings(store=empty, stages=2)) as worker, RawClient(worker.address, "writer", 7) as client:
+        top, low = await client.resolve("top", "low")
+        old_low = await client.create(low, 7)
+        old_top = await client.create(top, 8)
+        assert old_low == [StampedEvent(7, low.id, 4, [top.id, 3])]
+        assert old_top == [StampedEvent(8, top.id, 4, [low.id, 4])]
+        (event,) = await client.create(low, 9)
+        assert event.number == 5
+    assert verify(empty).problems == []
+
+
+async def test_what_is_whole_but_of_another_encoding_is_not_called_damaged(empty: str) -> None:
+    make_old(empty, 2)
+    journal = SqlJournal(empty)
+    journal.open(2)
+    epoch = journal.claim(0, "a")
+    journal.append([Batch(0, epoch, 19, b"\x01")])
+    journal.close()
+    with pytest.raises(StoreVersionMismatch, match="stage 0: row or snapshot 19 is whole, but not of this release's"):
+        await Worker(settings(store=empty, stages=2)).__aenter__()
+
+
+def test_a_worker_of_the_older_release_is_fenced(empty: str) -> None:
+    """It still runs when the store is upgraded under it: what it wrote would be misread."""
+    make_old(empty, 2)
+    journal = SqlJournal(empty)
+    journal.open(2)
+    store = Store(empty)
+    beat = "UPDATE stages SET beat = beat + 1 WHERE stage = 0 AND epoch = 1"
+    assert store.run(lambda connection: connection.exec_driver_sql(beat).rowcount) == 0
+    store.close()
+    with pytest.raises(Fenced):
+        journal.claim(0, OWNER, 1)
+    journal.close()
+
+
+def test_many_workers_upgrade_one_store(empty: str) -> None:
+    make_old(empty, 2)
+    found: list[object] = []
+    barrier = threading.Barrier(4)
+
+    def start() -> None:
+        journal = SqlJournal(empty, timeout=30)
+        barrier.wait()
+        try:
+            found.append(journal.open(2))
+        except BaseException as error:
+            found.append(error)
+        journal.close()
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(str, found))) == 1, found
+    assert verify(empty).problems == []
+    assert [each.epoch for each in verify(empty).stages] == [2, 2]  # raised once, not by each
+
+
+def test_an_upgrade_that_fails_changes_nothing(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_old(empty, 2)
+    before = shape(empty)
+    journal = SqlJournal(empty)
+    with monkeypatch.context() as patch:
+        patch.setattr("inorder.worker.store.meta_seal", lambda row: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            journal.open(2)
+    assert shape(empty) == before
+    assert journal.open(2).stages == 2
+    journal.close()
+
+
+def test_a_newer_store_is_refused_and_left_alone(empty: str, fresh: str) -> None:
+    store = Store(fresh)
+    store.run(lambda connection: connection.exec_driver_sql("UPDATE meta SET schema_version = 4"))
+    store.run(lambda connection: connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'"))
+    store.close()
+    for look in (lambda: SqlJournal(fresh).open(2), lambda: verify(fresh)):
+        with pytest.raises(StoreVersionMismatch, match=f"version 4, this release knows {schema.SCHEMA_VERSION}"):
+            look()
+
+
+def test_alembic_is_imported_only_for_an_upgrade(tmp_path: Path) -> None:
+    """A start costs nothing for it; and where it is missing, the extra is named."""
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    with sqlite3.connect(old) as connection:
+        connection.executescript(OLD.read_text())
+    connection.close()
+    code = f"""
+import sys
+sys.modules["alembic"] = None
+from inorder.errors import MissingExtra
+from inorder.worker.sql_journal import SqlJournal
+journal = SqlJournal("sqlite:///{new}")
+journal.open(1)
+journal.close()
+try:
+    SqlJournal("sqlite:///{old}").open(2)
+except MissingExtra as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert "upgrading the store needs an optional part: pip install 'inorder[worker]'" in done.stdout

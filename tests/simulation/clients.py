@@ -1,0 +1,405 @@
+"""A client: the core's publisher, subscriber, ordering module and lease, with connections that break."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING
+
+from tests.simulation.hosts import SPACE, Ask
+
+from inorder.core.commands import (
+    AnyCommand,
+    ChangeSubscription,
+    Create,
+    CreateTopics,
+    LeaveSession,
+    OpenSession,
+    SettleNumbers,
+)
+from inorder.core.lease import Lease
+from inorder.core.names import Filter, FilterKind
+from inorder.core.notifications import Verdict
+from inorder.core.ordering import GapFound, Mode, OrderingModule, Output
+from inorder.core.publisher import Publication, PublicationState, Publisher
+from inorder.core.subscriber import Subscriber
+from inorder.core.wire import (
+    AskNumbers,
+    ClientFrame,
+    CreateTimestamps,
+    Frame,
+    Heads,
+    NameTopics,
+    Numbers,
+    Opened,
+    Renew,
+    Renewed,
+    Resolve,
+    Settle,
+    Settled,
+    SpaceFilter,
+    Subscribe,
+    Subscribed,
+    Timestamps,
+    TopicInfo,
+    Topics,
+    WorkerFrame,
+    decode_client_frame,
+    encode_frame,
+)
+from inorder_analytics.checks import EventId, Notified, Outcome, Span, SubscriberHistory
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def wild(text: str) -> Filter:
+    """Return an MQTT filter."""
+    return Filter(text, FilterKind.MQTT, text)
+
+
+def text_of(filter: Filter) -> str:
+    """Return what filters are sorted by; sets of them have another order in each process."""
+    return filter.text
+
+
+class Message:
+    """An event on the broker."""
+
+    __slots__ = ("deps", "event", "name", "number", "topic")
+
+    def __init__(self, event: EventId, name: str, topic: int, number: int, deps: list[int]) -> None:
+        self.event, self.name, self.topic, self.number, self.deps = event, name, topic, number, deps
+
+
+class Client:
+    """The ordering module of one client, with its connections to the stages and to the broker."""
+
+    def __init__(self, world: World, name: str, mode: Mode) -> None:
+        self.world, self.name, self.mode = world, name, mode
+        self.incarnation = 0
+        kind = mode if isinstance(mode, str) else "bounded"
+        self._lapses: list[tuple[float, float]] = []
+        self.history = world.history.subscribers[name] = SubscriberHistory(name, kind, lapses=self._lapses)
+        self.inbox: list[deque[bytes]] = [deque() for _ in world.hosts]
+        self._begin_process()
+
+    def restart(self) -> None:
+        """A new process with the same client id; it knows nothing."""
+        for span in self._open_spans():
+            self._close(span, self.module.clock.get(span.topic, span.start))
+        self.give_up(set())
+        self._begin_process()
+
+    def _begin_process(self) -> None:
+        self.incarnation += 1
+        self._began = self.world.now
+        self._end_lapse()
+        self._after: set[int] = set()
+        self.publisher = Publisher()
+        self.subscriber = Subscriber(bounded=self.mode != "strict")
+        self.module = OrderingModule(self.mode)
+        self.lease = Lease()
+        self.lease.needs(range(len(self.world.hosts)))
+        self.asked = [0] * len(self.world.hosts)
+        self.greeted = self.renewed = self.world.now
+        self.is_up = False
+        self.filters: set[Filter] = set()
+        self.arriving: list[Message] = []
+        rng, profile = self.world.rng, self.world.profile
+        self.slow = {topic for topic in range(1, 9) if rng.random() < profile.slow}
+        self.is_deaf = rng.random() < profile.deaf
+        self.leaving: deque[Publication] = deque()
+        self.unknown: deque[Publication] = deque()
+        self.published: dict[int, int] = {}
+        self.naming: set[int] = set()
+        self.asked_names: set[int] = set()
+        self.requests = 0
+
+    def _open_spans(self) -> list[Span]:
+        return [each for each in self.history.spans if each.end is None]
+
+    def _close(self, span: Span, clock: int) -> None:
+        span.end, span.dropped = clock, self.world.now
+
+    # -- connection --------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        self.is_up = True
+        self.greeted = self.world.now
+        for host in self.world.hosts:
+            self._queue(host.index).append(OpenSession(self.name, self.incarnation, self.asked[host.index] + 1))
+        self.naming.clear()
+        self.asked_names.clear()
+        for settle in self.publisher.connected():
+            self.send(settle.stage, settle)
+        request = self.subscriber.request()
+        if request is not None:
+            self.send(-1, request)
+
+    def disconnect(self, rng: random.Random) -> None:
+        """The connection breaks: some of what is under way still gets through, answers do not."""
+        self.is_up = False
+        for host in self.world.hosts:
+            self.inbox[host.index].clear()
+            queue = self._queue(host.index)
+            opened = [at for at, each in enumerate(queue, start=1) if isinstance(each, OpenSession)]
+            kept = rng.randint(max(opened, default=0), len(queue))
+            while len(queue) > kept:
+                queue.pop()
+            queue.append(LeaveSession(self.name, self.incarnation))
+
+    def _queue(self, stage: int) -> deque[AnyCommand | Ask]:
+        return self.world.hosts[stage].queues.setdefault(self.name, deque())
+
+    def send(self, stage: int, frame: Frame) -> None:
+        if self.is_up:
+            stage %= len(self.world.hosts)
+            if isinstance(frame, CreateTimestamps):
+                self.asked[stage] = max(self.asked[stage], frame.events[-1].counter)
+            self._queue(stage).append(self._command(decode_client_frame(encode_frame(frame)[4:])))
+
+    def _command(self, frame: ClientFrame) -> AnyCommand | Ask:
+        session = self.name, self.incarnation
+        match frame:
+            case CreateTimestamps():
+                return Create(*session, frame.low, frame.events)
+            case Settle():
+                return SettleNumbers(*session, frame.request, frame.confirmed, frame.void)
+            case Resolve():
+                return CreateTopics(*session, frame.request, frame.topics)
+            case Subscribe():
+                return ChangeSubscription(
+                    *session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew
+                )
+            case AskNumbers() | NameTopics() | Renew():
+                return self.incarnation, frame
+        raise AssertionError(frame)
+
+    # -- what leaves -------------------------------------------------------------------------------------------
+
+    def publish(self, name: str) -> None:
+        publication = self.publisher.publish((SPACE, name), None)
+        self.published[publication.counter] = self.world.steps
+        self.world.history.publish((self.name, self.incarnation, publication.counter), 0)
+
+    def pump(self) -> None:
+        """Send what is to be sent now, and let time act."""
+        now = self.world.now
+        self._check_lease()
+        self.record(self.module.tick(now))
+        if not self.is_up:
+            return
+        if self.lease.pause is not None and now >= self.renewed + self.lease.pause:
+            self.renewed = now
+            request = self.lease.ask(now)
+            for host in self.world.hosts:
+                self.send(host.index, Renew(request))
+        if names := self.publisher.unnamed():
+            self.requests += 1
+            self.send(-1, Resolve(self.requests, names))
+        for frame in self.publisher.requests():
+            self.send(frame.stage, frame)
+        for settle in self.publisher.settlements():
+            self.send(settle.stage, settle)
+        for question in self.module.questions(now):
+            info = self.subscriber.topics[question.topic]
+            self.requests += 1
+            self.send(info.stage, AskNumbers(self.requests, info.stage, question.topic, question.ranges))
+        if ids := [each for each in self.module.unnamed() if each not in self.asked_names]:
+            self.asked_names.update(ids)
+            self.requests += 1
+            self.naming.add(self.requests)
+            self.send(-1, NameTopics(self.requests, ids))
+
+    # -- the lease (R12) ---------------------------------------------------------------------------------------
+
+    def _check_lease(self) -> None:
+        is_leased = self.world.now < self.lease.until
+        if is_leased and not self.module.is_leased:
+            self._end_lapse()
+            self.record(self.module.renewed(self.world.now))
+        elif not is_leased and self.module.is_leased:
+            self._lapses.append((max(self.lease.until, self._began), inf))
+            self.module.lapse()
+
+    def _end_lapse(self) -> None:
+        if self._lapses and self._lapses[-1][1] == inf:
+            self._lapses[-1] = self._lapses[-1][0], self.world.now
+
+    def _opened(self, frame: Opened) -> None:
+        self.lease.opened(frame.stage, frame.session_timeout_ms / 1000, self.greeted)
+        if not frame.known:
+            self.publisher.forgotten_by(frame.stage)
+        is_bottom = frame.stage == len(self.world.hosts) - 1
+        if is_bottom and self.subscriber.is_lost(known=frame.known, version=frame.version):
+            self.history.expiries += bool(self.module.clock)
+            self.subscriber.expired()
+            self.module.subscribing()
+            self._interrupted(self.module.expired(list(self.module.clock), self.world.now), anew=True)
+
+    def _interrupted(self, outputs: list[Output], *, anew: bool) -> None:
+        """Topics lost their clocks: they begin anew."""
+        for span in self._open_spans():
+            if span.topic in self.module.interrupted:
+                self._close(span, self.module.interrupted[span.topic] - 1)
+                self._after.add(span.topic)
+        self.record(outputs)
+        if anew:
+            self.subscriber.begin_anew()
+            request = self.subscriber.request()
+            assert request is not None
+            self.send(-1, request)
+
+    # -- subscription ------------------------------------------------------------------------------------------
+
+    def change(self, filters: set[Filter]) -> None:
+        """R7: the broker first, then the stages; R11: what is dropped is dropped at once."""
+        added = filters - {each.filter for each in self.subscriber.filters}
+        self.filters |= added
+        wanted = [SpaceFilter(SPACE, each) for each in sorted(filters, key=text_of)]
+        dropped = self.subscriber.dropped(wanted)
+        for span in self._open_spans():
+            if span.topic in dropped:
+                self._close(span, self.module.clock.get(span.topic, span.start))
+        self._after.difference_update(dropped)
+        self._check_lease()
+        self.record(self.module.unsubscribed(dropped, self.world.now))
+        self.subscriber.begin(wanted)
+        if added:
+            self.module.subscribing()
+        request = self.subscriber.request()
+        assert request is not None
+        self.send(-1, request)
+
+    def _subscribed(self, frame: Subscribed) -> None:
+        starts = self.subscriber.completed(frame)
+        if starts is None:
+            return
+        for each in starts:
+            if each.topic.id not in self.module.clock:
+                self._begin_span(each.topic.id, each.start)
+        filters = {each.filter for each in self.subscriber.filters}
+        self.filters &= filters
+        self.record(self.module.subscribed(starts, self.world.now, filters=self.subscriber.has_wildcards))
+
+    def _begin_span(self, topic: int, start: int) -> None:
+        span = Span(topic, start, self.world.steps, self.world.now, continues=topic in self._after)
+        self._after.discard(topic)
+        self.history.spans.append(span)
+
+    # -- what arrives ------------------------------------------------------------------------------------------
+
+    def take(self, frame: WorkerFrame) -> None:
+        now = self.world.now
+        self._check_lease()
+        match frame:
+            case Timestamps():
+                answers = self.publisher.answered(frame)
+                for each in answers.ready:
+                    self._stamped(each)
+                self.leaving.extend(answers.ready)
+            case Settled():
+                self.publisher.settled(frame)
+            case Topics() if frame.request in self.naming:
+                self._named(frame.topics)
+            case Topics():
+                self.publisher.named(frame.topics)
+            case Subscribed():
+                self._subscribed(frame)
+            case Numbers():
+                before = len(self.module.interrupted)
+                outputs = self.module.answered(frame, now)
+                self._interrupted(outputs, anew=len(self.module.interrupted) > before)
+            case Heads():
+                self.module.heads(frame.heads, now)
+            case Opened():
+                self._opened(frame)
+            case Renewed():
+                self.lease.answered(frame.request, frame.stages[::2])
+        self._check_lease()
+
+    def _named(self, topics: list[TopicInfo]) -> None:
+        mine, foreign = self.subscriber.named(topics)
+        for topic in mine:
+            if topic not in self.module.clock:
+                self._begin_span(topic, 0)
+        self.record(self.module.named(mine, foreign, self.world.now))
+        self.asked_names.difference_update(each.id for each in topics)
+
+    def _stamped(self, each: Publication) -> None:
+        event = self.name, self.incarnation, each.counter
+        place = each.topic_id, each.number
+        self.world.history.stamp(event, place, each.deps, self.published[each.counter], self.world.now)
+
+    def arrived(self, message: Message) -> None:
+        self._check_lease()
+        info = TopicInfo(message.topic, SPACE, message.name, 0)
+        if self.subscriber.covers(info):
+            self.record(
+                self.module.receive(message.topic, message.number, list(message.deps), message.event, 1, self.world.now)
+            )
+
+    def _is_wanted(self, event: EventId) -> bool:
+        topic = self.world.history.stamped[event].place[0]
+        info = self.world.hosts[-1].stage._state.info(topic)
+        return self.subscriber.covers(info)
+
+    def record(self, outputs: list[Output]) -> None:
+        for each in outputs:
+            if isinstance(each, GapFound):
+                self.history.report(each.topic, each.first, each.last, str(each.reason))
+            else:
+                if each.verdict is Verdict.UNSEQUENCED and not self._is_wanted(each.content):
+                    continue  # it waited for the name of its topic, and was unsubscribed meanwhile
+                place = each.topic, each.number
+                self.history.notified.append(Notified(each.content, place, str(each.verdict), self.world.now))
+
+    # -- the broker's answers to a publisher -------------------------------------------------------------------
+
+    def hand_over(self, rng: random.Random, faults: bool) -> bool:
+        """Hand the next stamped event to the broker, which may refuse it; or it is lost on the way."""
+        if not self.leaving:
+            return False
+        publication = self.leaving.popleft()
+        if publication.state is PublicationState.STAMPED:
+            publication.handed = True
+            if faults and rng.random() < 0.05:
+                self.publisher.refused(publication)
+                self._ended(publication, "void")
+                return True
+            if not (faults and rng.random() < 0.05):
+                self.world.publish(self, publication, faults)
+            self.unknown.append(publication)
+        return True
+
+    def accept(self, rng: random.Random, faults: bool) -> bool:
+        """The broker acknowledges; or its connection is lost, and all that is open is handed over again (R16)."""
+        if not self.unknown:
+            return False
+        publication = self.unknown.popleft()
+        if publication.counter in self.world.on_broker(self) and not (faults and rng.random() < 0.1):
+            self.publisher.accepted(publication)
+            self._ended(publication, "acknowledged")
+        else:
+            self.publisher.ask_again(self.publisher.handed_over(SPACE))
+            self.leaving.clear()
+            self.unknown.clear()
+        return True
+
+    def give_up(self, left: set[int]) -> None:
+        """What is open and not among the counters ``left`` ended without the broker's word."""
+        for publish in self.world.history.publishes.values():
+            client, _, counter = publish.event
+            if client == self.name and publish.outcome == "open" and counter not in left:
+                publish.outcome = "unknown"
+
+    def _ended(self, publication: Publication, outcome: Outcome) -> None:
+        self.world.history.publishes[self.name, self.incarnation, publication.counter].outcome = outcome
+
+    def cancel(self, rng: random.Random) -> None:
+        if self.publisher._open:
+            publication = rng.choice(list(self.publisher._open.values()))
+            self.publisher.cancel(publication)
+            self._ended(publication, "unknown")

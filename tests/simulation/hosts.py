@@ -1,0 +1,136 @@
+"""What a worker does for its stage, without sockets and SQL."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from inorder.core.commands import AnyCommand, Deliver, Effect, Reply, RestartTimers, Send
+from inorder.core.stage import Stage
+from inorder.core.wire import AskNumbers, Frame, NameTopics, Renew, Renewed
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+SPACE = "m"
+Ask = tuple[int, AskNumbers | NameTopics | Renew]
+"""A query of an incarnation."""
+_encode = msgspec.msgpack.Encoder().encode
+_commands: msgspec.msgpack.Decoder[AnyCommand] = msgspec.msgpack.Decoder(AnyCommand)
+
+
+class Host:
+    """What a worker does for one stage: journal, then release. A crash forgets what was not committed."""
+
+    def __init__(self, world: World, index: int, count: int) -> None:
+        self.world, self.index, self.count = world, index, count
+        self.stage = Stage(index, count)
+        self.epoch = 0
+        self.journal: list[tuple[bytes, int]] = []
+        self.image: tuple[bytes, int] | None = None
+        self.opened: list[tuple[bytes, int]] = []
+        self.effects: list[Effect] = []
+        self.links: dict[int, deque[Send]] = {}
+        self.queues: dict[str, deque[AnyCommand | Ask]] = {}
+
+    @property
+    def now(self) -> int:
+        return int(self.world.now * 1000)
+
+    def run(self, command: AnyCommand) -> None:
+        self.opened.append((_encode(command), self.now))
+        lingering = len(self.stage._state.lingers)
+        self.effects += self.stage.step(command, self.now)
+        self.world.done["lingers_ended"] += max(0, lingering - len(self.stage._state.lingers))
+        self.note_states()
+
+    def ask(self, name: str, ask: Ask) -> None:
+        """A query's answer leaves after the commit of what it may have seen."""
+        incarnation, frame = ask
+        answer: Frame
+        match frame:
+            case AskNumbers():
+                answer = self.stage.numbers(frame)
+            case NameTopics():
+                answer = self.stage.name_topics(frame)
+            case Renew():
+                answer = Renewed(frame.request, [self.index, self.epoch])
+        self.effects.append(Reply(name, incarnation, answer))
+
+    def step(self, rng: random.Random) -> bool:
+        """Take one input: the next of a link or of a client's connection."""
+        inputs: list[int | str] = [origin for origin, link in self.links.items() if link]
+        inputs += [name for name, queue in self.queues.items() if queue]
+        if not inputs:
+            return False
+        chosen = rng.choice(inputs)
+        if isinstance(chosen, int):
+            send = self.links[chosen].popleft()
+            self.run(Deliver(chosen, send.number, send.ride))
+        else:
+            command = self.queues[chosen].popleft()
+            if isinstance(command, tuple):
+                self.ask(chosen, command)
+            else:
+                self.run(command)
+        return True
+
+    def commit(self) -> bool:
+        if not (self.opened or self.effects):
+            return False
+        self.journal += self.opened
+        effects, self.opened, self.effects = self.effects, [], []
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.world.hosts[effect.stage].links.setdefault(self.index, deque()).append(effect)
+            else:
+                self.world.reply(self.index, effect)
+        for other in self.world.hosts:
+            if other is not self:
+                other.stage.acknowledge(self.index, self.stage.received(other.index))
+        return True
+
+    def note_states(self, always: bool = False) -> None:
+        """Keep what became of numbers for the checks, before the stage forgets them."""
+        if always or self.world.retention < 100:
+            states, unheard = self.world.history.states, self.world.history.unheard
+            for manager in self.stage._state.topics.values():
+                for record in manager.records.values():
+                    states[record.topic, record.number] = record.state.name
+                    parts = iter(record.deps or ())
+                    unheard[record.topic, record.number] = dict(zip(parts, parts, strict=True))
+
+    def snapshot(self) -> None:
+        if not self.opened:
+            self.image = self.stage.snapshot(), len(self.journal)
+
+    def crash(self) -> None:
+        """Lose memory; recover from the last snapshot and the journal; links resend."""
+        self.opened, self.effects = [], []
+        start = 0
+        if self.image is None:
+            self.stage = Stage(self.index, self.count)
+        else:
+            data, start = self.image
+            self.stage = Stage.restore(data)
+        for data, now in self.journal[start:]:
+            self.stage.step(_commands.decode(data), now)
+        self.epoch += 1
+        self.stage.epoch = self.epoch
+        self.run(RestartTimers())
+        for other in self.world.hosts:
+            if other is not self:
+                self.connect(other)
+                other.connect(self)
+
+    def connect(self, origin: Host) -> None:
+        """The link begins anew: what is not durable here is sent again."""
+        last = self.stage.received(origin.index)
+        # what its origin has not committed yet leaves with its origin's commit
+        held = {each.number for each in origin.effects if isinstance(each, Send) and each.stage == self.index}
+        kept = [each for each in origin.stage.unacknowledged(self.index) if each.number > last]
+        self.links[origin.index] = deque(each for each in kept if each.number not in held)
+        self.world.done["resends"] += len(self.links[origin.index])

@@ -1,0 +1,114 @@
+"""Random runs of the whole core; each seed replays exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.simulation.runner import Case, exercised, run, run_all
+from tests.simulation.world import World
+
+RUNS_PER_CASE = 50
+
+
+@pytest.mark.parametrize("first", range(1, 601, RUNS_PER_CASE))
+def test_random_runs_keep_every_promise(first: int) -> None:
+    failed, _ = run_all(Case.of(seed) for seed in range(first, first + RUNS_PER_CASE))
+    assert not failed, "\n".join(
+        f"seed {each.case.seed} ({each.case.profile.name}): {sentence}"
+        for each in failed
+        for sentence in each.violations[:3]
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(100_000, 200_000, 500))
+def test_many_random_runs(first: int) -> None:
+    for at in range(first, first + 500, RUNS_PER_CASE):
+        test_random_runs_keep_every_promise(at)
+
+
+def test_a_seed_replays_exactly() -> None:
+    worlds = []
+    for _ in range(2):
+        case = Case.of(7)
+        world = World(case.seed, case.profile, case.bounds)
+        world.run(case.length())
+        worlds.append(world)
+    assert worlds[0].history == worlds[1].history
+    assert exercised(worlds[0]) == exercised(worlds[1])
+
+
+def test_a_seed_replays_exactly_in_another_process() -> None:
+    """Sets of text have another order in each process: nothing may depend on it."""
+    script = (
+        "from tests.simulation.runner import Case\n"
+        "from tests.simulation.world import World\n"
+        "for seed in range(1, 40):\n"
+        "    case = Case.of(seed)\n"
+        "    print(World(case.seed, case.profile, case.bounds).run(case.length()))\n"
+    )
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join(each for each in (str(root), *sys.path) if each)
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(traces[0]) > 10_000
+    assert traces[0] == traces[1]
+
+
+def test_runs_are_not_idle() -> None:
+    """The checks would be content with a core that does nothing."""
+    _, counts = run_all(Case.of(seed) for seed in range(1, 101))
+    low = {name: least for name, least in LEAST.items() if counts[name] < least}
+    assert not low, {name: counts[name] for name in low}
+
+
+LEAST = {
+    "events": 3000,
+    "deliveries": 6000,
+    "extensions": 100,
+    "unsubscribes": 150,
+    "lingers_ended": 60,
+    "crashes": 50,
+    "partitions": 30,
+    "restarts": 20,
+    "resends": 20,
+    "voids": 10,
+    "abandoned": 50,
+    "late": 100,
+    "gaps": 20,
+    "expiries": 5,
+}
+"""What a hundred runs exercise at least; each is about half of what they do."""
+
+
+def test_the_command_reports_as_data() -> None:
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "1", "--runs", "4", "--profile", "belt", "--json"]
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join(each for each in (str(root), *sys.path) if each)
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False, text=True, cwd=root
+    )
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["runs"], report["violations"], report["seeds"]) == (0, 4, 0, [])
+    assert report["exercised"]["deliveries"] > 0
+
+
+def test_an_error_of_the_core_is_a_violation() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(World, "converge", lambda self: 1 / 0)
+        result = run(Case.of(1))
+    assert [each.rule for each in result.violations] == ["no error"]
+    assert "ZeroDivisionError" in result.violations[0].sentence

@@ -1,0 +1,351 @@
+"""One run: stages, clients, a broker, and what happens to them at random."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+
+from tests.simulation.clients import Client, Message, text_of, wild
+from tests.simulation.hosts import SPACE, Ask, Host
+from tests.simulation.profiles import Profile
+
+from inorder.core.commands import AnyCommand, Configure, LeaveSession, Place, Reply, StageSettings, Tick
+from inorder.core.names import Filter, exact
+from inorder.core.publisher import Publication
+from inorder.core.wire import Heads, TopicInfo, decode_worker_frame, encode_frame
+from inorder_analytics.checks import History, Unfinished
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Upper limits to what a run may draw, for making a failing one small."""
+
+    stages: int = 99
+    topics: int = 99
+    clients: int = 99
+
+
+class World:
+    """One run: everything in it follows from the seed, the profile and the bounds."""
+
+    def __init__(self, seed: int, profile: Profile, bounds: Bounds) -> None:
+        self.profile = profile
+        self.rng = rng = random.Random(f"{profile.name} {seed}")
+        self.now = 1.0
+        self.steps = 0
+        self.done: Counter[str] = Counter()
+        self.history = History(profile.linger)
+        self.broker: dict[tuple[str, int], set[int]] = {}
+        self.hosts: list[Host] = []
+        count = min(rng.choice(profile.stages), bounds.stages)
+        self.hosts = [Host(self, index, count) for index in range(count)]
+        self._place(count, bounds)
+        self.loss = rng.choice(profile.loss)
+        self.reordering = rng.choice(profile.reordering)
+        # runs differ in what happens often: rare combinations need a run that is full of one kind of event
+        self.weights = list(
+            accumulate(
+                weight * _factor(profile, action.__name__.strip("_")) * rng.choice(profile.spread)
+                for action, weight in _WEIGHTED
+            )
+        )
+        self.clients: dict[str, Client] = {}
+        modes = rng.choice(profile.modes)
+        for number in range(min(rng.choice(profile.clients), bounds.clients)):
+            client = Client(self, f"c{number}", rng.choice(modes))
+            self.clients[client.name] = client
+            client.connect()
+
+    def _place(self, count: int, bounds: Bounds) -> None:
+        rng, profile = self.rng, self.profile
+        self.retention = rng.choice(profile.retention)
+        settings = StageSettings(
+            linger_ms=int(profile.linger * 1000),
+            number_retention=self.retention,
+            publisher_grace_ms=rng.choice(profile.publisher_grace_ms),
+            session_timeout_ms=rng.choice(profile.session_timeout_ms),
+        )
+        self.names = [f"t/{number}" for number in range(min(rng.choice(profile.topics), bounds.topics))]
+        self.new_names = [f"n/{number}" for number in range(rng.choice(profile.new_topics))]
+        if profile.one_each:
+            stages = [at * count // len(self.names) for at in range(len(self.names))]
+        else:
+            stages = sorted(rng.randrange(count) for _ in self.names)
+        topics = [
+            TopicInfo(number, SPACE, name, stage)
+            for number, (name, stage) in enumerate(zip(self.names, stages, strict=True), start=1)
+        ]
+        for host in self.hosts:
+            host.run(Configure(settings))
+            host.run(Place(topics))
+            host.commit()
+        self.possible = [exact(each) for each in self.names + self.new_names]
+        if rng.random() < profile.wildcards:
+            self.possible += [wild("t/#"), wild("n/#"), wild("+/1"), wild("#")]
+
+    # -- the broker --------------------------------------------------------------------------------------------
+
+    def on_broker(self, client: Client) -> set[int]:
+        return self.broker.setdefault((client.name, client.incarnation), set())
+
+    def publish(self, client: Client, publication: Publication, faults: bool) -> None:
+        self.on_broker(client).add(publication.counter)
+        event = client.name, client.incarnation, publication.counter
+        name = publication.topic[1]
+        message = Message(event, name, publication.topic_id, publication.number, publication.deps)
+        for other in self.clients.values():
+            if any(each.covers(name) for each in other.filters):
+                copies = self.rng.choices((0, 1, 2), (self.loss, 1, 0.1))[0] if faults else 1
+                other.arriving += [message] * copies
+
+    def reply(self, stage: int, effect: Reply) -> None:
+        client = self.clients.get(effect.client_id)
+        if client is not None and client.is_up and client.incarnation == effect.incarnation:
+            client.inbox[stage].append(encode_frame(effect.frame)[4:])
+
+    # -- random actions ----------------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Do one thing at random."""
+        rng = self.rng
+        self.steps += 1
+        client, host = rng.choice(list(self.clients.values())), rng.choice(self.hosts)
+        rng.choices(_ACTIONS, cum_weights=self.weights)[0](self, client, host)
+
+    def _publish(self, client: Client, _host: Host) -> None:
+        for _ in range(self.rng.choice((1, 1, 1, 3))):
+            client.publish(self.rng.choice(self.names + self.new_names))
+        if self.rng.random() < 0.7:
+            client.pump()
+
+    def _pump(self, client: Client, _: Host) -> None:
+        client.pump()
+
+    def _step(self, _: Client, host: Host) -> None:
+        host.step(self.rng)
+        if self.rng.random() < 0.6:
+            host.commit()
+
+    def _commit(self, _: Client, host: Host) -> None:
+        host.commit()
+
+    def _receive(self, client: Client, _: Host) -> None:
+        boxes = [box for box in client.inbox if box]
+        if boxes and not (self._is_deaf(client) and self.rng.random() < 0.9):
+            client.take(decode_worker_frame(self.rng.choice(boxes).popleft()))
+            if self.rng.random() < 0.7:
+                client.pump()
+
+    def _arrive(self, client: Client, _: Host) -> None:
+        if client.arriving:
+            at = self.rng.randrange(len(client.arriving)) if self.rng.random() < self.reordering else 0
+            if client.arriving[at].topic not in client.slow or self.rng.random() < 0.1:
+                client.arrived(client.arriving.pop(at))
+
+    def _hand_over(self, client: Client, _: Host) -> None:
+        client.hand_over(self.rng, faults=True)
+
+    def _accept(self, client: Client, _: Host) -> None:
+        client.accept(self.rng, faults=True)
+
+    def _flow(self, *_: object) -> None:
+        """Everything under way gets through, but for what the broker delivers and what deaf clients have to hear: the
+        rest of the run is about these."""
+        for client in self.clients.values():
+            client.pump()
+        for host in self.hosts:
+            while host.step(self.rng):
+                pass
+            host.commit()
+        for client in self.clients.values():
+            for box in client.inbox:
+                while box and not self._is_deaf(client):
+                    client.take(decode_worker_frame(box.popleft()))
+            while client.hand_over(self.rng, faults=False) or client.accept(self.rng, faults=False):
+                pass
+
+    @staticmethod
+    def _is_deaf(client: Client) -> bool:
+        return client.is_deaf and bool(client.module.clock)
+
+    def _cancel(self, client: Client, _: Host) -> None:
+        client.cancel(self.rng)
+
+    def _change(self, client: Client, _: Host) -> None:
+        if client.subscriber.change is not None:
+            return
+        filters: set[Filter] = {each.filter for each in client.subscriber.filters}
+        had = len(filters)
+        if self.profile.toggles:
+            self._toggle(client, filters)
+            return
+        if filters and self.rng.random() < 0.4:
+            filters.remove(self.rng.choice(sorted(filters, key=text_of)))
+            self.done["unsubscribes"] += 1
+        if self.rng.random() < self.profile.adds:
+            filters |= set(self.rng.sample(self.possible, self.rng.randint(1, 2)))
+        self.done["extensions"] += 0 < had < len(filters)
+        client.change(filters)
+
+    def _toggle(self, client: Client, filters: set[Filter]) -> None:
+        """A subscriber drops one of all topics, or takes all again; who subscribed to nothing only publishes."""
+        everything = set(self.possible)
+        if filters == everything:
+            filters.remove(self.rng.choice(sorted(filters, key=text_of)))
+            self.done["unsubscribes"] += 1
+            client.change(filters)
+        elif filters:
+            self.done["extensions"] += 1
+            client.change(everything)
+
+    def _time(self, *_: object) -> None:
+        self.now += self.rng.choice((0.01, 0.1, 0.1, 0.5, 1.0))
+
+    def _jump(self, *_: object) -> None:
+        self.now += self.rng.choice((3.0, 8.0, 15.0, 30.0, 70.0))
+
+    def _tick(self, _: Client, host: Host) -> None:
+        due = host.stage.next_deadline()
+        if due is not None and due <= host.now:
+            host.run(Tick())
+
+    def _heads(self, client: Client, host: Host) -> None:
+        heads = host.stage.heads(client.name, None)
+        if heads:
+            host.effects.append(Reply(client.name, client.incarnation, Heads(heads)))
+
+    def _disconnect(self, client: Client, _: Host) -> None:
+        if client.is_up:
+            self.done["partitions"] += 1
+            client.disconnect(self.rng)
+
+    def _connect(self, client: Client, _: Host) -> None:
+        if not client.is_up:
+            client.connect()
+
+    def _restart(self, client: Client, _: Host) -> None:
+        if client.is_up:
+            client.disconnect(self.rng)
+        self.done["restarts"] += 1
+        client.restart()
+        client.connect()
+
+    def _snapshot(self, _: Client, host: Host) -> None:
+        host.snapshot()
+
+    def _crash(self, _: Client, host: Host) -> None:
+        for client in self.clients.values():
+            host.queues.get(client.name, deque[AnyCommand | Ask]()).clear()
+            if client.is_up:
+                client.disconnect(self.rng)
+            else:
+                host.queues.setdefault(client.name, deque()).append(LeaveSession(client.name, client.incarnation))
+        self.done["crashes"] += 1
+        host.crash()
+
+    # -- the run -----------------------------------------------------------------------------------------------
+
+    def run(self, actions: int) -> History:
+        for client in self.clients.values():
+            count = min(self.rng.choice(self.profile.first), len(self.possible))
+            client.change(set(self.rng.sample(self.possible, count)))
+        for _ in range(actions):
+            self.act()
+        self.converge()
+        return self.history
+
+    def converge(self) -> None:
+        """Faults stop: everything must arrive, be answered, and be notified or reported."""
+        for client in self.clients.values():
+            if not client.is_up:
+                client.connect()
+        began = self.now
+        while self.now < began + 90 and not (self.now > began + 30 and self._is_quiet()):
+            self.now += 1.0
+            for host in self.hosts:
+                self._tick(next(iter(self.clients.values())), host)
+                for client in self.clients.values():
+                    self._heads(client, host)
+            for _ in range(3):
+                self._exchange()
+        self._finish()
+
+    def _exchange(self) -> None:
+        for client in self.clients.values():
+            client.pump()
+        for host in self.hosts:
+            while host.step(self.rng):
+                pass
+            host.commit()
+        for client in self.clients.values():
+            for box in client.inbox:
+                while box:
+                    client.take(decode_worker_frame(box.popleft()))
+            while client.hand_over(self.rng, faults=False) or client.accept(self.rng, faults=False):
+                pass
+        for client in self.clients.values():
+            while client.arriving:
+                client.arrived(client.arriving.pop(0))
+
+    def _is_quiet(self) -> bool:
+        return not any(self._unfinished(client) for client in self.clients.values())
+
+    @staticmethod
+    def _unfinished(client: Client) -> str:
+        module = client.module
+        if client.publisher.pending:
+            return f"{client.publisher} {list(client.publisher._open.values())[:3]}"
+        if client.subscriber.change is not None:
+            return "a subscription change"
+        if module.waiting or module._held or module._parked:
+            waiting = [entry for topic in module.clock for entry in module._room.topic(topic).values()]
+            return f"waiting {waiting}, held {module._held}, parked {module._parked}, clock {module.clock}"
+        return ""
+
+    def _finish(self) -> None:
+        history = self.history
+        for client in self.clients.values():
+            if left := self._unfinished(client):
+                history.unfinished.append(Unfinished(client.name, f"{left} ({client.history.mode})"))
+            client.give_up(set(client.publisher._open))
+            for span in client._open_spans():
+                span.end = client.module.clock.get(span.topic, span.start)
+        for host in self.hosts:
+            host.note_states(always=True)
+            for manager in host.stage._state.topics.values():
+                if manager.stage == host.index:
+                    history.heads[manager.id] = manager.head
+
+
+_WEIGHTED: list[tuple[Callable[[World, Client, Host], None], float]] = [
+    (World._publish, 10),
+    (World._pump, 6),
+    (World._step, 30),
+    (World._commit, 12),
+    (World._receive, 20),
+    (World._arrive, 14),
+    (World._hand_over, 10),
+    (World._accept, 8),
+    (World._flow, 1),
+    (World._cancel, 0.7),
+    (World._change, 4),
+    (World._time, 6),
+    (World._jump, 0.5),
+    (World._tick, 2),
+    (World._heads, 1),
+    (World._disconnect, 0.5),
+    (World._connect, 3),
+    (World._restart, 0.15),
+    (World._snapshot, 1),
+    (World._crash, 0.4),
+]
+
+
+def _factor(profile: Profile, action: str) -> float:
+    return profile.weights.get(action, 0.0 if action == "flow" else 1.0)
+
+
+_ACTIONS = [action for action, _ in _WEIGHTED]

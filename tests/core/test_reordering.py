@@ -253,6 +253,25 @@ def test_r14_a_request_of_an_older_epoch_is_told_where_topics_went_since() -> No
     assert stamps(frames) == []
 
 
+def test_r14_who_missed_a_change_learns_of_it_while_the_next_one_is_under_way() -> None:
+    cluster = _cluster()
+    cluster.reorder("b", "a", "c")
+    cluster.run()
+    cluster.reorder("b", "c", "a")
+    frames = cluster.step(2, Create("p", 1, 1, [NewEvent(1, 3)], 1))  # was away: what it hears next builds on epoch 2
+    assert [(each.order_epoch, each.since, each.homes) for each in _moved(frames)] == [(2, 1, [1, 1, 2, 0])]
+    told = _moved(cluster.run())
+    assert {(each.order_epoch, each.since, tuple(each.homes)) for each in told} == {(3, 2, (1, 2, 3, 1))}
+
+
+def test_r14_the_news_builds_on_the_last_change_that_moved_topics() -> None:
+    cluster = _cluster({"a": 0, "b": 0, "c": 2})
+    cluster.reorder("b a", "", "c")  # epoch 2 moves nothing, and nobody hears of it
+    cluster.run()
+    cluster.reorder("b", "a", "c")
+    assert {(each.order_epoch, each.since) for each in _moved(cluster.run())} == {(3, 1)}
+
+
 def test_r14_what_a_faster_stage_let_through_waits_for_the_slower_one() -> None:
     cluster = _cluster()
     for client in ("s1", "s2"):
@@ -269,6 +288,24 @@ def test_r14_what_a_faster_stage_let_through_waits_for_the_slower_one() -> None:
     assert cluster.request("p", "c", counter=9, epoch=1) == []  # dropped
     got = {each.counter: each.number for each in stamps(cluster.run())}
     assert got == {1: 1, 2: 1}
+
+
+def test_r14_a_ride_of_the_new_order_waits_until_the_stage_is_in_it() -> None:
+    cluster = _cluster()
+    for client in ("s1", "s2"):
+        cluster.subscribe(client, "a", "b", "c")
+    cluster.stamp("p", "b")
+    cluster.reorder("b", "c", "a")
+    while cluster.links[1, 0] or cluster.stages[1].order_epoch == 1:
+        for origin, target in list(cluster.links):
+            rides = cluster.waiting(origin, target)
+            is_last = (origin, target) == (2, 0) and rides and isinstance(rides[0], SwitchRide)
+            if rides and not is_last:
+                cluster.move(origin, target)
+    assert cluster.request("p", "c", at=1) == []
+    cluster.move(1, 0)  # stage 1 is in the new order, stage 0 still lacks the hand-over of stage 2
+    assert cluster.stages[0].order_epoch == 1
+    assert stamps(cluster.run()) == [StampedEvent(2, 3, 1, [2, 1])]  # filled in by stage 0, now the home of b
 
 
 def test_r14_a_topic_below_the_stage_it_is_asked_of_is_never_numbered_there() -> None:
@@ -361,6 +398,22 @@ def test_r17_gap_answers_for_a_moved_topic_come_from_its_new_home() -> None:
     told = cluster.stages[1].moved(2)
     assert told == Moved(1, 0, 2, 2, [2, 0])
     assert cluster.stages[0].moved(2) is None
+
+
+def test_r17_numbers_that_expire_after_the_move_leave_their_dependencies() -> None:
+    cluster = Cluster({"a": 0, "b": 1, "c": 1}, settings=StageSettings(number_retention=2))
+    for client in ("p", "s1", "s2"):
+        cluster.open(client)
+    for client in ("s1", "s2"):
+        cluster.subscribe(client, "b", "c")
+    cluster.stamp("p", "c")
+    cluster.settle("p", "b", [cluster.stamp("p", "b").number])  # depends on c:1, filled in where both were
+    cluster.reorder("b", "a c")
+    cluster.run()
+    for _ in range(2):
+        cluster.settle("p", "b", [cluster.stamp("p", "b").number])
+    answer = cluster.ask("b", 1, 1)
+    assert (answer.expired_through, answer.expired_base) == (1, [3, 1])
 
 
 def test_r17_a_sealed_stage_calls_no_number_unknown() -> None:

@@ -214,12 +214,15 @@ class Reordering:
 
     def holds(self, command: AnyCommand) -> bool:
         """Tell whether a sealed stage keeps a command for later, or drops it: requests planned for the old order are
-        dropped, every session hears of the new one when this stage is in it."""
+        dropped, because every session hears of the new one when this stage is in it. Those planned for an even older
+        one are answered, because what the session will hear then builds on the old one."""
         switch = self._state.switch
         assert switch is not None
         if isinstance(command, Create):
             if command.order_epoch >= switch.order_epoch:
                 switch.held.append(command)
+            elif command.order_epoch < self._state.homes_epoch:
+                self.refuse(command)
             return True
         if isinstance(command, SettleNumbers | CreateTopics | ChangeSubscription):
             switch.held.append(command)
@@ -300,16 +303,16 @@ class Reordering:
         """Everybody's part is here: from now on this stage is in the new order."""
         state = self._state
         state.switch = None
+        since = state.homes_epoch
         self._move(switch)
         self._take_numbers(switch.parts)
         for part in switch.parts:
             self._take_state(part)
         self._begin_groups_anew()
         self._sessions.restart_timers()
-        changed = [each for each in state.topics.values() if each.moved == state.order_epoch]
+        told = self.moved([each for each in state.topics.values() if each.moved > since], since)
         for session in state.sessions.values():
             if session.connected:
-                told = self.moved(changed, state.order_epoch - 1)
                 self._outbox.reply(session.client_id, session.incarnation, told)
         if state.is_bottom:
             self._answer((switch.client_id, switch.incarnation), switch.request)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.helpers import PATIENCE, payloads, take_events, times, until
+from tests.client.recorder import Recorder
 from tests.e2e.helpers import assert_one_order
 
 from inorder import Client, Receipt
@@ -93,8 +94,8 @@ class Writer:
         futures: of all publishes.
     """
 
-    def __init__(self, client: Client, name: str, topics: Sequence[str]) -> None:
-        self.client, self.name, self.topics = client, name, topics
+    def __init__(self, recorder: Recorder, client: Client, name: str, topics: Sequence[str]) -> None:
+        self.recorder, self.client, self.name, self.topics = recorder, client, name, topics
         self.futures: list[asyncio.Future[Receipt]] = []
         self.is_stopping = False
 
@@ -102,7 +103,7 @@ class Writer:
         while not self.is_stopping:
             at = len(self.futures)
             topic = self.topics[at // 3 * 5 % len(self.topics)]
-            self.futures.append(self.client.publish(topic, f"{self.name}-{at}".encode()))
+            self.futures.append(self.recorder.publish(self.client, topic, f"{self.name}-{at}".encode()))
             await asyncio.sleep(0.002)
             await until(lambda: self.client.stats().pending < 100, f"room of {self.name}")
         return await asyncio.gather(*self.futures)
@@ -121,13 +122,15 @@ Trouble = Callable[[int], Awaitable[None]]
 
 async def run(workers: Workers, broker: str, topics: Sequence[str], stages: Iterable[int], make: Trouble) -> None:
     """Two subscribers of everything and four publishers, each given the address of another worker; ``make`` makes
-    trouble at these stages. Same order, nothing twice, nothing lost, nothing reported missing."""
+    trouble at these stages. Same order, nothing twice, nothing lost, nothing reported missing, and whatever else the
+    protocol promises."""
+    recorder = Recorder()
     async with asyncio.timeout(4 * PATIENCE), AsyncExitStack() as stack:
         readers = [await workers.client(stack, broker, unique("reader"), at) for at in range(2)]
         for each in readers:
-            await each.subscribe(*topics)
+            await recorder.subscribe(each, *topics)
         writers = [await workers.client(stack, broker, unique("writer"), at % STAGES) for at in range(4)]
-        writing = [Writer(each, str(at), topics) for at, each in enumerate(writers)]
+        writing = [Writer(recorder, each, str(at), topics) for at, each in enumerate(writers)]
         async with asyncio.TaskGroup() as group:
             sent = [group.create_task(each.run()) for each in writing]
             for writer in writing:
@@ -141,7 +144,11 @@ async def run(workers: Workers, broker: str, topics: Sequence[str], stages: Iter
         receipts = [each for task in sent for each in task.result()]
         numbers = [(each.topic, each.number) for each in receipts]
         assert len(numbers) == len(set(numbers))
-        events = assert_one_order(*[await take_events(each, len(numbers)) for each in readers])
+        seen = [await take_events(each, len(numbers)) for each in readers]
+        for reader, taken in zip(readers, seen, strict=True):
+            recorder.took(reader, taken)
+        assert recorder.violations() == []
+        events = assert_one_order(*seen)
         assert sorted((each.topic, each.number) for each in events) == sorted(numbers)
         for writer in writing:
             own = [each for each in payloads(events) if each.startswith(f"{writer.name}-".encode())]

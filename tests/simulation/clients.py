@@ -30,6 +30,7 @@ from inorder.core.wire import (
     CreateTimestamps,
     Frame,
     Heads,
+    Moved,
     NameTopics,
     Numbers,
     Opened,
@@ -128,6 +129,7 @@ class Client:
     def connect(self) -> None:
         self.is_up = True
         self.greeted = self.world.now
+        self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch, is_new=False)
         for host in self.world.hosts:
             self._queue(host.index).append(OpenSession(self.name, self.incarnation, self.asked[host.index] + 1))
         self.naming.clear()
@@ -164,7 +166,7 @@ class Client:
         session = self.name, self.incarnation
         match frame:
             case CreateTimestamps():
-                return Create(*session, frame.low, frame.events)
+                return Create(*session, frame.low, frame.events, frame.order_epoch)
             case Settle():
                 return SettleNumbers(*session, frame.request, frame.confirmed, frame.void)
             case Resolve():
@@ -305,7 +307,10 @@ class Client:
             case Topics() if frame.request in self.naming:
                 self._named(frame.topics)
             case Topics():
-                self.publisher.named(frame.topics)
+                self.publisher.named(frame.topics, frame.order_epoch)
+            case Moved():
+                self.publisher.moved(frame)
+                self.subscriber.moved(frame)
             case Subscribed():
                 self._subscribed(frame)
             case Numbers():

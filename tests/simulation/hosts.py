@@ -29,6 +29,7 @@ class Host:
         self.world, self.index, self.count = world, index, count
         self.stage = Stage(index, count)
         self.epoch = 0
+        self.order_epoch = 1  # the durable one, which a welcome tells
         self.journal: list[tuple[bytes, int]] = []
         self.image: tuple[bytes, int] | None = None
         self.opened: list[tuple[bytes, int]] = []
@@ -59,6 +60,8 @@ class Host:
             case Renew():
                 answer = Renewed(frame.request, [self.index, self.epoch])
         self.effects.append(Reply(name, incarnation, answer))
+        if isinstance(frame, AskNumbers) and (moved := self.stage.moved(frame.topic)) is not None:
+            self.effects.append(Reply(name, incarnation, moved))
 
     def step(self, rng: random.Random) -> bool:
         """Take one input: the next of a link or of a client's connection."""
@@ -82,6 +85,7 @@ class Host:
         if not (self.opened or self.effects):
             return False
         self.journal += self.opened
+        self.order_epoch = self.stage.order_epoch
         effects, self.opened, self.effects = self.effects, [], []
         for effect in effects:
             if isinstance(effect, Send):

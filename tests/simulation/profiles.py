@@ -60,8 +60,8 @@ class Profile:
 CALM = {"jump": 0.1, "crash": 0.0, "disconnect": 0.0, "restart": 0.0, "cancel": 0.0}
 """Factors for runs without faults of clients and stages."""
 
-ANY = Profile("any")
-CHURN = Profile("churn", weights={"change": 5.0, **CALM})
+ANY = Profile("any", weights={"reorder": 1.0})
+CHURN = Profile("churn", weights={"change": 5.0, "reorder": 1.0, **CALM})
 BRISK = {
     **CALM,
     "flow": 12.0,
@@ -132,6 +132,10 @@ EXPIRY = Profile(
     loss=(0.0,), first=(2,), session_timeout_ms=(2_000,), reordering=(1.0,), retention=(10_000,), spread=(1.0,),
     weights={**BRISK, "disconnect": 3.0, "connect": 0.05, "tick": 6.0, "change": 0.1, "time": 1.0}
 )  # fmt: skip
+REORDERED = Profile(
+    "reordered", stages=(2, 3, 4), first=(2, 3, 4),
+    weights={"reorder": 6.0, "disconnect": 2.0, "crash": 2.0, "publish": 2.0, "change": 0.5}
+)  # fmt: skip
 
 PROFILES = {
     each.name: each
@@ -152,6 +156,7 @@ PROFILES = {
         JOINED,
         CREATED,
         EXPIRY,
+        REORDERED,
     )
 }
 

@@ -12,7 +12,7 @@ from tests.simulation.clients import Client, Message, text_of, wild
 from tests.simulation.hosts import SPACE, Ask, Host
 from tests.simulation.profiles import Profile
 
-from inorder.core.commands import AnyCommand, Configure, LeaveSession, Place, Reply, StageSettings, Tick
+from inorder.core.commands import AnyCommand, Configure, LeaveSession, Place, Reorder, Reply, StageSettings, Tick
 from inorder.core.names import Filter, exact
 from inorder.core.publisher import Publication
 from inorder.core.wire import Heads, TopicInfo, decode_worker_frame, encode_frame
@@ -233,6 +233,16 @@ class World:
         client.restart()
         client.connect()
 
+    def _reorder(self, *_: object) -> None:
+        """R14: some topics come to other stages, or change places on theirs."""
+        stage, rng = self.hosts[-1].stage, self.rng
+        topics = list(stage._state.topics)
+        stages: list[list[int]] = [[] for _ in self.hosts]
+        for topic in rng.sample(topics, rng.randint(1, len(topics))):
+            rng.choice(stages).append(topic)
+        self.done["reorders"] += len(self.hosts) > 1
+        self.hosts[-1].run(Reorder("operator", 1, 1, stage.order_epoch + 1, stages))
+
     def _snapshot(self, _: Client, host: Host) -> None:
         host.snapshot()
 
@@ -339,13 +349,14 @@ _WEIGHTED: list[tuple[Callable[[World, Client, Host], None], float]] = [
     (World._disconnect, 0.5),
     (World._connect, 3),
     (World._restart, 0.15),
+    (World._reorder, 0.5),
     (World._snapshot, 1),
     (World._crash, 0.4),
 ]
 
 
 def _factor(profile: Profile, action: str) -> float:
-    return profile.weights.get(action, 0.0 if action == "flow" else 1.0)
+    return profile.weights.get(action, 0.0 if action in ("flow", "reorder") else 1.0)
 
 
 _ACTIONS = [action for action, _ in _WEIGHTED]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from inorder.core.commands import AnyCommand, Deliver, Effect, Reply, RestartTimers, Send
+from inorder.core.ride_check import check_ride
 from inorder.core.stage import Stage
 from inorder.core.wire import AskNumbers, Frame, NameTopics, Renew, Renewed
 
@@ -44,24 +45,24 @@ class Host:
     def run(self, command: AnyCommand) -> None:
         self.opened.append((_encode(command), self.now))
         lingering = len(self.stage._state.lingers)
+        order_epoch = self.stage.order_epoch
         self.effects += self.stage.step(command, self.now)
+        self.world.done["switches"] += self.stage.order_epoch > order_epoch
         self.world.done["lingers_ended"] += max(0, lingering - len(self.stage._state.lingers))
         self.note_states()
 
     def ask(self, name: str, ask: Ask) -> None:
         """A query's answer leaves after the commit of what it may have seen."""
         incarnation, frame = ask
-        answer: Frame
+        answers: list[Frame | None]
         match frame:
             case AskNumbers():
-                answer = self.stage.numbers(frame)
+                answers = [self.stage.numbers(frame), self.stage.moved(frame.topic)]
             case NameTopics():
-                answer = self.stage.name_topics(frame)
+                answers = [self.stage.name_topics(frame)]
             case Renew():
-                answer = Renewed(frame.request, [self.index, self.epoch])
-        self.effects.append(Reply(name, incarnation, answer))
-        if isinstance(frame, AskNumbers) and (moved := self.stage.moved(frame.topic)) is not None:
-            self.effects.append(Reply(name, incarnation, moved))
+                answers = [Renewed(frame.request, [self.index, self.epoch])]
+        self.effects += [Reply(name, incarnation, each) for each in answers if each is not None]
 
     def step(self, rng: random.Random) -> bool:
         """Take one input: the next of a link or of a client's connection."""
@@ -72,6 +73,8 @@ class Host:
         chosen = rng.choice(inputs)
         if isinstance(chosen, int):
             send = self.links[chosen].popleft()
+            if send.number > self.stage.received(chosen):
+                check_ride(send.ride, chosen, self.stage)
             self.run(Deliver(chosen, send.number, send.ride))
         else:
             command = self.queues[chosen].popleft()

@@ -27,7 +27,7 @@ class Profile:
         wildcards: the share of runs with wildcard filters.
         loss, reordering: shares of the broker's messages.
         retention: numbers that a topic manager remembers one by one.
-        linger: s. publisher_grace_ms, session_timeout_ms: see StageSettings.
+        linger: s. popularity_window_ms, publisher_grace_ms, session_timeout_ms: see StageSettings.
         actions: how many there are before faults stop (from, to).
         weights: factors of actions, by name (see ``world``).
         spread: factors of all actions' weights, drawn one by one.
@@ -50,6 +50,7 @@ class Profile:
     reordering: tuple[float, ...] = (0.0, 0.5, 1.0)
     retention: tuple[int, ...] = (10_000, 10_000, 4)
     linger: float = 20.0
+    popularity_window_ms: tuple[int, ...] = (0, 0, 3_000)
     publisher_grace_ms: tuple[int, ...] = (10_000, 2_000)
     session_timeout_ms: tuple[int, ...] = (30_000, 4_000)
     actions: tuple[int, int] = (200, 800)
@@ -77,7 +78,8 @@ BRISK = {
 """Factors for runs that are about what the broker delivers when, and about subscriptions."""
 _STILL = Profile(
     "still", modes=(STRICT,), new_topics=(0,), wildcards=0.0, loss=(0.0,), retention=(10_000,),
-    weights=CALM, actions=(300, 600), session_timeout_ms=(3_600_000,), reordering=(1.0,)
+    weights=CALM, actions=(300, 600), session_timeout_ms=(3_600_000,), popularity_window_ms=(0,),
+    reordering=(1.0,)
 )  # fmt: skip
 """No faults, strict readers: for what order alone shows."""
 
@@ -132,10 +134,15 @@ EXPIRY = Profile(
     loss=(0.0,), first=(2,), session_timeout_ms=(2_000,), reordering=(1.0,), retention=(10_000,), spread=(1.0,),
     weights={**BRISK, "disconnect": 3.0, "connect": 0.05, "tick": 6.0, "change": 0.1, "time": 1.0}
 )  # fmt: skip
+ORDER = replace(
+    _STILL, name="order", stages=(2, 3, 3, 4), topics=(3, 4, 6), clients=(3, 4), first=(2, 3, 4),
+    weights={**CALM, "change": 0.5, "reorder": 12.0, "publish": 1.5}
+)  # fmt: skip
 REORDERED = Profile(
     "reordered", stages=(2, 3, 4), first=(2, 3, 4),
-    weights={"reorder": 6.0, "disconnect": 2.0, "crash": 2.0, "publish": 2.0, "change": 0.5}
+    weights={"reorder": 6.0, "crash": 4.0, "snapshot": 2.0, "disconnect": 3.0, "publish": 2.0, "change": 0.5}
 )  # fmt: skip
+"""The topic order changes while everything else goes wrong."""
 
 PROFILES = {
     each.name: each
@@ -156,6 +163,7 @@ PROFILES = {
         JOINED,
         CREATED,
         EXPIRY,
+        ORDER,
         REORDERED,
     )
 }

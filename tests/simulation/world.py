@@ -65,6 +65,7 @@ class World:
         settings = StageSettings(
             linger_ms=int(profile.linger * 1000),
             number_retention=self.retention,
+            popularity_window_ms=rng.choice(profile.popularity_window_ms),
             publisher_grace_ms=rng.choice(profile.publisher_grace_ms),
             session_timeout_ms=rng.choice(profile.session_timeout_ms),
         )
@@ -233,16 +234,6 @@ class World:
         client.restart()
         client.connect()
 
-    def _reorder(self, *_: object) -> None:
-        """R14: some topics come to other stages, or change places on theirs."""
-        stage, rng = self.hosts[-1].stage, self.rng
-        topics = list(stage._state.topics)
-        stages: list[list[int]] = [[] for _ in self.hosts]
-        for topic in rng.sample(topics, rng.randint(1, len(topics))):
-            rng.choice(stages).append(topic)
-        self.done["reorders"] += len(self.hosts) > 1
-        self.hosts[-1].run(Reorder("operator", 1, 1, stage.order_epoch + 1, stages))
-
     def _snapshot(self, _: Client, host: Host) -> None:
         host.snapshot()
 
@@ -254,7 +245,21 @@ class World:
             else:
                 host.queues.setdefault(client.name, deque()).append(LeaveSession(client.name, client.incarnation))
         self.done["crashes"] += 1
+        self.done["crashes_while_sealed"] += any(each.stage.is_sealed for each in self.hosts)
         host.crash()
+
+    def _reorder(self, *_: object) -> None:
+        """R14: two topics change places, or all are placed anew."""
+        bottom, rng = self.hosts[-1], self.rng
+        order = list(bottom.stage._state.order)
+        homes = {topic: bottom.stage.stage_of(topic) for topic in order}
+        if rng.random() < 0.3:
+            homes = {topic: rng.randrange(len(self.hosts)) for topic in order}
+        else:
+            one, other = rng.choice(order), rng.choice(order)
+            homes[one], homes[other] = homes[other], homes[one]
+        stages = [[topic for topic in order if homes[topic] == at] for at in range(len(self.hosts))]
+        bottom.run(Reorder("operator", 1, self.steps, bottom.stage.order_epoch + 1, stages))
 
     # -- the run -----------------------------------------------------------------------------------------------
 
@@ -301,7 +306,8 @@ class World:
                 client.arrived(client.arriving.pop(0))
 
     def _is_quiet(self) -> bool:
-        return not any(self._unfinished(client) for client in self.clients.values())
+        is_switching = any(host.stage._state.switch is not None for host in self.hosts)
+        return not is_switching and not any(self._unfinished(client) for client in self.clients.values())
 
     @staticmethod
     def _unfinished(client: Client) -> str:
@@ -324,6 +330,8 @@ class World:
             for span in client._open_spans():
                 span.end = client.module.clock.get(span.topic, span.start)
         for host in self.hosts:
+            if host.stage._state.switch is not None:
+                history.unfinished.append(Unfinished(f"stage {host.index}", "a change of the topic order"))
             host.note_states(always=True)
             for manager in host.stage._state.topics.values():
                 if manager.stage == host.index:

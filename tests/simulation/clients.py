@@ -372,7 +372,7 @@ class Client:
             publication.handed = True
             if faults and rng.random() < 0.05:
                 self.publisher.refused(publication)
-                self._ended(publication, "void")
+                self._ended(publication, "unknown" if publication.doubtful else "void")
                 return True
             if not (faults and rng.random() < 0.05):
                 self.world.publish(self, publication, faults)

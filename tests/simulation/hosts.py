@@ -45,9 +45,10 @@ class Host:
     def run(self, command: AnyCommand) -> None:
         self.opened.append((_encode(command), self.now))
         lingering = len(self.stage._state.lingers)
-        order_epoch = self.stage.order_epoch
+        homes_epoch = self.stage._state.homes_epoch
         self.effects += self.stage.step(command, self.now)
-        self.world.done["switches"] += self.stage.order_epoch > order_epoch
+        if self.stage._state.is_bottom:
+            self.world.done["reorders"] += self.stage._state.homes_epoch > homes_epoch
         self.world.done["lingers_ended"] += max(0, lingering - len(self.stage._state.lingers))
         self.note_states()
 

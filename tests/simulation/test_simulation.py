@@ -89,6 +89,8 @@ LEAST = {
     "abandoned": 15,
     "reorders": 40,
     "late": 100,
+    "reorders": 12,
+    "crashes_while_sealed": 10,
     "gaps": 20,
     "expiries": 5,
 }

@@ -65,9 +65,9 @@ class Links:
                 group.create_task(link.run(), name=f"inorder-link-{link.target}")
 
     def origins(self, target: int) -> list[StageInfo]:
-        """Return our stages that may have rides for a stage elsewhere: the one below it, and all above it."""
+        """Return our stages that may have rides for a stage elsewhere: all of them, in a change of the topic order."""
         own = self.host.epochs.items() if not self.host.has(target) else ()
-        return [StageInfo(each, epoch, self.address) for each, epoch in own if each <= target + 1]
+        return [StageInfo(each, epoch, self.address) for each, epoch in own]
 
     def describe(self) -> dict[str, object]:
         """Return numbers for health and status: bytes under way by stage, ``None`` while it is away."""

@@ -13,6 +13,7 @@ from inorder.core.commands import (
     FlushRide,
     LeaveSession,
     MarkRide,
+    OpenSession,
     Pin,
     Reorder,
     SettleNumbers,
@@ -369,6 +370,30 @@ def test_r1_a_counter_below_the_mark_is_forgotten_at_the_new_home_too() -> None:
     assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 3)], 2))) == [1]
     frames = cluster.step(2, Create("p", 1, 1, [NewEvent(2, 3)], 2)) + cluster.run()
     assert _forgotten(frames) == [2]
+
+
+def test_r1_where_a_moved_id_was_forgotten_it_never_gets_a_second_number() -> None:
+    """It was asked of another stage, which has handed it over; only there it was known that it had been asked."""
+    cluster = _cluster()
+    cluster.stamp("p", "c")
+    cluster.reorder("c", "b", "a")
+    cluster.run()
+    cluster.step(0, LeaveSession("p", 1))
+    cluster.now += 60_000
+    cluster.step(0, Tick())  # stage 0 forgets the session
+    cluster.step(0, OpenSession("p", 1, first=1, anywhere=2, asked_epoch=1))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 3)], 2))) == [1]
+
+
+def test_r1_a_stage_met_for_the_first_time_takes_what_was_asked_of_others_before_they_hand_over() -> None:
+    cluster = Cluster({"a": 0, "b": 1, "c": 2})
+    for stage in (1, 2):
+        cluster.step(stage, OpenSession("p", 1))
+    cluster.reorder("c", "b", "a")
+    assert cluster.request("p", "c") == []  # sealed
+    cluster.step(0, OpenSession("p", 1, first=1, anywhere=2, asked_epoch=1))  # stage 0 does not know of the change yet
+    cluster.run()
+    assert cluster.request("p", "c", counter=1)[0].number == 1
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------

@@ -131,7 +131,9 @@ class Client:
         self.greeted = self.world.now
         self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch, is_new=False)
         for host in self.world.hosts:
-            self._queue(host.index).append(OpenSession(self.name, self.incarnation, self.asked[host.index] + 1))
+            first, anywhere = self.asked[host.index] + 1, max(self.asked) + 1
+            command = OpenSession(self.name, self.incarnation, first, anywhere, self.publisher.asked_epoch)
+            self._queue(host.index).append(command)
         self.naming.clear()
         self.asked_names.clear()
         for settle in self.publisher.connected():

@@ -85,14 +85,13 @@ LEAST = {
     "partitions": 30,
     "restarts": 20,
     "resends": 20,
-    "voids": 10,
+    "voids": 5,
     "abandoned": 15,
-    "reorders": 40,
     "late": 100,
     "reorders": 12,
     "crashes_while_sealed": 10,
-    "gaps": 20,
-    "expiries": 5,
+    "gaps": 10,
+    "expiries": 2,
 }
 """What a hundred runs exercise at least; each is about half of what they do."""
 

@@ -450,6 +450,10 @@ class Client:
 
     # -- what workers report -----------------------------------------------------------------------------------
 
+    def asked_epoch(self) -> int:
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
+        return self._publishing.machine.asked_epoch
+
     def worker_welcomed(self, welcome: Welcome) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         is_other = bool(self._domain) and welcome.domain != self._domain

@@ -38,6 +38,9 @@ _log = logging.getLogger("inorder.client")
 class WorkerEvents(Protocol):
     """What is reported, on the event loop's thread."""
 
+    def asked_epoch(self) -> int:
+        """Return the order epoch in which the oldest open request was made first, for a hello (R14)."""
+
     def worker_welcomed(self, welcome: Welcome) -> None:
         """A worker took us in."""
 
@@ -208,7 +211,8 @@ class Workers:
         return WorkerLink(address, self._greeting, self, self._times, self._tls)
 
     def _greeting(self) -> Hello:
-        return replace(self._hello, asked=[part for pair in self._asked.items() for part in pair])
+        asked = [part for pair in self._asked.items() for part in pair]
+        return replace(self._hello, asked=asked, asked_epoch=self._events.asked_epoch())
 
     def _open(self, address: str) -> None:
         """Add a link; it connects by itself."""

@@ -292,12 +292,20 @@ class Place(Command, tag=2):
 
 
 class OpenSession(Command, tag=3):
-    """A client connected. Another incarnation of the same client is replaced. ``first``: the lowest counter that it has
-    not asked for on an earlier connection; where its session is forgotten, lower ones are never numbered (R1)."""
+    """A client connected. Another incarnation of the same client is replaced.
+
+    Attributes:
+        first: the lowest counter that it has not asked this stage for on an earlier connection; where its session is
+            forgotten, lower ones are never numbered (R1).
+        anywhere: the lowest that it has asked no stage for. It counts instead where topics came here after the order
+            epoch ``asked_epoch``, in which its oldest open request was first made (R14).
+    """
 
     client_id: str
     incarnation: int
     first: int = 1
+    anywhere: int = 1
+    asked_epoch: int = 1
 
 
 class LeaveSession(Command, tag=4):

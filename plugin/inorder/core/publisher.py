@@ -65,11 +65,12 @@ class Publication:
         entry: the stage its request enters.
         after: publisher-order dependencies that travel with the request (R19, flat).
         use, before: this publication and the one before it in its topic, as R19 counts them.
-        is_asked: a stage may have numbered it.
+        is_asked: a stage may have numbered it; asked first in the order epoch ``asked_epoch``.
     """
 
     __slots__ = (
         "after",
+        "asked_epoch",
         "before",
         "cancelled",
         "content",
@@ -95,6 +96,7 @@ class Publication:
         self.use: _LastUse | None = None
         self.before: _LastUse | None = None
         self.is_asked = False
+        self.asked_epoch = 0
         self.number = 0
         self.deps: list[int] = []
         self.in_payload = False
@@ -215,6 +217,12 @@ class Publisher:
         a ``new`` domain."""
         if is_new or not self._topics:
             self._order_epoch = order_epoch
+
+    @property
+    def asked_epoch(self) -> int:
+        """The order epoch in which the oldest open request was made first."""
+        oldest = next((each for each in self._open.values() if each.is_asked), None)
+        return self._order_epoch if oldest is None else oldest.asked_epoch
 
     def moved(self, frame: Moved) -> None:
         """Topics are on other stages now. If that is all that moved since the order we know, it is the one for all
@@ -345,7 +353,8 @@ class Publisher:
         self._ceiling = self._previous_home = home
         self._unanswered.add(publication.counter)
         publication.info, publication.entry, publication.state = info, self._entry, _REQUESTED
-        publication.is_asked = True
+        if not publication.is_asked:
+            publication.is_asked, publication.asked_epoch = True, self._order_epoch
         publication.after = self._follow(publication, info)
         return True
 

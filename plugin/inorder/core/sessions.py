@@ -33,7 +33,9 @@ class Sessions:
         if session is None:
             session = state.sessions[key] = Session(*key)
         if not is_known:
-            session.low = max(session.low, command.first)
+            # what it asked of others may have come here with a topic, and been forgotten since (R14)
+            anywhere = command.anywhere if state.homes_epoch > command.asked_epoch else 1
+            session.low = max(session.low, command.first, anywhere)
         session.is_opened = session.connected = True
         session.timeout = state.settings.session_timeout_ms
         state.gone.pop(key, None)

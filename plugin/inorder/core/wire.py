@@ -142,7 +142,9 @@ FAILURE_CODES: Final = (
 class Hello(Frame, tag=16):
     """First frame of a client. ``incarnation``: 64 random bits of this process start, as a signed number. ``asked``:
     flat pairs ``stage, counter``, the highest that each stage was asked for on earlier connections; where the session
-    is forgotten, these and lower ones are never numbered (R1)."""
+    is forgotten, these and lower ones are never numbered (R1). ``asked_epoch``: the order epoch in which the oldest
+    open request was made; where topics came to the stage since, what was asked of others counts as well (R14).
+    """
 
     lowest_version: int
     highest_version: int
@@ -151,6 +153,7 @@ class Hello(Frame, tag=16):
     incarnation: int
     agent: str = ""
     asked: list[int] = []
+    asked_epoch: int = 1
 
 
 class Resolve(Frame, tag=17):

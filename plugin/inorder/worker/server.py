@@ -326,8 +326,10 @@ class Server:
         )
         self._the_host.reply(session, connection.welcome)
         asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
+        anywhere = max(0, *asked.values(), 0)
         for stage in self._the_host.epochs:
-            self._the_host.step(stage, OpenSession(*session, min(asked.get(stage, 0), MAX_NUMBER - 1) + 1))
+            first, most = (min(each, MAX_NUMBER - 1) + 1 for each in (asked.get(stage, 0), anywhere))
+            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch))
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:

@@ -29,6 +29,10 @@ from inorder.worker.settings import is_loopback, masked
         ({"host": "example.org"}, ["host", "127.0.0.1", "token"]),
         ({"topic_order": [["s:a"], ["s:b"]]}, ["topic_order", "1 stages"]),
         ({"topic_order": [["a"]]}, ["topic_order", "space:name"]),
+        ({"stages": 2, "hosted": [2]}, ["hosted", "0 to 1", "2 stages"]),
+        ({"stages": 2, "hosted": [1, 1]}, ["hosted", "different"]),
+        ({"advertise": "worker-1"}, ["advertise", "host:port"]),
+        ({"advertise": "worker-1:0"}, ["advertise", "host:port"]),
         ({"topic_order": [["s:a", "s:a"]]}, ["topic_order", "once"]),
     ],
 )

@@ -43,9 +43,15 @@ class JournalConformance:
     def test_opened_again_it_is_the_same_store(self, make_journal: MakeJournal) -> None:
         """Domain and number of stages are fixed when the store is made."""
         first = make_journal().open(3)
-        assert make_journal().open(5) == first
-        assert first.stages == 3
+        assert make_journal().open(5, [["s:b"]]) == first
+        assert (first.stages, first.topic_order) == (3, ())
         assert 0 < first.domain < 2**32
+
+    def test_the_first_topic_order_is_kept(self, make_journal: MakeJournal) -> None:
+        """Workers that share a store begin with the same one, whatever each was told."""
+        first = make_journal().open(2, [["s:a"], ["s:b", "t:c"]])
+        assert first.topic_order == (("s:a",), ("s:b", "t:c"))
+        assert make_journal().open(2, [["s:x"]]) == first
 
     # -- claim -------------------------------------------------------------------------------------------------
 
@@ -73,6 +79,16 @@ class JournalConformance:
         seen = journal.claim(0, "a")
         journal.claim(0, "a", seen)
         assert journal.claim(0, "a", seen) == seen + 2
+
+    def test_everybody_reads_who_has_a_stage_and_where(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """Every stage is listed; one that was let go keeps its epoch and the address it had."""
+        other = make_journal()
+        other.open(3)
+        epoch = journal.claim(1, "a", address="one.example:7401")
+        other.claim(2, "b", address="two.example:7402")
+        journal.release([(1, epoch)])
+        found = [(each.stage, each.owner, each.epoch, each.address) for each in other.read_map()]
+        assert found == [(0, "", 0, ""), (1, "", 1, "one.example:7401"), (2, "b", 1, "two.example:7402")]
 
     # -- append and replay -------------------------------------------------------------------------------------
 

@@ -1,0 +1,135 @@
+"""A client of several workers: it is given the address of one, and follows the stages wherever they go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.helpers import Site, gaps_of, keys, payloads, published, take_events, times, until, worker_settings
+
+from inorder import Client
+from inorder.errors import Unauthorized, WorkerUnreachable
+from inorder.testing.services import free_port
+from inorder.worker import Worker
+
+ORDER = [["memory:top"], ["memory:low"]]
+
+
+class TwoStages:
+    """A broker, and workers of a store with two stages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.broker = f"site-{folder.name}-{id(folder)}"
+        self.store = folder / "worker.db"
+        self.stack = AsyncExitStack()
+
+    async def worker(self, *hosted: int, **changes: Any) -> Worker:
+        changes = {"stages": 2, "hosted": list(hosted), "topic_order": ORDER, "beat_interval": 0.05, **changes}
+        return await self.stack.enter_async_context(Worker(worker_settings(self.store, **changes)))
+
+    def client(self, client_id: str, *workers: str, **how: Any) -> Client:
+        return Client(f"memory://{self.broker}", workers=workers, client_id=client_id, times=times(), **how)
+
+
+@pytest.fixture
+async def two(tmp_path: Path) -> AsyncIterator[TwoStages]:
+    made = TwoStages(tmp_path)
+    async with made.stack:
+        yield made
+
+
+async def test_the_address_of_one_worker_is_enough(two: TwoStages) -> None:
+    """Whichever; and of those that are given the first that answers."""
+    top, low = await two.worker(0), await two.worker(1)
+    nobody = f"127.0.0.1:{free_port()}"
+    async with two.client("one", nobody, top.address) as one, two.client("two", low.address) as other:
+        for each in (one, other):
+            await each.subscribe("top", "low")
+        for at in range(10):
+            await one.publish(("top", "low")[at % 2], str(at).encode())
+        seen = [await take_events(each, 10) for each in (one, other)]
+        assert keys(seen[0]) == keys(seen[1])
+        assert payloads(seen[0]) == [str(at).encode() for at in range(10)]
+        assert one.stats().connected
+        assert other.stats().worker_reconnects == 0
+
+
+async def test_a_worker_that_comes_later_is_found(two: TwoStages) -> None:
+    """What needs its stage waits for it."""
+    top = await two.worker(0)
+    async with two.client("one", top.address) as one:
+        receipt = one.publish("top", b"x")
+        assert not one.stats().connected
+        await asyncio.sleep(0.05)
+        assert not receipt.done()  # the bottom stage names the topics
+        await two.worker(1)
+        assert (await receipt).number == 1
+        assert one.stats().connected
+
+
+async def test_a_stage_moves_to_another_worker(two: TwoStages) -> None:
+    """Fenced in mid-stream: nothing is lost, nothing comes twice, the order is one."""
+    first = await two.worker(0, 1)
+    async with two.client("one", first.address) as one, two.client("two", first.address) as other:
+        for each in (one, other):
+            await each.subscribe("top", "low")
+        await published(one, "low", 20)
+        futures = [one.publish(("top", "low")[at % 2], str(at).encode()) for at in range(20, 60)]
+        second = await two.worker(1)
+        await asyncio.gather(*futures)
+        await until(lambda: [each["stage"] for each in first.status()["stages"]] == [0], "the move")  # type: ignore[attr-defined]
+        await published(other, "low", 10, first=60)
+        third = await two.worker(0)
+        await published(other, "top", 10, first=70)
+        seen = [await take_events(each, 80) for each in (one, other)]
+        assert keys(seen[0]) == keys(seen[1])
+        assert payloads(seen[0]) == [str(at).encode() for at in range(80)]
+        assert not gaps_of(seen[0] + seen[1])
+        assert len(set(keys(seen[0]))) == 80
+        await until(lambda: one.stats().connected, "both")
+        reached = repr(one._worker._links)  # type: ignore[union-attr]
+        assert third.address in reached
+        assert second.address in reached
+
+
+async def test_all_workers_move_at_once(two: TwoStages) -> None:
+    """Nobody is left that could tell where they went: those that were named at the beginning are asked."""
+    ports = [free_port() for _ in range(2)]
+    first = await Worker(worker_settings(two.store, stages=2, topic_order=ORDER, port=ports[0])).__aenter__()
+    async with two.client("one", *(f"127.0.0.1:{port}" for port in ports)) as one:
+        await one.publish("low", b"x")
+        await first.__aexit__(None, None, None)
+        await two.worker(port=ports[1])
+        assert (await one.publish("low", b"y")).number == 2
+
+
+async def test_heads_come_from_every_worker(two: TwoStages) -> None:
+    """R17: the end of a burst that the broker lost is found, on the stage of another worker than the bottom."""
+    top, low = await two.worker(0), await two.worker(1)
+    site = Site(two.broker, two.store)
+    async with two.client("one", low.address) as one, two.client("two", top.address) as other:
+        await one.subscribe("top", "low")
+        await published(other, "top", 1)
+        await site.lose(one, published(other, "top", 2, first=1))
+        seen = await take_events(one, 1)
+        stream = one.events()
+        async with asyncio.timeout(20):
+            seen.append(await anext(stream))
+        (gap,) = gaps_of(seen)
+        assert (gap.topic, gap.first, gap.last) == ("top", 2, 3)
+
+
+async def test_refusals_are_told(two: TwoStages) -> None:
+    worker = await two.worker(0, 1, token="secret")
+    with pytest.raises(Unauthorized):
+        async with two.client("one", worker.address, token="wrong"):
+            pass
+    nobody = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    with pytest.raises(WorkerUnreachable) as caught:
+        async with two.client("one", *nobody):
+            pass
+    assert all(each in str(caught.value) for each in nobody)

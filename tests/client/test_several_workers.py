@@ -9,9 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.helpers import Site, gaps_of, keys, payloads, published, take_events, times, until, worker_settings
+from tests.client.helpers import (
+    PATIENCE,
+    Site,
+    gaps_of,
+    keys,
+    payloads,
+    published,
+    take_events,
+    times,
+    until,
+    worker_settings,
+)
+from tests.worker.raw_client import RawClient
 
-from inorder import Client
+from inorder import Client, Receipt
+from inorder.core.wire import ChangeOrder, OrderChanged
 from inorder.errors import Unauthorized, WorkerUnreachable
 from inorder.testing.services import free_port
 from inorder.worker import Worker
@@ -105,6 +118,32 @@ async def test_all_workers_move_at_once(two: TwoStages) -> None:
         await first.__aexit__(None, None, None)
         await two.worker(port=ports[1])
         assert (await one.publish("low", b"y")).number == 2
+
+
+async def test_the_topic_order_changes_across_three_workers(two: TwoStages) -> None:
+    """R14: its rides go between all stages, not only up and down the belt."""
+    order = [["memory:a"], ["memory:b"], ["memory:c"]]
+    workers = [await two.worker(stage, stages=3, topic_order=order) for stage in range(3)]
+    operator = RawClient(workers[2].address, "operator")
+    async with two.client("one", workers[0].address) as one, two.client("two", workers[1].address) as other, operator:
+        for each in (one, other):
+            await each.subscribe("a", "b", "c")
+        ids = [topic.id for topic in await operator.resolve("a", "b", "c", space="memory")]
+        futures: list[asyncio.Future[Receipt]] = []
+        for change in range(1, 4):
+            for at in range(30):
+                futures.append((one, other)[at % 2].publish("abc"[at % 3], b"%d" % len(futures)))
+                await asyncio.sleep(0)
+            ids = ids[1:] + ids[:1]
+            operator.send(ChangeOrder(change, change + 1, [[each] for each in ids]))
+            async with asyncio.timeout(PATIENCE):
+                assert (await operator.next(OrderChanged)).refusal == ""
+        async with asyncio.timeout(PATIENCE):
+            receipts = await asyncio.gather(*futures)
+        seen = [await take_events(each, len(receipts)) for each in (one, other)]
+        assert keys(seen[0]) == keys(seen[1])
+        assert sorted(keys(seen[0])) == sorted((each.topic, each.number) for each in receipts)
+        assert not gaps_of(seen[0] + seen[1])
 
 
 async def test_heads_come_from_every_worker(two: TwoStages) -> None:

@@ -301,6 +301,21 @@ def test_r16_a_number_of_a_publisher_that_is_gone_is_abandoned_and_a_late_confir
     assert again == [Timestamps(0, 0, [], [], [1, 1, 1])]
 
 
+def test_r16_what_a_client_asks_for_at_one_worker_shows_that_it_lives_to_another() -> None:
+    """Its connection to the worker of the topic's stage is gone, the one where its requests enter is not: its numbers
+    have a whole grace from their creation."""
+    cluster = _cluster({"a": 0, "b": 1}, publisher_grace_ms=1_000)
+    cluster.step(0, LeaveSession("p", 1))
+    cluster.now += 900
+    event = cluster.stamp("p", "a", at=1)
+    cluster.now += 900
+    cluster.step(0, Tick())
+    assert cluster.ask("a", event.number, event.number).answers[0].state is NumberState.PENDING
+    cluster.now += 100
+    cluster.step(0, Tick())
+    assert cluster.ask("a", event.number, event.number).answers[0].state is NumberState.ABANDONED
+
+
 def test_r16_a_number_abandoned_while_it_rides_is_never_handed_out() -> None:
     cluster = _cluster({"a": 0, "b": 1}, "x", "y")
     cluster.subscribe("x", "a", "b")

@@ -279,6 +279,11 @@ class Stamping:
         if session is None:
             session = self._state.sessions[key] = Session(*key, connected=False, since=self._state.now, is_opened=False)
             self._state.gone[key] = None
+        elif not session.connected:
+            # the client is there, if only at another worker: its grace begins anew with what it asked for (R16)
+            session.since = self._state.now
+            self._state.gone.pop(key, None)
+            self._state.gone[key] = None
         return session
 
     def _pass(self, manager: TopicManager, ride: StampRide) -> None:

@@ -1,6 +1,6 @@
 """Rides for stages of other workers: the sending end of the links.
 
-For each stage elsewhere that ours have rides for there is one connection to whoever has it. Rides leave only after
+For each stage elsewhere there is one connection to whoever has it. Rides leave only after
 their commit, stay in their stage's state until they are durable at the other end, and are sent again from there when
 the connection breaks, when either side was killed, and when the stage moves to another worker. While the other end is
 away ours go on committing.
@@ -59,13 +59,13 @@ class Links:
         self._links = {stage: StageLink(stage, self) for stage in range(host.count)}
 
     async def run(self) -> None:
-        """Keep a link to every stage elsewhere that is needed, until cancelled."""
+        """Keep a link to every stage elsewhere, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for link in self._links.values():
                 group.create_task(link.run(), name=f"inorder-link-{link.target}")
 
     def origins(self, target: int) -> list[StageInfo]:
-        """Return our stages that may have rides for a stage elsewhere: all of them, in a change of the topic order."""
+        """Return our stages, all of which may have rides for a stage elsewhere (R14); none for one that is here."""
         own = self.host.epochs.items() if not self.host.has(target) else ()
         return [StageInfo(each, epoch, self.address) for each, epoch in own]
 

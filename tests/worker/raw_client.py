@@ -59,6 +59,7 @@ class RawClient:
         versions: tuple[int, int] = PROTOCOL_VERSIONS,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        self.address = address
         host, _, port = address.rpartition(":")
         self._place, self._tls = (host.strip("[]"), int(port)), tls
         self.hello = Hello(versions[0], versions[1], token, client_id, incarnation)

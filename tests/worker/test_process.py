@@ -4,69 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import pytest
-from tests.worker.helpers import PATIENCE, settings
+from tests.worker.helpers import settings
+from tests.worker.processes import WorkerProcess, connected
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps, Welcome
-from inorder.testing.services import FaultProxy, PostgresServer, free_port
+from inorder.core.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps
+from inorder.testing.services import FaultProxy, PostgresServer
 from inorder.worker import Worker
 from inorder.worker.sql_journal import SqlJournal
-
-MAIN = """
-import json, sys
-from inorder.worker import WorkerSettings, run
-sys.exit(run(WorkerSettings(**json.loads(sys.argv[1]))))
-"""
-
-
-class WorkerProcess:
-    """``inorder.worker.run`` in a process of its own."""
-
-    def __init__(self, store: str, **settings: Any) -> None:
-        self.store = store
-        self._settings = {"store": store, "port": free_port(), "name": "process", **settings}
-        self.address = f"127.0.0.1:{self._settings['port']}"
-        self._process: subprocess.Popen[str] | None = None
-        self.log = ""
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, json.dumps(self._settings)], stderr=subprocess.PIPE, text=True
-        )
-
-    @property
-    def process(self) -> subprocess.Popen[str]:
-        assert self._process is not None
-        return self._process
-
-    def end(self, number: signal.Signals | None) -> int:
-        """Send a signal, if one is given, and wait for the end; return the exit code."""
-        if number is not None:
-            self.process.send_signal(number)
-        _, log = self.process.communicate(timeout=PATIENCE)
-        self.log += log
-        return self.process.returncode
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.process.poll() is None:
-            self.end(signal.SIGKILL)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -76,39 +29,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     else:
         postgres: PostgresServer = request.getfixturevalue("postgres")
         yield postgres.database()
-
-
-async def says_hello(client: RawClient) -> bool:
-    """Tell whether the worker is there and welcomes the client."""
-    try:
-        await client.connect()
-    except OSError:
-        return False
-    client.send(client.hello)
-    try:
-        frame = await client.read()
-    except (EOFError, ConnectionError):
-        frame = None
-    if isinstance(frame, Welcome):
-        return True
-    await client.close()
-    return False
-
-
-@contextlib.asynccontextmanager
-async def connected(worker: WorkerProcess, token: str = "") -> AsyncIterator[RawClient]:
-    """Connect as soon as the worker listens and has its store."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            client = RawClient(worker.address, token=token)
-            if await says_hello(client):
-                break
-            assert worker.process.poll() is None, worker.end(None)
-            await asyncio.sleep(0.01)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 async def test_kill_9_in_mid_stream(store: str) -> None:

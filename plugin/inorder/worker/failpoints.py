@@ -10,8 +10,10 @@ What happens at a place: ``kill``: the process is gone at once (SIGKILL). ``erro
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import threading
 from typing import Final
 
 from inorder.errors import InvalidOption, StoreUnreachable
@@ -23,6 +25,8 @@ POINTS: Final = frozenset(
     for when in ("before", "after")
 )
 ACTIONS: Final = ("kill", "error", "stop")
+
+log = logging.getLogger("inorder.worker")
 
 _armed: dict[str, tuple[str, int]] = {}
 """Place -> what to do, and how often it is passed before."""
@@ -55,8 +59,10 @@ def _act(point: str) -> None:
         return
     del _armed[point]
     if action == "error":
+        log.warning("event=failpoint point=%s", point)
         raise StoreUnreachable("(failpoint)", f"{point} failed as {VARIABLE} asked for")
-    os.kill(os.getpid(), signal.SIGKILL if action == "kill" else signal.SIGSTOP)
+    # To this thread: the whole process ends or stops, and this thread not one step later.
+    signal.pthread_kill(threading.get_ident(), signal.SIGKILL if action == "kill" else signal.SIGSTOP)
 
 
 arm(os.environ.get(VARIABLE, ""))

@@ -24,6 +24,7 @@ from inorder.core.commands import AnyCommand, AnyRide, Deliver, Reply, Send, Tic
 from inorder.core.stage import Stage
 from inorder.core.wire import Frame, TopicInfo
 from inorder.errors import Fenced, InvalidOption, StoreError
+from inorder.worker.failpoints import reach
 from inorder.worker.hosted import HostedStage, recover
 from inorder.worker.journal import Journal, StoreInfo, TopicOrder
 from inorder.worker.metrics import HostMetrics
@@ -361,10 +362,12 @@ class StageHost:
     def _pass_on(self, batch: Open) -> None:
         """After its commit: what stages got is off their origin's hands, and new rides are on their way."""
         for (stage, origin), number in batch.delivered.items():
+            reach("rides.before")
             if origin in self._stages:
                 self._stages[origin].stage.acknowledge(stage, number)
             else:
                 self._sink.made_durable(stage, origin, number)
+            reach("rides.after")
         if len(self._stages) == self.count:
             self._rides.extend(batch.sends)
             return
@@ -380,9 +383,10 @@ class StageHost:
 
     def _release(self) -> None:
         """Answer what the last commit made durable: all frames of one session together."""
-        batch, self._committed = self._committed, None
-        if batch is None:
+        if self._committed is None:
             return
+        reach("answers.before")
+        batch, self._committed = self._committed, None
         by_session: dict[Session, list[Frame]] = {}
         for reply in batch.replies:
             by_session.setdefault((reply.client_id, reply.incarnation), []).append(reply.frame)
@@ -393,6 +397,7 @@ class StageHost:
             call()
         for source, count, size in batch.settled.values():
             source.settled(count, size)
+        reach("answers.after")
 
     async def _save(self, images: list[tuple[HostedStage, bytes]]) -> None:
         """Save snapshots. A failure costs nothing but a longer replay; the next append shows what is wrong."""

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator
 
-from inorder.core.notifications import Event, Gap, GapReason, Reconnected
+from inorder.core.notifications import Event, Gap, GapReason, Reconnected, Verdict
 from inorder.errors import Closed, InorderError, StreamInUse
 
 _log = logging.getLogger("inorder.client")
@@ -19,9 +19,10 @@ class DeliveryStream(AsyncIterator[Notification]):
     """What the application has not taken yet.
 
     Beyond ``max_events`` or ``max_bytes`` events are given up until half of it is taken. Their numbers are reported as
-    one ``Gap(reason="overflow")`` per topic at their place in the stream. Events without a number (verdicts
-    unsequenced and fifo, and retained ones; subscriptions with ``ordering="fifo"`` or ``"none"``) leave no gap: they
-    are counted, as all others, in ``overflowed`` and logged as a warning, once per overflow. Memory stays bounded.
+    one ``Gap(reason="overflow")`` per topic and range at their place in the stream. Events that are not in the total
+    order (verdicts unsequenced, retained and fifo; subscriptions with ``ordering="fifo"`` or ``"none"``) leave no gap:
+    they are counted, as all others, in ``overflowed`` and logged as a warning, once per overflow. Memory stays bounded:
+    numbers come in order but for late ones.
     """
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
@@ -31,7 +32,7 @@ class DeliveryStream(AsyncIterator[Notification]):
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: InorderError | None = None
-        self._overflow: dict[tuple[str, str], tuple[int, int]] | None = None
+        self._overflow: dict[tuple[str, str], list[tuple[int, int]]] | None = None
         self._is_loss_logged = False
         self.overflowed = 0
 
@@ -60,16 +61,19 @@ class DeliveryStream(AsyncIterator[Notification]):
         if 2 * len(self._queue) > self._max_events or 2 * self._bytes > self._max_bytes:
             return False
         overflow, self._overflow = self._overflow or {}, None
-        for (space, topic), (first, last) in overflow.items():
-            self._queue.append(Gap(space, topic, first, last, GapReason.OVERFLOW))
+        for (space, topic), ranges in overflow.items():
+            for first, last in ranges:
+                self._queue.append(Gap(space, topic, first, last, GapReason.OVERFLOW))
         return True
 
     def _give_up(self, item: Notification) -> None:
         assert self._overflow is not None
         if isinstance(item, Event):
             self.overflowed += 1
-            numbers = None if item.number is None else (item.number, item.number)
-            if numbers is None and not self._is_loss_logged:
+            numbers = None
+            if item.number is not None and item.verdict in (Verdict.IN_ORDER, Verdict.LATE):
+                numbers = item.number, item.number
+            elif not self._is_loss_logged:
                 self._is_loss_logged = True
                 _log.warning(
                     "events() is read too slowly: events without a number are given up (first of %r in %r), with no "
@@ -82,9 +86,11 @@ class DeliveryStream(AsyncIterator[Notification]):
             self._queue.append(item)
             return
         if numbers is not None:
-            key = item.space, item.topic
-            first, last = self._overflow.get(key, numbers)
-            self._overflow[key] = min(first, numbers[0]), max(last, numbers[1])
+            ranges = self._overflow.setdefault((item.space, item.topic), [])
+            if ranges and numbers[0] == ranges[-1][1] + 1:
+                ranges[-1] = ranges[-1][0], numbers[1]
+            else:
+                ranges.append(numbers)
 
     def end(self, error: InorderError | None = None) -> None:
         """No more will come: because the client was closed, or for ``error``, which the reader gets."""

@@ -106,7 +106,9 @@ class Subscribing:
     def _drop(self, wanted: list[SpaceFilter]) -> None:
         dropped = self._subscriber.dropped(wanted)
         if dropped:
-            self._arrivals.deliver(self._ordering.unsubscribed(dropped, asyncio.get_running_loop().time()))
+            now = asyncio.get_running_loop().time()
+            self._arrivals.check_lease(now)  # what waited for these topics may go out (R12)
+            self._arrivals.deliver(self._ordering.unsubscribed(dropped, now))
 
     async def _take_back(self, link: EnsLink, before: dict[Filter, Subscription | None], changes: bool) -> None:
         """The broker refused one: all of the call is undone."""
@@ -120,6 +122,7 @@ class Subscribing:
             now = asyncio.get_running_loop().time()
             wildcards = self._subscriber.has_wildcards
             self.is_holding = False
+            self._arrivals.check_lease(now)
             self._arrivals.deliver(self._ordering.subscribed([], now, filters=wildcards))
             self._wake()
 

@@ -495,6 +495,17 @@ async def test_a_close_during_the_opening(site: Site) -> None:
     await until(lambda: site.worker._server.describe()["connections"] == 0)
 
 
+async def test_an_opening_that_is_closed_says_so(site: Site) -> None:
+    for turns in range(1, 12):
+        client = site.client("one")
+        opening = asyncio.ensure_future(client.__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await closes_in_time(client)
+        with pytest.raises(InorderError):
+            await opening
+
+
 async def test_the_sockets_of_a_cancelled_opening_are_closed(site: Site) -> None:
     for turns in range(6):
         opening = asyncio.ensure_future(site.client("one").__aenter__())

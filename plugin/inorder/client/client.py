@@ -194,8 +194,9 @@ class Client:
             if self._worker is not None:
                 await self._worker.connect()
             for link in self._links.values():
+                self._check_open()  # another task may have closed it meanwhile: nothing may connect after that
                 await link.open()
-            self._check_open()  # another task may have closed it meanwhile
+            self._check_open()
         except BaseException:
             await self.close()
             raise

@@ -179,12 +179,12 @@ class Workers:
             self._links.append(link)
             try:
                 await link.connect()
-            except LinkError as error:
+            except BaseException as error:
+                if link in self._links:  # else all were closed meanwhile
+                    self._links.remove(link)
+                if not isinstance(error, LinkError):
+                    raise
                 last = error
-                self._links.remove(link)
-            except BaseException:
-                self._links.remove(link)
-                raise
             else:
                 return
         reason = str(getattr(last, "reason", last))

@@ -29,6 +29,7 @@ from inorder.client import client as client_module
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
+    InorderError,
     InvalidOption,
     Replaced,
     StreamInUse,

@@ -210,6 +210,34 @@ async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -
         assert "was taken over by another worker" in worker.log
 
 
+@pytest.mark.parametrize("point", ["rides.before", "rides.after", "append.before", "append.after"])
+async def test_the_worker_above_killed_while_rides_are_under_way(tmp_path: Path, point: str) -> None:
+    """Two processes with a stage each: the one above is gone before or after it said that a ride is durable. Its
+    rides come again, and none counts twice; the client below sees a pause."""
+    url = f"sqlite:///{tmp_path}/inorder.db"
+    below = WorkerProcess(url, **SETTINGS, hosted=[1])
+    with WorkerProcess(url, f"{point}=kill@12", **SETTINGS, hosted=[0]) as above, below:
+        restarted = asyncio.create_task(asyncio.to_thread(end_and_start, above))
+        async with connected(below) as client:
+            for name in ("reader", "other"):
+                async with RawClient(below.address, name) as reader:
+                    await reader.subscribe("top", "low")
+            _, low = await client.resolve("top", "low")
+            answered = [(await client.create(low, counter))[0] for counter in range(1, 41)]
+            assert await restarted == -signal.SIGKILL
+            assert [event.number for event in answered] == list(range(1, 41))
+            assert await client.create(low, *range(1, 41)) == answered
+        assert below.end(signal.SIGTERM) == above.end(signal.SIGTERM) == 0
+    assert verify(url).problems == []
+
+
+def end_and_start(worker: WorkerProcess) -> int:
+    """Wait for the end of a worker, and start it again; return how it ended."""
+    code = worker.end(None)
+    worker.start()
+    return code
+
+
 # -- the failpoints themselves ---------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,146 @@
+"""Bugs to plant, each in the rule that a profile is full of; see :mod:`tests.core.without` for most of them.
+
+A bug is planted for the time of one test, by putting something else in the place of a method. The product has no switch
+for any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core import without
+from tests.simulation.hosts import Host
+
+from inorder.core import stamping
+from inorder.core.commands import Create, Send
+from inorder.core.ordering import OrderingModule
+from inorder.core.reordering import Reordering
+from inorder.core.settling import Settling
+from inorder.core.stage import Stage
+from inorder.core.state import StageState, Switch
+from inorder.core.waiting import Sequenced
+from inorder.core.wire import NumberAnswer, NumberState
+
+Patch = pytest.MonkeyPatch
+
+
+def lost_answers(patch: Patch) -> None:
+    """R1: a stage that recovers has forgotten which requests it answered."""
+    whole = Host.crash
+
+    def crash(self: Host) -> None:
+        whole(self)
+        for session in self.stage._state.sessions.values():
+            session.answers.clear()
+
+    patch.setattr(Host, "crash", crash)
+
+
+def resend_out_of_order(patch: Patch) -> None:
+    """R2: what is resent over a link comes last first, and nobody looks at the numbers."""
+    whole = Stage.unacknowledged
+
+    def unacknowledged(self: Stage, stage: int) -> list[Send]:
+        return whole(self, stage)[::-1]
+
+    def take(self: StageState, origin: int, number: int) -> bool:
+        self.received[origin] = max(number, self.received.get(origin, 0))
+        return True
+
+    patch.setattr(Stage, "unacknowledged", unacknowledged)
+    patch.setattr(StageState, "take", take)
+
+
+def aliased(patch: Patch) -> None:
+    """R2: a stage fills in the very list that the stage below still keeps for resending."""
+    patch.setattr(stamping, "list", lambda each: each, raising=False)
+
+
+def unmerged(patch: Patch) -> None:
+    """R6: an event that is forced does not move the clocks of what it depends on."""
+    whole = OrderingModule._let_go
+
+    def let_go(self: OrderingModule, entry: Sequenced, now: float) -> None:
+        deps, entry.deps = entry.deps, []
+        whole(self, entry, now)
+        entry.deps = deps
+
+    patch.setattr(OrderingModule, "_let_go", let_go)
+
+
+def forced_while_pending(patch: Patch) -> None:
+    """R6: a bounded reader is notified of a topic whose subscribe is not answered yet."""
+    whole = OrderingModule._park
+
+    def park(self: OrderingModule, entry: Sequenced) -> None:
+        if self._bound is None:
+            whole(self, entry)
+        else:
+            self._out.append(entry)
+
+    patch.setattr(OrderingModule, "_park", park)
+
+
+def pending_is_void(patch: Patch) -> None:
+    """R17: a number that is still pending is answered as if its publisher had given it up."""
+    whole = Settling._answer
+
+    def answer(manager: Any, number: int) -> NumberAnswer:
+        found = whole(manager, number)
+        return replace(found, state=NumberState.VOID) if found.state is NumberState.PENDING else found
+
+    patch.setattr(Settling, "_answer", staticmethod(answer))
+
+
+def no_flush(patch: Patch) -> None:
+    """R14: a stage hands over as soon as it is sealed, whatever is still on the links."""
+
+    def go_on(self: Reordering, switch: Switch) -> None:
+        if switch.is_sealed and not switch.is_sent:
+            switch.is_sent = True
+            self._hand_over(switch)
+        if switch.is_sent and len(switch.finished) == self._state.count - 1:
+            self._switch(switch)
+
+    patch.setattr(Reordering, "_go_on", go_on)
+
+
+def forgotten_numbers(patch: Patch) -> None:
+    """R14: after a switch the stages do not know each other's last numbers."""
+    patch.setattr(Reordering, "_take_numbers", lambda self, parts: None)
+
+
+def readmitted(patch: Patch) -> None:
+    """R14: requests that a sealed stage got are taken right after the switch, whatever their path was."""
+    whole = Reordering.holds
+
+    def holds(self: Reordering, command: Any) -> bool:
+        switch = self._state.switch
+        if isinstance(command, Create) and switch is not None:
+            switch.held.append(replace(command, order_epoch=switch.order_epoch))
+            return True
+        return whole(self, command)
+
+    patch.setattr(Reordering, "holds", holds)
+
+
+BUGS: dict[str, Callable[[Patch], None]] = {
+    **without.RULES,
+    **{
+        each.__name__: each
+        for each in (
+            lost_answers,
+            resend_out_of_order,
+            aliased,
+            unmerged,
+            forced_while_pending,
+            pending_is_void,
+            no_flush,
+            forgotten_numbers,
+            readmitted,
+        )
+    },
+}

@@ -50,6 +50,28 @@ def test_a_wrong_token_is_told(cli: Cli, start: Start) -> None:
     assert cli("check", "-b", "memory://x", "-w", address, "--token", "right").code == 0
 
 
+def test_all_workers_are_looked_at(cli: Cli, start: Start) -> None:
+    """Given one of them; also one that is not there any more."""
+    addresses = []
+    children = []
+    for stage in (0, 1):
+        children.append(start("worker", "--port", 0, "--stages", 3, "--stage", stage, "--json"))
+        addresses.append(children[-1].line().split('"address": "')[1].split('"')[0])
+    shown = cli("check", "-b", "memory://x", "-w", addresses[1], "--json")
+    assert shown.code == 0, shown
+    workers = [found for found in shown.json["checks"] if found["what"] == "worker"]
+    assert [found["name"] for found in workers] == addresses[::-1]
+    assert "3 stage(s), it has 1, no worker has had 2 yet" in workers[0]["detail"]
+    assert "3 stage(s), it has 0" in workers[1]["detail"]
+    children[0].interrupt()
+    shown = cli("check", "-b", "memory://x", "-w", addresses[1], "--json")
+    assert shown.code == 1
+    assert [(found["name"], found["status"]) for found in shown.json["checks"] if found["what"] == "worker"] == [
+        (addresses[1], "ok"),
+        (addresses[0], "failed"),
+    ]
+
+
 def test_something_else_on_the_workers_port(cli: Cli, mosquitto: Mosquitto) -> None:
     shown = cli("check", "-b", "memory://x", "-w", f"127.0.0.1:{mosquitto.port}", "--timeout", "2")
     assert shown.code == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -39,6 +40,7 @@ from inorder.core.wire import (
     Welcome,
     encode_frame,
 )
+from inorder.testing.services import Certificates
 from inorder.worker import Worker
 from inorder.worker.journal import MemoryJournal, MemoryStore
 
@@ -468,3 +470,18 @@ async def test_frames_of_a_client_are_refused_on_a_link_and_the_other_way_round(
         async with RawClient(top.address) as client:
             client.send(Rides(1, 1, []))
             assert (await client.failure()).code == "protocol"
+
+
+async def test_tls_between_workers(caplog: pytest.LogCaptureFixture) -> None:
+    """Each shows its certificate; one that is not trusted is not talked to."""
+    store = MemoryStore()
+    with Certificates() as made:
+        files = {"tls_cert": made.certificate, "tls_key": made.key, "token": "secret"}
+        trusting = {**files, "tls_client_ca": made.ca}
+        async with half(store, 0, **trusting) as top:
+            async with half(store, 1, **trusting) as bottom:
+                await until(lambda: top.status()["links"] == {"1": 0} and bottom.status()["links"] == {"0": 0})
+            with caplog.at_level(logging.INFO, "inorder.worker"):
+                async with half(store, 1, **files) as bottom:
+                    await until(lambda: "certificate verify failed" in caplog.text)
+                    assert bottom.status()["links"] == {"0": None}

@@ -44,6 +44,8 @@ def check(
 ) -> int:
     """Check that every broker, every worker and the store can be reached. Changes nothing.
 
+    Workers that those given say have stages are looked at too: clients connect to all of them.
+
     The store is only looked at where it is set up: named by --store, a variable or the file, or present in this
     directory. Exit codes: 0 all is well, 1 something is not, 2 wrong usage.
     """
@@ -72,14 +74,18 @@ async def _check_all(loaded: Loaded, timeout: float) -> list[Finding]:
         _finding("broker", masked_url(text), timeout, lambda ens=ens: probes.probe_broker(ens))  # type: ignore[misc]
         for text, ens in opened
     ]
-    checks += [
-        _finding("worker", address, timeout, lambda address=address: probes.probe_worker(address, secret, tls))  # type: ignore[misc]
-        for address in client.workers
-    ]
+    known = probes.Addresses()
+
+    def worker(address: str) -> Awaitable[Finding]:
+        return _finding("worker", address, timeout, lambda: probes.probe_worker(address, secret, tls, known))
+
+    checks += [worker(address) for address in client.workers]
     is_set_up = loaded.origins["store.url"] != "default" or probes.is_there(store.url)
     if is_set_up:
         checks.append(_finding("store", masked_url(store.url), timeout, lambda: probes.probe_store(store.url, timeout)))
     findings = list(await asyncio.gather(*checks))
+    others = sorted(known.named - known.asked - set(client.workers))
+    findings += await asyncio.gather(*map(worker, others))
     if not is_set_up:
         findings.append(Finding("store", store.url, "skipped", "not set up here", 0.0))
     return findings

@@ -9,6 +9,7 @@ import asyncio
 import os
 import secrets
 import ssl
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,8 +72,17 @@ async def probe_broker(ens: Ens) -> str:
 # -- worker ----------------------------------------------------------------------------------------------------------
 
 
-async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None) -> str:
-    """Say hello and leave again. Raises WorkerUnreachable, Unauthorized, VersionMismatch, ProtocolError."""
+@dataclass(slots=True)
+class Addresses:
+    """What workers say of each other: ``asked`` advertise these addresses, ``named`` are told to have stages."""
+
+    asked: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+
+
+async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None, known: Addresses) -> str:
+    """Say hello and leave again; note in ``known`` which workers there are. Raises WorkerUnreachable, Unauthorized,
+    VersionMismatch, ProtocolError."""
     host, _, port = address.rpartition(":")
     try:
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
@@ -81,7 +91,11 @@ async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None) -> 
         raise WorkerUnreachable([address], reason) from None
     try:
         writer.write(wire.encode_frame(_hello(token)))
-        return _answer(await _first_frame(reader))
+        frame = await _first_frame(reader)
+        if isinstance(frame, wire.Welcome):
+            known.asked |= {address, frame.address}
+            known.named |= {each.address for each in frame.stages if each.address}
+        return _answer(frame)
     except (OSError, asyncio.IncompleteReadError):
         raise WorkerUnreachable([address], "it closed the connection") from None
     finally:
@@ -104,7 +118,7 @@ async def _first_frame(reader: asyncio.StreamReader) -> wire.WorkerFrame:
 def _answer(frame: wire.WorkerFrame) -> str:
     match frame:
         case wire.Welcome():
-            return f"{frame.worker}, protocol {frame.version}, {len(frame.stages)} stage(s)"
+            return f"{frame.worker}, protocol {frame.version}, {_stages(frame)}"
         case wire.Failure(code="unauthorized"):
             raise Unauthorized("the token is missing or wrong", peer="worker")
         case wire.Failure(code="version", facts=[lowest, highest]):
@@ -112,6 +126,16 @@ def _answer(frame: wire.WorkerFrame) -> str:
         case wire.Failure():
             raise ProtocolError(f"it refused: {frame.message}")
     raise ProtocolError("what listens there is not an inorder worker")
+
+
+def _stages(welcome: wire.Welcome) -> str:
+    """Return in words which stages a worker has, and which nobody has had."""
+    own = [str(each.stage) for each in welcome.stages if each.epoch and not each.address]
+    text = f"{len(welcome.stages)} stage(s)"
+    if len(own) < len(welcome.stages):
+        text += f", it has {' and '.join(own) or 'none'}"
+    nobody = [str(each.stage) for each in welcome.stages if not each.epoch]
+    return text + (f", no worker has had {' or '.join(nobody)} yet" if nobody else "")
 
 
 # -- store -----------------------------------------------------------------------------------------------------------

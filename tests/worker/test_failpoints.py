@@ -215,8 +215,8 @@ async def test_the_worker_above_killed_while_rides_are_under_way(tmp_path: Path,
     """Two processes with a stage each: the one above is gone before or after it said that a ride is durable. Its
     rides come again, and none counts twice; the client below sees a pause."""
     url = f"sqlite:///{tmp_path}/inorder.db"
-    below = WorkerProcess(url, **SETTINGS, hosted=[1])
-    with WorkerProcess(url, f"{point}=kill@12", **SETTINGS, hosted=[0]) as above, below:
+    below = WorkerProcess(url, failpoints="", **SETTINGS, hosted=[1])
+    with WorkerProcess(url, failpoints=f"{point}=kill@12", **SETTINGS, hosted=[0]) as above, below:
         restarted = asyncio.create_task(asyncio.to_thread(end_and_start, above))
         async with connected(below) as client:
             for name in ("reader", "other"):

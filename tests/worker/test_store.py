@@ -140,47 +140,6 @@ def test_a_newer_schema_is_left_alone(path: Path, filled: str) -> None:
     assert path.read_bytes() == before
 
 
-def downgrade(store: Store) -> None:
-    """Make a store one of the first version."""
-
-    def undo(connection: sa.Connection) -> None:
-        connection.execute(sa.text("ALTER TABLE meta DROP COLUMN topic_order"))
-        connection.execute(sa.text("ALTER TABLE stages DROP COLUMN address"))
-        connection.execute(sa.text("UPDATE meta SET schema_version = 1"))
-
-    store.write(undo)
-    store.close()
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_store_of_the_first_version_is_brought_up_to_date(
-    kind: str, path: Path, request: pytest.FixtureRequest
-) -> None:
-    """Looking at it changes nothing; opening it keeps all it holds, and makes it one like a new one."""
-    url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("postgres").database()
-    journal = SqlJournal(url)
-    info = journal.open(2)
-    epoch = journal.claim(1, "a")
-    journal.append([Batch(1, epoch, 1, b"row")])
-    journal.close()
-    downgrade(Store(url))
-    looking = Store(url)
-    assert looking.look() == info
-    assert "topic_order" not in {each["name"] for each in looking.run(lambda c: sa.inspect(c).get_columns("meta"))}
-    looking.close()
-    again = SqlJournal(url)
-    assert again.open(2) == info
-    assert [row.entries for row in again.replay(1, 0)] == [b"row"]
-    assert [(each.owner, each.epoch, each.address) for each in again.read_map()] == [("", 0, ""), ("a", epoch, "")]
-    assert again.claim(1, "b", address="one.example:7401") == epoch + 1
-    again.close()
-    after = Store(url)
-    for table in schema.metadata.tables.values():
-        found = {each["name"] for each in after.run(lambda c, name=table.name: sa.inspect(c).get_columns(name))}  # type: ignore[misc]
-        assert found == {column.name for column in table.columns}
-    after.close()
-
-
 def test_tables_of_another_application(path: Path, url: str) -> None:
     execute(path, "CREATE TABLE meta (name TEXT)")
     with pytest.raises(StoreVersionMismatch, match="another application"):

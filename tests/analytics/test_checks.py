@@ -163,6 +163,24 @@ def test_tno_across_an_unsubscription_longer_ago_is_not_promised() -> None:
     assert total_order(history) == []
 
 
+def test_tno_an_unsubscription_of_a_topic_that_was_taken_again_excuses_nothing() -> None:
+    """R10, R11: s had left a long ago, and took it again before it was notified of a1."""
+    history = _unsubscribed(dropped=40.0, stamped=50.0)
+    history.subscribers["s"].spans.insert(0, span("a", dropped=0.5))
+    assert len(total_order(history)) == 1
+
+
+def test_tno_is_excused_by_what_the_one_that_left_was_notified_of_and_when() -> None:
+    """R20: t was notified long after s had left a; the excuse is about s, whichever of them is asked first."""
+    history = _unsubscribed(dropped=5.0, stamped=25.0)
+    history.subscribers["s"].spans[1].began = 30.0
+    for seen in history.subscribers["t"].notified:
+        seen.when = 100.0
+    assert total_order(history) == []
+    history.subscribers = dict(reversed(history.subscribers.items()))
+    assert total_order(history) == []
+
+
 def test_tno_where_both_went_on_holding_what_they_shared() -> None:
     """R10: the first timestamp after a shrink carries the removed entries once more, however late it is."""
     assert len(total_order(_unsubscribed(dropped=5.0, stamped=1000.0))) == 1

@@ -74,40 +74,52 @@ def _find_opposite(
     if not descents:
         return None
     for at in descents:
-        if not _is_excused(history, pair, common[at - 1][0], common[at][0]):
+        if not _is_excused(history, pair, sequences, common[at - 1][0], common[at][0]):
             return common[at - 1][0], common[at][0]
-    return _find_among_all(history, pair, common)
+    return _find_among_all(history, pair, sequences, common)
 
 
 def _find_among_all(
-    history: History, pair: tuple[SubscriberHistory, SubscriberHistory], common: list[tuple[Notified, int]]
+    history: History,
+    pair: tuple[SubscriberHistory, SubscriberHistory],
+    sequences: tuple[Sequence, Sequence],
+    common: list[tuple[Notified, int]],
 ) -> tuple[Notified, Notified] | None:
     """All neighbours in opposite orders are excused; two events further apart may not be."""
     earlier: list[tuple[int, int]] = []
     for at, (after, position) in enumerate(common):
         for _, index in earlier[bisect_right(earlier, (position, at)) :]:
             before = common[index][0]
-            if not _is_excused(history, pair, before, after):
+            if not _is_excused(history, pair, sequences, before, after):
                 return before, after
         insort(earlier, (position, at))
     return None
 
 
 def _is_excused(
-    history: History, pair: tuple[SubscriberHistory, SubscriberHistory], before: Notified, after: Notified
+    history: History,
+    pair: tuple[SubscriberHistory, SubscriberHistory],
+    sequences: tuple[Sequence, Sequence],
+    before: Notified,
+    after: Notified,
 ) -> bool:
     one, two = pair
-    return _is_beyond_linger(history, (one, two), before, after) or _is_beyond_linger(
-        history, (two, one), after, before
+    first, second = sequences
+    return _is_beyond_linger(history, (one, two), first, before, after) or _is_beyond_linger(
+        history, (two, one), second, after, before
     )
 
 
 def _is_beyond_linger(
-    history: History, pair: tuple[SubscriberHistory, SubscriberHistory], before: Notified, after: Notified
+    history: History,
+    pair: tuple[SubscriberHistory, SubscriberHistory],
+    sequence: Sequence,
+    before: Notified,
+    after: Notified,
 ) -> bool:
     """R20: not promised across an unsubscription longer ago than ``linger``. But while both go on holding what they
     shared at its end, the removed topic is carried once more and the order stays (R10)."""
-    if before.place is None or after.place is None:
+    if before.place is None or after.place is None or before.event is None:
         return False
     stamps = [history.stamped[each.event].stamped for each in (before, after) if each.event in history.stamped]
     stamped = max(stamps, default=0.0)
@@ -116,6 +128,8 @@ def _is_beyond_linger(
     for span in one.spans:
         if span.topic != first or span.dropped is None or span.dropped + history.linger > stamped:
             continue
+        if span.dropped < sequence[before.event][1].when:
+            continue  # it took the topic again, and was notified of the event only then
         when = span.dropped + history.linger
         if not (_held(one, second, when, stamped) and all(_held(two, each, when, stamped) for each in (first, second))):
             return True

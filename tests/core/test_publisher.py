@@ -312,6 +312,39 @@ def test_r14_a_number_that_is_asked_about_again_is_asked_of_its_topics_new_stage
     assert _answer(publisher, each, 4) == [each]
 
 
+def test_r14_a_number_is_asked_about_where_its_topic_went_meanwhile() -> None:
+    """The stage that gave it would call its id forgotten, and the event would be lost to its publisher (R16, R19)."""
+    publisher = _publisher()
+    each = _stamped(publisher, "top", 4)
+    each.handed = True
+    _moved(publisher, 2, 1, top=2)
+    publisher.ask_again([each])
+    assert _asked(publisher.requests()) == [(2, [1])]
+    assert _answer(publisher, each, 4) == [each]
+
+
+def test_r19_an_event_whose_topic_moves_behind_a_later_request_is_still_followed() -> None:
+    """It is the last use of its topic again, as soon as the later one is planned anew: with its stage of now."""
+    publisher = _publisher()
+    one = _stamped(publisher, "top", 7)
+    _publish(publisher, "low", "top")
+    assert _asked(publisher.requests()) == [(2, [2, 3])]
+    _moved(publisher, 2, 1, top=2, low=0)
+    (frame,) = publisher.requests()
+    assert (frame.stage, [(each.counter, each.after) for each in frame.events]) == (0, [(2, [1, one.number])])
+
+
+def test_r19_an_event_whose_stage_forgets_it_behind_a_later_request_is_still_followed() -> None:
+    publisher = _publisher()
+    one = _stamped(publisher, "top", 7)
+    _publish(publisher, "low", "top")
+    publisher.requests()
+    publisher.forgotten_by(0)
+    _moved(publisher, 2, 1, low=0)
+    (frame,) = publisher.requests()
+    assert (frame.events[0].counter, frame.events[0].after) == (2, [1, one.number])
+
+
 def test_r14_a_publish_cancelled_while_it_is_planned_anew_may_have_a_number_and_voids_it() -> None:
     publisher = _publisher()
     (each,) = _publish(publisher, "low")

@@ -242,10 +242,15 @@ class Publisher:
             info_of_it = publication.info
             if info_of_it is not None and info_of_it.id in homes:
                 publication.info = replace(info_of_it, stage=homes[info_of_it.id])
-        for topic, use in self._used.items():
+        for topic, use in self._uses():
             if use.stage != _NOWHERE:
                 use.stage = homes.get(topic, use.stage)
         self._stages_used = {use.stage for use in self._used.values()}
+
+    def _uses(self) -> list[tuple[int, _LastUse]]:
+        """Return the last use of each topic, and those that are it again if a later request is planned anew."""
+        behind = [(each.topic_id, each.before) for each in self._open.values() if each.before is not None]
+        return [*self._used.items(), *behind]
 
     def _plan_anew(self) -> None:
         """Take back all requests without an answer, as if they had never been made; the stages know the counters of
@@ -276,7 +281,7 @@ class Publisher:
 
     def forgotten_by(self, stage: int) -> None:
         """A stage has dropped the session: it no longer knows what this client published there last (R19)."""
-        for use in self._used.values():
+        for _, use in self._uses():
             if use.stage == stage:
                 use.stage = _NOWHERE
                 self._stages_used.add(_NOWHERE)
@@ -461,11 +466,15 @@ class Publisher:
         return [each for each in self._open.values() if each.state is _STAMPED and each.topic[0] == space]
 
     def ask_again(self, publications: Iterable[Publication]) -> None:
-        """Before they are handed over once more, ask whether their numbers still stand (R16): the stage answers
+        """Before they are handed over once more, ask whether their numbers still stand (R16): their home answers
         with the same timestamps, or that they were abandoned."""
         for publication in publications:
             publication.state = _REQUESTED
             publication.doubtful |= publication.handed
+            if publication.info is not None:
+                publication.entry = (
+                    publication.info.stage
+                )  # knows all its numbers, also those of a time elsewhere (R14)
             self._resend.setdefault(publication.entry, {})[publication.counter] = publication
 
     def settlements(self) -> list[Settle]:

@@ -263,8 +263,7 @@ class Publisher:
         again: list[Publication] = []
         for each in self._open.values():
             if each.state is _REQUESTED and each.number:  # only asked whether its number stands
-                each.entry = each.info.stage if each.info is not None else each.entry
-                self._resend.setdefault(each.entry, {})[each.counter] = each
+                self._ask_home(each)
             elif each.state is _REQUESTED:
                 again.append(each)
         for each in reversed(again):
@@ -471,11 +470,13 @@ class Publisher:
         for publication in publications:
             publication.state = _REQUESTED
             publication.doubtful |= publication.handed
-            if publication.info is not None:
-                publication.entry = (
-                    publication.info.stage
-                )  # knows all its numbers, also those of a time elsewhere (R14)
-            self._resend.setdefault(publication.entry, {})[publication.counter] = publication
+            self._ask_home(publication)
+
+    def _ask_home(self, publication: Publication) -> None:
+        """A topic's home knows all its numbers, also those of a time elsewhere (R14)."""
+        if publication.info is not None:
+            publication.entry = publication.info.stage
+        self._resend.setdefault(publication.entry, {})[publication.counter] = publication
 
     def settlements(self) -> list[Settle]:
         """Return the frames that tell stages what became of numbers; the next ones for a stage leave when it has

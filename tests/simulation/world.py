@@ -155,18 +155,7 @@ class World:
     def _flow(self, *_: object) -> None:
         """Everything under way gets through, but for what the broker delivers and what deaf clients have to hear: the
         rest of the run is about these."""
-        for client in self.clients.values():
-            client.pump()
-        for host in self.hosts:
-            while host.step(self.rng):
-                pass
-            host.commit()
-        for client in self.clients.values():
-            for box in client.inbox:
-                while box and not self._is_deaf(client):
-                    client.take(decode_worker_frame(box.popleft()))
-            while client.hand_over(self.rng, faults=False) or client.accept(self.rng, faults=False):
-                pass
+        self._pass_on(self._is_deaf)
 
     @staticmethod
     def _is_deaf(client: Client) -> bool:
@@ -288,7 +277,8 @@ class World:
                 self._exchange()
         self._finish()
 
-    def _exchange(self) -> None:
+    def _pass_on(self, is_deaf: Callable[[Client], bool]) -> None:
+        """Requests, rides, answers and hand-overs get through; what the broker delivers does not."""
         for client in self.clients.values():
             client.pump()
         for host in self.hosts:
@@ -297,10 +287,13 @@ class World:
             host.commit()
         for client in self.clients.values():
             for box in client.inbox:
-                while box:
+                while box and not is_deaf(client):
                     client.take(decode_worker_frame(box.popleft()))
             while client.hand_over(self.rng, faults=False) or client.accept(self.rng, faults=False):
                 pass
+
+    def _exchange(self) -> None:
+        self._pass_on(lambda _: False)
         for client in self.clients.values():
             while client.arriving:
                 client.arrived(client.arriving.pop(0))

@@ -97,7 +97,7 @@ class _Misfit(ValueError):
 
 
 class ClientSection(_Section):
-    """What ``pub``, ``sub`` and ``check`` connect to, and how a subscriber waits."""
+    """What ``pub``, ``sub``, ``order`` and ``check`` connect to, and how a subscriber waits."""
 
     brokers: Annotated[tuple[BrokerText, ...], BeforeValidator(_broker_texts)] = _option(
         ("mqtt://localhost:1883",), "the brokers", "one or more of [space=]scheme://host[:port]", min_length=1

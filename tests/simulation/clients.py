@@ -7,16 +7,13 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
+from tests.core.table import command_of
 from tests.simulation.hosts import SPACE, Ask
 
 from inorder.core.commands import (
     AnyCommand,
-    ChangeSubscription,
-    Create,
-    CreateTopics,
     LeaveSession,
     OpenSession,
-    SettleNumbers,
 )
 from inorder.core.lease import Lease
 from inorder.core.names import Filter, FilterKind
@@ -37,10 +34,8 @@ from inorder.core.wire import (
     Renew,
     Renewed,
     Resolve,
-    Settle,
     Settled,
     SpaceFilter,
-    Subscribe,
     Subscribed,
     Timestamps,
     TopicInfo,
@@ -165,21 +160,9 @@ class Client:
             self._queue(stage).append(self._command(decode_client_frame(encode_frame(frame)[4:])))
 
     def _command(self, frame: ClientFrame) -> AnyCommand | Ask:
-        session = self.name, self.incarnation
-        match frame:
-            case CreateTimestamps():
-                return Create(*session, frame.low, frame.events, frame.order_epoch)
-            case Settle():
-                return SettleNumbers(*session, frame.request, frame.confirmed, frame.void)
-            case Resolve():
-                return CreateTopics(*session, frame.request, frame.topics)
-            case Subscribe():
-                return ChangeSubscription(
-                    *session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew
-                )
-            case AskNumbers() | NameTopics() | Renew():
-                return self.incarnation, frame
-        raise AssertionError(frame)
+        if isinstance(frame, AskNumbers | NameTopics | Renew):
+            return self.incarnation, frame
+        return command_of(self.name, self.incarnation, frame)
 
     # -- what leaves -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.connection import run_until_stopped, worker_tls
+from inorder.cli.connection import run_until_stopped, worker_tls, worker_token
 from inorder.cli.failures import ExitCode
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def _check_all(loaded: Loaded, timeout: float) -> list[Finding]:
     from inorder.settings import masked_url
 
     client, store = loaded.settings.client, loaded.settings.store
-    secret = client.token.get_secret_value() if client.token else ""
+    secret = worker_token(client) or ""
     tls = worker_tls(client)
     # What is wrong in a URL is wrong usage, found before anything is connected.
     opened = [(text, probes.open_broker(text)) for text in client.brokers]

@@ -36,13 +36,18 @@ def make_client(section: ClientSection) -> inorder.Client:
         split_brokers(section.brokers),
         workers=list(section.workers),
         client_id=section.client_id,
-        token=section.token.get_secret_value() if section.token else None,
+        token=worker_token(section),
         mode=mode,
         times=inorder.ClientTimes(
             **{field.name: getattr(section, field.name) for field in fields(inorder.ClientTimes)}
         ),
         tls=worker_tls(section),
     )
+
+
+def worker_token(section: ClientSection) -> str | None:
+    """Return the secret that the workers ask for, ``None`` without one."""
+    return section.token.get_secret_value() if section.token else None
 
 
 def worker_tls(section: ClientSection) -> ssl.SSLContext | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.connection import run_until_stopped, worker_tls
+from inorder.cli.connection import run_until_stopped, worker_tls, worker_token
 from inorder.cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _run(
     async def main() -> ResultT:
         from inorder.cli.operator import Operator
 
-        secret = section.token.get_secret_value() if section.token else ""
+        secret = worker_token(section) or ""
         try:
             async with asyncio.timeout(timeout), Operator(section.workers, secret, worker_tls(section)) as operator:
                 return await talk(operator)

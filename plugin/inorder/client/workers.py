@@ -175,18 +175,11 @@ class Workers:
         """
         last: LinkError | None = None
         for address in self._addresses:
-            link = self._make_link(address)
-            self._links.append(link)
             try:
-                await link.connect()
-            except BaseException as error:
-                if link in self._links:  # else all were closed meanwhile
-                    self._links.remove(link)
-                if not isinstance(error, LinkError):
-                    raise
-                last = error
-            else:
+                await self._connect_to(address)
                 return
+            except LinkError as error:
+                last = error
         reason = str(getattr(last, "reason", last))
         raise WorkerUnreachable(self._addresses, reason) from last
 
@@ -206,6 +199,18 @@ class Workers:
         links, self._links = self._links, []
         self._routes.clear()
         await asyncio.gather(*(link.close(timeout) for link in links))
+
+    async def _connect_to(self, address: str) -> WorkerLink:
+        """Return a link that is connected; one that cannot be is forgotten. Raises what WorkerLink.connect does."""
+        link = self._make_link(address)
+        self._links.append(link)
+        try:
+            await link.connect()
+        except BaseException:
+            if link in self._links:  # else all were closed meanwhile
+                self._links.remove(link)
+            raise
+        return link
 
     def _make_link(self, address: str) -> WorkerLink:
         return WorkerLink(address, self._greeting, self, self._times, self._tls)
@@ -243,19 +248,12 @@ class Workers:
         self._alone.clear()
 
     async def _try(self, address: str) -> None:
-        link = self._make_link(address)
-        self._links.append(link)
         try:
-            await link.connect()
+            link = await self._connect_to(address)
         except FATAL as refusal:
-            self._links.remove(link)
             self._events.worker_failed(refusal)
         except LinkError as error:
-            self._links.remove(link)
             _log.info("still without a worker: %s", error)
-        except BaseException:
-            self._links.remove(link)
-            raise
         else:
             if link in self._links:
                 self._start(link)

@@ -81,12 +81,7 @@ class Links:
             self._links[target].send_ready()
 
     def stages_changed(self) -> None:
-        """See RideSink."""
-        for link in self._links.values():
-            link.look_again()
-
-    def map_changed(self) -> None:
-        """Stages have other workers now."""
+        """See RideSink; called for stages of other workers, too."""
         for link in self._links.values():
             link.look_again()
 

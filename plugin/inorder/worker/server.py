@@ -243,7 +243,7 @@ class Server:
         """See HostSink."""
         if not self._cluster.update(rows):
             return
-        self._links.map_changed()
+        self._links.stages_changed()
         for connection in self._sessions.values():
             if connection.is_welcome and connection.is_current:
                 self._show_map(connection)

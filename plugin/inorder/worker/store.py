@@ -90,7 +90,7 @@ class Store:
         Journal.open for errors."""
         if self._path is not None:
             _check_place(self._path, self.url)
-        version: int | None = self.run(self._read_version)
+        version: int | None = self.run(self.read_version)
         if self.is_sqlite:
             self.run(self._use_wal)
         if version is None:
@@ -103,15 +103,10 @@ class Store:
         """Read what the store is, ``None`` if there is none yet. Changes nothing."""
 
         def read(connection: sa.Connection) -> StoreInfo | None:
-            version = self._read_version(connection)
+            version = self.read_version(connection)
             return None if version is None else self._read_meta(connection, version)
 
         return self.run(read)
-
-    def read_version(self, connection: sa.Connection) -> int | None:
-        """Return the version of the store's schema, ``None`` if it has no tables yet. Raises StoreVersionMismatch
-        and StoreCorrupt."""
-        return self._read_version(connection)
 
     def run(self, work: Callable[[sa.Connection], T]) -> T:
         """Do reads, or one statement that commits by itself. Repeated while the store is locked."""
@@ -242,9 +237,9 @@ class Store:
 
     # -- schema ------------------------------------------------------------------------------------------------
 
-    def _read_version(self, connection: sa.Connection) -> int | None:
+    def read_version(self, connection: sa.Connection) -> int | None:
         """Return the version of the store's schema, ``None`` if there is none yet. Raises StoreVersionMismatch for
-        one that this release cannot use."""
+        one that this release cannot use, and StoreCorrupt."""
         inspector = sa.inspect(connection)
         if not inspector.has_table(schema.meta.name):
             return None
@@ -285,7 +280,7 @@ class Store:
         """Inside a transaction: step by step, unless another worker did so meanwhile."""
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
-        version = self._read_version(connection)
+        version = self.read_version(connection)
         if version is None or version == schema.SCHEMA_VERSION:
             return
         upgrading.migrate(connection, version)
@@ -302,7 +297,7 @@ class Store:
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
         # Another worker may have made it meanwhile.
-        if self._read_version(connection) is not None:
+        if self.read_version(connection) is not None:
             return self._read_meta(connection)
         schema.metadata.create_all(connection)
         info = StoreInfo(new_domain(), stages, frozen_order(topic_order))

@@ -10,6 +10,9 @@ from tests.client.helpers import Notification, events_of, gaps_of, keys, times
 from inorder import Client, ClientTimes, Event
 from inorder.testing.services import WorkerServer
 
+STAGES = 3
+"""Where there are several workers, each has one."""
+
 
 def client(
     brokers: str | Mapping[str, str],

@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 
 from tests.client.helpers import PATIENCE, take_events
 from tests.client.recorder import Recorder
-from tests.e2e.test_several_workers import STAGES, Workers, Writer, store, three_workers, topics  # noqa: F401
+from tests.e2e.helpers import STAGES
+from tests.e2e.test_several_workers import Workers, Writer, three_workers
 
 from inorder import Client
 from inorder.cli.operator import Operator
@@ -54,11 +55,7 @@ async def _change_order(workers: Workers, rng: random.Random) -> int:
         return await operator.change(now.order_epoch + 1, stages)
 
 
-async def test_the_order_changes_ten_times_under_load(
-    mosquitto: Mosquitto,
-    store: str,  # noqa: F811
-    topics: list[str],  # noqa: F811
-) -> None:
+async def test_the_order_changes_ten_times_under_load(mosquitto: Mosquitto, store: str, topics: list[str]) -> None:
     """Topics move to other workers ten times, while subscriptions come and go: every promise is kept."""
     rng, recorder = random.Random(7), Recorder()
     async with three_workers(store) as workers, asyncio.timeout(4 * PATIENCE), AsyncExitStack() as stack:

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
-import pytest
 from tests.client.helpers import PATIENCE, payloads, take_events, times, until
 from tests.client.recorder import Recorder
-from tests.e2e.helpers import assert_one_order
+from tests.e2e.helpers import STAGES, assert_one_order
 
 from inorder import Client, Receipt
 from inorder.testing.ens_recorder import unique
-from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, WorkerServer, free_port
-
-STAGES = 3
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/inorder.db"
-    postgres: PostgresServer = request.getfixturevalue("postgres")
-    return postgres.database()
-
-
-@pytest.fixture
-def topics(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Two topics on each stage, from the top."""
-    names = [unique(f"stage{at // 2}") for at in range(2 * STAGES)]
-    order = [[f"mqtt:{name}" for name in names[2 * stage : 2 * stage + 2]] for stage in range(STAGES)]
-    monkeypatch.setenv("INORDER_WORKER__TOPIC_ORDER", json.dumps(order))
-    monkeypatch.setenv("INORDER_WORKER__HEADS_INTERVAL", "0.2")
-    monkeypatch.setenv("INORDER_WORKER__BEAT_INTERVAL", "0.2")
-    monkeypatch.setenv("INORDER_WORKER__SNAPSHOT_ROWS", "50")
-    return names
+from inorder.testing.services import FaultProxy, Mosquitto, WorkerServer, free_port
 
 
 class Workers:

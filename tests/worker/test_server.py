@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -301,6 +302,25 @@ async def test_tls(certificates: Certificates) -> None:
         plain.send(plain.hello)
         assert await plain.is_closed()
         await plain.close()
+
+
+async def test_a_handshake_that_ends_after_the_worker_is_cut(certificates: Certificates) -> None:
+    """Nobody waits for the good-byes of a closed worker: the connection must not stay for the sake of one."""
+    options = settings(tls_cert=certificates.certificate, tls_key=certificates.key)
+    async with Worker(options, journal=TestJournal()) as worker:
+        host, _, port = worker.address.rpartition(":")
+        raw = socket.create_connection((host, int(port)), timeout=PATIENCE)
+        async with RawClient(worker.address, tls=certificates.client_context()) as later:
+            await later.ping()  # then the one before it was accepted, too
+
+    def shake_hands() -> bytes:
+        with certificates.client_context().wrap_socket(raw, server_hostname=host) as client:
+            try:
+                return client.recv(1)
+            except OSError:
+                return b""
+
+    assert await asyncio.to_thread(shake_hands) == b""
 
 
 async def test_tls_may_ask_for_a_certificate(certificates: Certificates) -> None:

@@ -66,7 +66,7 @@ class Server:
         self._sessions: dict[str, Connection] = {}
         self._store_error: Exception | None = None
         self._heads_queued = False
-        self._is_stopping = False
+        self._is_stopping = self._is_closed = False
         self._all_closed = asyncio.Event()
         self._all_closed.set()
 
@@ -149,6 +149,7 @@ class Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._all_closed.wait()
+        self._is_closed = True
         for connection in list(self._connections):
             connection.abort()
         await asyncio.sleep(0)  # lets connection_lost be called
@@ -162,7 +163,9 @@ class Server:
     def opened(self, connection: Connection) -> None:
         """See ConnectionOwner."""
         self._connections.add(connection)
-        if self._is_stopping:
+        if self._is_closed:  # its handshake took until now, and nobody waits for a good-bye any more
+            connection.abort()
+        elif self._is_stopping:
             connection.fail("stopping", "the worker stops")
 
     def greeted(self, connection: Connection, hello: Hello) -> None:

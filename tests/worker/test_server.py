@@ -304,6 +304,18 @@ async def test_tls(certificates: Certificates) -> None:
         await plain.close()
 
 
+async def test_a_connection_accepted_as_the_worker_stops_is_told_so() -> None:
+    """Accepted in the very turn of the loop in which no more are taken: it must not hang without an owner."""
+    async with Worker(settings(), journal=TestJournal()) as worker:
+        host, _, port = worker.address.rpartition(":")
+        loop = asyncio.get_running_loop()
+        with socket.create_connection((host, int(port))) as raw:
+            raw.setblocking(False)
+            loop.call_soon(loop.call_soon, worker._server.stop_accepting)  # right behind the accepting
+            async with asyncio.timeout(PATIENCE):
+                assert b"stopping" in await loop.sock_recv(raw, 1000)
+
+
 async def test_a_handshake_that_ends_after_the_worker_is_cut(certificates: Certificates) -> None:
     """Nobody waits for the good-byes of a closed worker: the connection must not stay for the sake of one."""
     options = settings(tls_cert=certificates.certificate, tls_key=certificates.key)

@@ -135,7 +135,7 @@ class Server:
             sock.close()
         self._sockets.clear()
         for listener in self._listeners:
-            listener.close()
+            _stop_listening(listener)
         for connection in self._connections:
             connection.stop_reading()
 
@@ -359,3 +359,12 @@ class Server:
                     heads += stage.heads(client_id, topics if told else None)
             if heads:
                 self._the_host.reply(connection.session, Heads(heads))
+
+
+def _stop_listening(listener: asyncio.Server) -> None:
+    """Accept nothing more. What was accepted in this turn of the loop comes up before the listener is closed: Python
+    3.11 would lose such a connection, and never close it."""
+    loop = asyncio.get_running_loop()
+    for sock in listener.sockets:
+        loop.remove_reader(sock)
+    loop.call_soon(listener.close)

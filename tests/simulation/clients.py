@@ -104,14 +104,21 @@ class Client:
         self.filters: set[Filter] = set()
         self.arriving: list[Message] = []
         rng, profile = self.world.rng, self.world.profile
-        self.slow = {topic for topic in range(1, 9) if rng.random() < profile.slow}
+        self.slow = {topic for topic in range(1, 9) if rng.random() < self._slowness()}
         self.is_deaf = rng.random() < profile.deaf
+        names = self.world.names + self.world.new_names
+        at = int(self.name[1:]) % len(names)
+        self.topics = names[at : at + 1] if profile.one_topic else names
         self.leaving: deque[Publication] = deque()
         self.unknown: deque[Publication] = deque()
         self.published: dict[int, int] = {}
         self.naming: set[int] = set()
         self.asked_names: set[int] = set()
         self.requests = 0
+
+    def _slowness(self) -> float:
+        profile = self.world.profile
+        return float(self.name == "c0") if profile.slow_reader else profile.slow
 
     def _open_spans(self) -> list[Span]:
         return [each for each in self.history.spans if each.end is None]

@@ -6,12 +6,15 @@ for any of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.core import without
+from tests.simulation import hosts
 from tests.simulation.hosts import Host
 
 from inorder.core import stamping
@@ -72,16 +75,28 @@ def unmerged(patch: Patch) -> None:
 
 
 def forced_while_pending(patch: Patch) -> None:
-    """R6: a bounded reader is notified of a topic whose subscribe is not answered yet."""
+    """R6: an event of a topic whose subscribe is outstanding is let go by the limit, too."""
     whole = OrderingModule._park
 
     def park(self: OrderingModule, entry: Sequenced) -> None:
-        if self._bound is None:
-            whole(self, entry)
-        else:
+        if self._bound is not None and self._is_held(entry.topic):
             self._out.append(entry)
+        else:
+            whole(self, entry)
 
     patch.setattr(OrderingModule, "_park", park)
+
+
+def early_holes(patch: Patch) -> None:
+    """R17: a hole is skipped when its stage has answered, not in its turn."""
+    whole = OrderingModule._put_hole
+
+    def put_hole(self: OrderingModule, topic: int, number: int, *arguments: Any) -> Sequenced:
+        made = whole(self, topic, number, *arguments)
+        self._clock[topic] = max(self._clock[topic], number - 1)
+        return made
+
+    patch.setattr(OrderingModule, "_put_hole", put_hole)
 
 
 def pending_is_void(patch: Patch) -> None:
@@ -127,20 +142,64 @@ def readmitted(patch: Patch) -> None:
     patch.setattr(Reordering, "holds", holds)
 
 
-BUGS: dict[str, Callable[[Patch], None]] = {
-    **without.RULES,
-    **{
-        each.__name__: each
-        for each in (
-            lost_answers,
-            resend_out_of_order,
-            aliased,
-            unmerged,
-            forced_while_pending,
-            pending_is_void,
-            no_flush,
-            forgotten_numbers,
-            readmitted,
-        )
-    },
-}
+def belt(patch: Patch) -> None:
+    """R2: see there; a ride that jumps is taken by the stage where it lands."""
+    without.belt(patch)
+    patch.setattr(hosts, "check_ride", lambda ride, origin, stage: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A bug to plant.
+
+    Attributes:
+        plant: puts it there.
+        profile: what runs are full of that find it.
+        seeds: one of so many seeds, from 1, finds it.
+    """
+
+    plant: Callable[[Patch], None]
+    profile: str
+    seeds: int
+
+
+_BUGS = (
+    Bug(without.one_timestamp, "resend", 5),
+    Bug(lost_answers, "resend", 10),
+    Bug(belt, "belt", 40),
+    Bug(resend_out_of_order, "resend", 5),
+    Bug(aliased, "resend", 30),
+    Bug(without.at_least, "churn", 5),
+    Bug(unmerged, "forced", 5),
+    Bug(forced_while_pending, "forced", 5),
+    Bug(without.floor, "forced", 5),
+    Bug(without.announcement, "grow", 40),
+    Bug(without.kept_clocks, "churn", 20),
+    Bug(without.base, "base", 60),
+    Bug(without.hold, "pending", 10),
+    Bug(without.linger, "linger", 10),
+    Bug(without.carried_once, "shrink", 40),
+    Bug(without.version, "retake", 100),
+    Bug(without.lease, "expiry", 5),
+    Bug(without.filters, "created", 20),
+    Bug(no_flush, "order", 10),
+    Bug(forgotten_numbers, "moved", 5),
+    Bug(without.hand_over, "moved", 20),
+    Bug(readmitted, "order", 60),
+    Bug(pending_is_void, "holes", 10),
+    Bug(early_holes, "holes", 15),
+    Bug(without.void_dependencies, "holes", 40),
+    Bug(without.publisher_order, "path", 5),
+    Bug(without.path, "path", 5),
+    Bug(without.full_for_bounded, "compact", 5),
+    Bug(without.gained, "gain", 40),
+)
+BUGS = {each.plant.__name__: each for each in _BUGS}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Have a bug in the core meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        BUGS[name].plant(patch)
+        yield

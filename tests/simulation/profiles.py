@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tests.simulation.changes import Change, anything, grow, retake, swap, toggle
+
 from inorder.core.notifications import Bounded
 from inorder.core.ordering import Mode
 
@@ -19,10 +21,12 @@ class Profile:
     Attributes:
         stages, topics, new_topics, clients: how many; ``new_topics`` do not exist at the beginning.
         one_each: topics are spread over the stages evenly, else at random.
-        first: filters of each client's first subscription.
-        adds: the share of subscription changes that add filters.
-        toggles: subscribers drop one topic and take all again, in turn; nothing else.
-        slow: the share of topics whose events are slow to reach a client. deaf: of clients slow to hear answers.
+        one_topic: each client publishes to one topic only, so publisher order (R19) hides nothing.
+        first: filters of each client's first subscription. roles: the same client by client, where given.
+        changes: how clients change their subscriptions. changer: the only client that does.
+        slow: the share of topics whose events are slow to reach a client.
+        slow_reader: all events are slow to reach the first client, and no other one.
+        deaf: of clients slow to hear answers.
         modes: how its clients wait, one group of modes for the run, one mode of it for each client.
         wildcards: the share of runs with wildcard filters.
         loss, reordering: shares of the broker's messages.
@@ -31,6 +35,7 @@ class Profile:
         actions: how many there are before faults stop (from, to).
         weights: factors of actions, by name (see ``world``).
         spread: factors of all actions' weights, drawn one by one.
+        commits: the share of steps that are committed at once. returns: of clients that are back at once after a crash.
     """
 
     name: str
@@ -40,10 +45,13 @@ class Profile:
     clients: tuple[int, ...] = (2, 3, 4, 5)
     modes: tuple[tuple[Mode, ...], ...] = (STRICT, MIXED)
     one_each: bool = False
+    one_topic: bool = False
     first: tuple[int, ...] = (1, 2)
-    adds: float = 0.8
-    toggles: bool = False
+    roles: tuple[int, ...] = ()
+    changes: Change = anything
+    changer: str | None = None
     slow: float = 0.2
+    slow_reader: bool = False
     deaf: float = 0.0
     wildcards: float = 0.5
     loss: tuple[float, ...] = (0.0, 0.02, 0.1)
@@ -56,6 +64,8 @@ class Profile:
     actions: tuple[int, int] = (200, 800)
     weights: Mapping[str, float] = field(default_factory=dict)
     spread: tuple[float, ...] = (0.2, 1.0, 1.0, 4.0)
+    commits: float = 0.6
+    returns: float = 0.0
 
 
 CALM = {"jump": 0.1, "crash": 0.0, "disconnect": 0.0, "restart": 0.0, "cancel": 0.0}
@@ -92,19 +102,32 @@ PENDING = replace(
     weights={**BRISK, "change": 2.0}, spread=(0.7, 1.0, 1.5), actions=(600, 1200)
 )  # fmt: skip
 FORCED = replace(PENDING, name="forced", modes=(("tag", "tag", "strict"),))
-BASE = replace(
-    _STILL, name="base", stages=(1, 2, 3), topics=(3, 4), clients=(3, 4), one_each=True, slow=0.4,
-    weights={**BRISK, "change": 3.0}
+_CLOCKWORK = (
+    *("step", "commit", "receive", "pump", "hand_over", "accept", "tick", "heads"),
+    *("disconnect", "connect", "restart", "snapshot", "crash", "cancel", "jump"),
+)
+"""What ``flow`` does at once, and faults."""
+_PAIR = replace(
+    _STILL, stages=(1, 2), topics=(2,), one_topic=True, slow_reader=True, spread=(0.7, 1.0, 1.5), actions=(60, 300),
+    weights={**dict.fromkeys(_CLOCKWORK, 0.0), "flow": 15.0, "publish": 0.8, "arrive": 1.0, "change": 1.5, "time": 0.1}
 )  # fmt: skip
-LINGER = replace(
-    _STILL, name="linger", stages=(1, 2), topics=(2,), clients=(3, 4), first=(0, 2, 2), toggles=True, slow=0.5,
-    linger=60.0, weights={**BRISK, "publish": 0.5, "arrive": 5.0, "change": 0.7}, spread=(0.7, 1.0, 1.5),
-    actions=(600, 900)
+"""A slow reader, a quick one, and two publishers: who is notified first in another order."""
+LINGER = replace(_PAIR, name="linger", roles=(2, 1, 0, 0), changes=swap, changer="c1", linger=60.0)
+SHRINK = replace(
+    _PAIR, name="shrink", roles=(2, 2, 0, 0), changes=toggle, changer="c1", linger=0.05,
+    weights={**_PAIR.weights, "change": 1.0, "tick": 6.0, "time": 2.0}, actions=(100, 300)
 )  # fmt: skip
-LINGERED = replace(LINGER, name="lingered", linger=0.05, weights={**LINGER.weights, "tick": 6.0, "time": 0.5})
-RETAKEN = replace(
-    LINGER, name="retaken", linger=1.0, weights={**LINGER.weights, "change": 3.0, "tick": 6.0, "time": 0.5}
+RETAKE = replace(
+    _PAIR, name="retake", roles=(2, 1, 0, 0), changes=retake, changer="c1", linger=2.0,
+    weights={**_PAIR.weights, "flow": 20.0, "publish": 1.0, "arrive": 0.3, "change": 1.0, "tick": 4.0, "time": 1.0},
+    actions=(200, 400)
 )  # fmt: skip
+_GROWING = replace(
+    _PAIR, changes=grow, changer="c1", weights={**_PAIR.weights, "change": 0.5}, actions=(30, 100)
+)  # fmt: skip
+GROW = replace(_GROWING, name="grow", stages=(2,), one_each=True, roles=(2, 1, 0, 0))
+GAIN = replace(_GROWING, name="gain", stages=(1,), roles=(2, 1, 0, 0))
+BASE = replace(_GROWING, name="base", roles=(1, 2, 2, 0), changer="c0", actions=(20, 80))
 PATH = replace(
     _STILL, name="path", stages=(2, 3), topics=(4, 6), clients=(2, 3), one_each=True, first=(3, 4),
     weights={**CALM, "publish": 2.0, "change": 0.3}
@@ -117,13 +140,18 @@ RETRIES = Profile(
     "retries", stages=(1, 2, 3), loss=(0.0,), new_topics=(0,), wildcards=0.0, first=(2, 3),
     weights={"disconnect": 8.0, "crash": 5.0, "snapshot": 2.0, "cancel": 0.0, "jump": 0.2, "change": 0.5}
 )  # fmt: skip
+RESEND = replace(
+    _STILL, name="resend", stages=(2,), topics=(2,), one_each=True, roles=(2, 2), one_topic=True,
+    weights={
+        **CALM, "publish": 3.0, "step": 2.0, "commit": 0.3, "receive": 3.0, "hand_over": 0.5, "crash": 3.0,
+        "change": 0.0
+    },
+    commits=0.2, returns=1.0, spread=(0.5, 1.0, 2.0)
+)  # fmt: skip
+"""Much is under way and not committed when a stage crashes."""
 COMPACT = replace(
     _STILL, name="compact", modes=(("tag", Bounded(buffer=1), "strict"),), stages=(1, 2), topics=(3, 4), clients=(3, 4),
     first=(3, 4), loss=(0.0, 0.05), weights={**CALM, "change": 0.2}, slow=0.3
-)  # fmt: skip
-JOINED = replace(
-    _STILL, name="joined", stages=(1, 2), topics=(3,), clients=(3,), slow=0.4, deaf=0.0,
-    weights={**BRISK, "change": 3.0}, spread=(0.5, 1.0, 2.0)
 )  # fmt: skip
 CREATED = replace(
     _STILL, name="created", stages=(1, 2, 3), topics=(2,), new_topics=(4, 6), wildcards=1.0, clients=(3, 4), slow=0.3,
@@ -133,6 +161,13 @@ EXPIRY = Profile(
     "expiry", modes=(STRICT, STRICT, MIXED), stages=(1, 2), topics=(2, 3), new_topics=(0,), wildcards=0.0, linger=4.0,
     loss=(0.0,), first=(2,), session_timeout_ms=(2_000,), reordering=(1.0,), retention=(10_000,), spread=(1.0,),
     weights={**BRISK, "disconnect": 3.0, "connect": 0.05, "tick": 6.0, "change": 0.1, "time": 1.0}
+)  # fmt: skip
+MOVED = replace(
+    _PAIR, name="moved", stages=(3,), topics=(3,), one_each=True, roles=(3, 3, 0),
+    weights={**_PAIR.weights, "reorder": 2.0, "change": 0.0}, actions=(200, 500)
+)  # fmt: skip
+REROUTED = replace(
+    PATH, name="rerouted", weights={**PATH.weights, "reorder": 8.0, "publish": 3.0}
 )  # fmt: skip
 ORDER = replace(
     _STILL, name="order", stages=(2, 3, 3, 4), topics=(3, 4, 6), clients=(3, 4), first=(2, 3, 4),
@@ -154,15 +189,19 @@ PROFILES = {
         FORCED,
         BASE,
         LINGER,
-        LINGERED,
-        RETAKEN,
+        SHRINK,
+        RETAKE,
+        GROW,
+        GAIN,
         PATH,
         HOLES,
         RETRIES,
+        RESEND,
         COMPACT,
-        JOINED,
         CREATED,
         EXPIRY,
+        MOVED,
+        REROUTED,
         ORDER,
         REORDERED,
     )

@@ -79,7 +79,7 @@ LEAST = {
     "events": 3000,
     "deliveries": 6000,
     "extensions": 100,
-    "unsubscribes": 150,
+    "unsubscribes": 100,
     "lingers_ended": 60,
     "crashes": 50,
     "partitions": 30,

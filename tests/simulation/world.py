@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tests.simulation.clients import Client, Message, text_of, wild
+from tests.simulation.clients import Client, Message, wild
 from tests.simulation.hosts import SPACE, Ask, Host
 from tests.simulation.profiles import Profile
 
@@ -54,7 +54,8 @@ class World:
         )
         self.clients: dict[str, Client] = {}
         modes = rng.choice(profile.modes)
-        for number in range(min(rng.choice(profile.clients), bounds.clients)):
+        count = len(profile.roles) or rng.choice(profile.clients)
+        for number in range(min(count, bounds.clients)):
             client = Client(self, f"c{number}", rng.choice(modes))
             self.clients[client.name] = client
             client.connect()
@@ -118,7 +119,7 @@ class World:
 
     def _publish(self, client: Client, _host: Host) -> None:
         for _ in range(self.rng.choice((1, 1, 1, 3))):
-            client.publish(self.rng.choice(self.names + self.new_names))
+            client.publish(self.rng.choice(client.topics))
         if self.rng.random() < 0.7:
             client.pump()
 
@@ -127,7 +128,7 @@ class World:
 
     def _step(self, _: Client, host: Host) -> None:
         host.step(self.rng)
-        if self.rng.random() < 0.6:
+        if self.rng.random() < self.profile.commits:
             host.commit()
 
     def _commit(self, _: Client, host: Host) -> None:
@@ -142,9 +143,13 @@ class World:
 
     def _arrive(self, client: Client, _: Host) -> None:
         if client.arriving:
-            at = self.rng.randrange(len(client.arriving)) if self.rng.random() < self.reordering else 0
+            at = self._any_of(client)
             if client.arriving[at].topic not in client.slow or self.rng.random() < 0.1:
                 client.arrived(client.arriving.pop(at))
+
+    def _any_of(self, client: Client) -> int:
+        """What the broker delivers next."""
+        return self.rng.randrange(len(client.arriving)) if self.rng.random() < self.reordering else 0
 
     def _hand_over(self, client: Client, _: Host) -> None:
         client.hand_over(self.rng, faults=True)
@@ -153,9 +158,13 @@ class World:
         client.accept(self.rng, faults=True)
 
     def _flow(self, *_: object) -> None:
-        """Everything under way gets through, but for what the broker delivers and what deaf clients have to hear: the
-        rest of the run is about these."""
+        """Everything under way gets through, but for what the broker delivers to slow clients and what deaf ones have
+        to hear: the rest of the run is about these."""
         self._pass_on(self._is_deaf)
+        if self.profile.slow_reader:
+            for client in self.clients.values():
+                while client.arriving and not client.slow:
+                    client.arrived(client.arriving.pop(self._any_of(client)))
 
     @staticmethod
     def _is_deaf(client: Client) -> bool:
@@ -165,31 +174,17 @@ class World:
         client.cancel(self.rng)
 
     def _change(self, client: Client, _: Host) -> None:
+        if self.profile.changer is not None:
+            client = self.clients.get(self.profile.changer, client)
         if client.subscriber.change is not None:
             return
-        filters: set[Filter] = {each.filter for each in client.subscriber.filters}
-        had = len(filters)
-        if self.profile.toggles:
-            self._toggle(client, filters)
+        had: set[Filter] = {each.filter for each in client.subscriber.filters}
+        wanted = self.profile.changes(self.rng, had, set(self.possible))
+        if wanted == had:
             return
-        if filters and self.rng.random() < 0.4:
-            filters.remove(self.rng.choice(sorted(filters, key=text_of)))
-            self.done["unsubscribes"] += 1
-        if self.rng.random() < self.profile.adds:
-            filters |= set(self.rng.sample(self.possible, self.rng.randint(1, 2)))
-        self.done["extensions"] += 0 < had < len(filters)
-        client.change(filters)
-
-    def _toggle(self, client: Client, filters: set[Filter]) -> None:
-        """A subscriber drops one of all topics, or takes all again; who subscribed to nothing only publishes."""
-        everything = set(self.possible)
-        if filters == everything:
-            filters.remove(self.rng.choice(sorted(filters, key=text_of)))
-            self.done["unsubscribes"] += 1
-            client.change(filters)
-        elif filters:
-            self.done["extensions"] += 1
-            client.change(everything)
+        self.done["unsubscribes"] += len(had - wanted)
+        self.done["extensions"] += bool(had and wanted - had)
+        client.change(wanted)
 
     def _time(self, *_: object) -> None:
         self.now += self.rng.choice((0.01, 0.1, 0.1, 0.5, 1.0))
@@ -227,6 +222,7 @@ class World:
         host.snapshot()
 
     def _crash(self, _: Client, host: Host) -> None:
+        were_up = [client for client in self.clients.values() if client.is_up]
         for client in self.clients.values():
             host.queues.get(client.name, deque[AnyCommand | Ask]()).clear()
             if client.is_up:
@@ -236,6 +232,9 @@ class World:
         self.done["crashes"] += 1
         self.done["crashes_while_sealed"] += any(each.stage.is_sealed for each in self.hosts)
         host.crash()
+        for client in were_up:
+            if self.rng.random() < self.profile.returns:
+                client.connect()
 
     def _reorder(self, *_: object) -> None:
         """R14: two topics change places, or all are placed anew."""
@@ -253,8 +252,9 @@ class World:
     # -- the run -----------------------------------------------------------------------------------------------
 
     def run(self, actions: int) -> History:
-        for client in self.clients.values():
-            count = min(self.rng.choice(self.profile.first), len(self.possible))
+        for at, client in enumerate(self.clients.values()):
+            first = self.profile.roles[at] if self.profile.roles else self.rng.choice(self.profile.first)
+            count = min(first, len(self.possible))
             client.change(set(self.rng.sample(self.possible, count)))
         for _ in range(actions):
             self.act()
@@ -296,7 +296,7 @@ class World:
         self._pass_on(lambda _: False)
         for client in self.clients.values():
             while client.arriving:
-                client.arrived(client.arriving.pop(0))
+                client.arrived(client.arriving.pop(self._any_of(client)))
 
     def _is_quiet(self) -> bool:
         is_switching = any(host.stage._state.switch is not None for host in self.hosts)

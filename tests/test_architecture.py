@@ -31,8 +31,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.core.names": "",
         "inorder.ports": "inorder.errors inorder.core.names",
         "inorder.traces": "inorder.errors inorder.core",
-        "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces",
-        "inorder.worker": "inorder.errors inorder.core",
+        "inorder.logs": "",
+        "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces inorder.logs",
+        "inorder.worker": "inorder.errors inorder.core inorder.logs",
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.core inorder.ports inorder.client",
@@ -42,7 +43,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
-        " inorder.settings inorder.demo inorder.testing.services",
+        " inorder.settings inorder.logs inorder.demo inorder.testing.services",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names",
         # The three know what all adapters share, and nothing of each other.

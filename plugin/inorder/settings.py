@@ -159,6 +159,7 @@ class WorkerSection(_Section):
                                        "a path to a PEM file")  # fmt: skip
     name: str = _option("", "name in answers and logs; made up if empty", "a text of at most 128 characters",
                         max_length=128)  # fmt: skip
+    log_format: Literal["text", "json"] = _option("text", "how log lines look", "text or json")
     stages: int = _option(1, "stages of the sequencer, fixed when the store is made", "a whole number, 1 to 64",
                           ge=1, le=64)  # fmt: skip
     hosted: Annotated[list[int], BeforeValidator(_words)] = _option(

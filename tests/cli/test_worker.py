@@ -69,3 +69,12 @@ def test_stores_that_cannot_be_used(cli: Cli) -> None:
     shown = cli("worker", "--port", 0, "--store", "postgresql://me:hunter2@127.0.0.1:1/x")
     shown.assert_refused(1, "127.0.0.1", "me:***")
     assert "hunter2" not in shown.err
+
+
+def test_log_lines_for_programs(start: Start, cli: Cli) -> None:
+    child = start("worker", "--port", 0, "--json", "--log-format", "json", "--name", "desk one")
+    child.line()
+    ended = child.interrupt()
+    lines = [json.loads(line) for line in ended.err.splitlines()]
+    assert [(line["event"], line["worker"]) for line in lines] == [("started", "desk one"), ("stopped", "desk one")]
+    cli("worker", "--log-format", "xml").assert_refused(2, "--log-format", "xml")

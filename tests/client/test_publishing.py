@@ -333,9 +333,9 @@ async def test_what_close_gives_up_is_void_and_said_once(site: Site, caplog: pyt
         del futures
         gc.collect()
         assert [each.message for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == [
-            "lost the broker of space memory: broker stopped",
-            "lost the broker of space memory: broker stopped",
-            "5 publishes were not accepted: the client was closed before that was done",
+            'event=broker_lost space=memory error="broker stopped"',
+            'event=broker_lost space=memory error="broker stopped"',
+            'event=publishes_given_up count=5 reason="the client was closed before that was done"',
         ]
         site.hub.start()
         async with site.client("another") as another:

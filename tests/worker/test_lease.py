@@ -140,8 +140,8 @@ async def test_a_client_that_says_nothing_is_disconnected_however_alive_its_conn
         assert not talking.done()
         talking.cancel()
     assert "event=silent_client" in caplog.text
-    assert "'silent'" in caplog.text
-    assert "'talker'" not in caplog.text
+    assert "client=silent " in caplog.text
+    assert "talker" not in caplog.text
 
 
 async def _talk(client: RawClient) -> None:

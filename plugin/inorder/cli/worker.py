@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +15,19 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.failures import ExitCode
+from inorder.logs import set_up
 
 if TYPE_CHECKING:
     from inorder.settings import Settings
     from inorder.worker import Worker, WorkerSettings
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    JSON = "json"
+
 
 Store = Annotated[
     str | None, typer.Option(metavar="URL", help="Where the numbers are kept: sqlite:///FILE or postgresql://...")
@@ -53,6 +62,9 @@ def worker(
             metavar="HOST:PORT", help="Where clients and other workers reach this one; else where it listens."
         ),
     ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(help="How log lines look: fields in text, or a JSON object each.")
+    ] = None,
     session_timeout: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="How long a client may be gone before its subscription ends (30)."),
@@ -73,9 +85,10 @@ def worker(
     flags: dict[str, Any] = {
         "host": host, "port": port, "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages,
         "hosted": stage or None, "name": name, "advertise": advertise, "session_timeout": session_timeout,
+        "log_format": log_format,
     }  # fmt: skip
     loaded = options.settings(config, worker=flags, store={"url": store})
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    set_up(loaded.settings.worker.log_format)
     return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)
 
 
@@ -93,7 +106,7 @@ def up(
     Your broker stays as it is. Ctrl-C stops cleanly (exit code 0).
     """
     loaded = options.settings(config, worker={"host": host, "port": port, "token": token}, store={"url": store})
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
+    set_up(loaded.settings.worker.log_format, logging.WARNING, "%(levelname)s %(message)s")
     brokers = loaded.settings.client.brokers
 
     def welcome(running: Worker) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -17,9 +16,10 @@ from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp
 from inorder.core.subscriber import Subscriber
 from inorder.core.waiting import Sequenced
 from inorder.core.wire import TopicInfo
+from inorder.logs import logger
 from inorder.ports import Arrival
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 LOOP_COPIES = 8
 """Repetitions of one event from which on a loop of bridges is suspected."""
@@ -69,7 +69,7 @@ class Arrivals:
         self._lease, self._domain, self._notify = lease, domain, notify
         self._names: dict[int, TopicInfo] = {}
         self._ids: dict[tuple[str, str], int] = {}
-        self._alarmed: set[str] = set()
+        self._alarmed: set[tuple[str, str, str]] = set()
         self._copies: dict[tuple[int, int], int] = {}
         self.fifo = FifoSequencer(gap_timeout)
         self.counts = ArrivalCounts()
@@ -143,10 +143,8 @@ class Arrivals:
         key = stamp.topic, stamp.number
         copies = self._copies[key] = self._copies.get(key, 0) + 1
         if copies == overlaps + LOOP_COPIES:
-            self._alarm(
-                f"loop {space}/{arrival.topic}",
-                f"events on topic {arrival.topic!r} arrive again and again: do bridges forward them in a loop?",
-            )
+            hint = "events arrive again and again: do bridges forward them in a loop?"
+            self._alarm("loop_suspected", space, arrival.topic, stamp.number, hint)
         return copies < overlaps and len(arrival.via) <= 1
 
     def _is_ours(self, space: str, arrival: Arrival, stamp: TotalStamp) -> bool:
@@ -159,13 +157,14 @@ class Arrivals:
         else:
             return True
         self.counts.foreign += 1
-        self._alarm(f"{space}/{arrival.topic}", f"stamps on topic {arrival.topic!r} are {why}: not sequenced")
+        self._alarm("foreign_stamp", space, arrival.topic, stamp.number, f"not sequenced: its stamp is {why}")
         return False
 
-    def _alarm(self, key: str, message: str) -> None:
-        if key not in self._alarmed:
-            self._alarmed.add(key)
-            _log.warning("%s", message)
+    def _alarm(self, kind: str, space: str, topic: str, number: int, hint: str) -> None:
+        """Warn of something that is wrong with a topic, once; ``number`` is that of the event it was seen at."""
+        if (kind, space, topic) not in self._alarmed:
+            self._alarmed.add((kind, space, topic))
+            _log.warning("event=alarm kind=%s space=%s topic=%s number=%d hint=%s", kind, space, topic, number, hint)
 
     def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
         topic = self._ids.get((space, arrival.topic))
@@ -198,11 +197,13 @@ class Arrivals:
         if is_leased == self._ordering.is_leased:
             return
         if is_leased:
-            _log.info("the workers answer again")
+            _log.info("event=lease_renewed")
             self.deliver(self._ordering.renewed(now))
         else:
             how = "events wait until they do" if self._ordering.mode == "strict" else "events are tagged as late"
-            _log.warning("not all workers of the subscription have answered in time: %s", how)
+            _log.warning(
+                "event=lease_lapsed hint=%s", f"not all workers of the subscription have answered in time: {how}"
+            )
             self._ordering.lapse()
 
     # -- notifications -----------------------------------------------------------------------------------------
@@ -228,11 +229,8 @@ class Arrivals:
     def _gap(self, found: GapFound, info: TopicInfo) -> None:
         self.gaps += 1
         if found.reason == "unstamped":
-            self._alarm(
-                f"unstamped {info.space}/{info.name}",
-                f"messages without stamps arrived on topic {info.name!r} instead of sequenced ones: "
-                "a bridge or an old protocol version strips them",
-            )
+            hint = "messages without stamps arrived instead: a bridge or an old protocol version strips them"
+            self._alarm("unstamped", info.space, info.name, found.first, hint)
         self._notify(Gap(info.space, info.name, found.first, found.last, found.reason))
 
     def tick(self, now: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -47,9 +46,10 @@ from inorder.core.wire import (
     WorkerFrame,
 )
 from inorder.errors import Closed, InorderError, InvalidOption, PayloadTooLarge, UsageError
+from inorder.logs import logger
 from inorder.ports import Arrival, Outgoing
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 Order = Literal["total", "fifo", "none"]
 STAMP_ALLOWANCE = 256
@@ -219,7 +219,7 @@ class Client:
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s failed", task.get_name(), exc_info=error)
+            _log.error("event=task_failed task=%s", task.get_name(), exc_info=error)
             self._fail(error if isinstance(error, InorderError) else InorderError(f"{task.get_name()}: {error!r}"))
 
     def _fail(self, error: InorderError) -> None:
@@ -265,7 +265,7 @@ class Client:
             closing.append(self._worker.close(seconds))
         for failure in await asyncio.gather(*closing, return_exceptions=True):
             if failure is not None:
-                _log.info("while closing: %r", failure)
+                _log.info("event=close_failed error=%s", repr(failure))
         self._stream.end()
 
     async def _drain(self, deadline: float) -> None:
@@ -438,7 +438,7 @@ class Client:
     def ens_malformed(self, link: EnsLink, reason: str) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._arrivals.counts.malformed += 1
-        _log.warning("space %s: dropped what is no message: %s", link.space, reason)
+        _log.warning("event=malformed space=%s reason=%s", link.space, reason)
 
     def ens_reconnected(self, link: EnsLink) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
@@ -459,7 +459,7 @@ class Client:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         is_other = bool(self._domain) and welcome.domain != self._domain
         if is_other:
-            _log.warning("the workers now serve another domain (%d, before %d)", welcome.domain, self._domain)
+            _log.warning("event=other_domain domain=%d before=%d", welcome.domain, self._domain)
         self._domain = welcome.domain
         self._publishing.machine.welcomed(welcome.order_epoch, is_new=is_other)
 
@@ -524,11 +524,11 @@ class Client:
 
     def worker_lost(self, error: Exception) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
-        _log.warning("lost the worker: %s", error)
+        _log.warning("event=worker_lost error=%s", error)
 
     def worker_failed(self, error: InorderError) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
-        _log.error("the workers refuse this client for good: %s", error)
+        _log.error("event=refused_for_good error=%s", error)
         self._fail(error)
 
     def _subscribed(self, frame: Subscribed, now: float) -> None:

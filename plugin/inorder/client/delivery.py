@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncIterator
 
 from inorder.core.notifications import Event, Gap, GapReason, Reconnected, Verdict
 from inorder.errors import Closed, InorderError, StreamInUse
+from inorder.logs import logger
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 Notification = Event | Gap | Reconnected
 
@@ -76,9 +76,9 @@ class DeliveryStream(AsyncIterator[Notification]):
             elif not self._is_loss_logged:
                 self._is_loss_logged = True
                 _log.warning(
-                    "events() is read too slowly: events without a number are given up (first of %r in %r), with no "
-                    "gap to tell of them; stats().overflow counts them",
-                    item.topic, item.space,
+                    "event=overflow space=%s topic=%s hint=%s", item.space, item.topic,
+                    "events() is read too slowly: events without a number are given up, with no gap to tell of them; "
+                    "stats().overflow counts them",
                 )  # fmt: skip
         elif isinstance(item, Gap):
             numbers = (item.first, item.last)

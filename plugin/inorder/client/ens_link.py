@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from inorder.client.options import ClientTimes
 from inorder.core.names import Filter
 from inorder.errors import InorderError, LinkError, Refused
+from inorder.logs import logger
 from inorder.ports import Arrival, Ens, Outgoing
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 MAX_LOSSES = 3
 """Connections that one message may break before it is given up."""
@@ -98,7 +98,7 @@ class EnsLink:
 
     def connection_lost(self, error: Exception) -> None:
         """See :class:`~inorder.ports.EnsSink`."""
-        _log.warning("lost the broker of space %s: %s", self.space, error)
+        _log.warning("event=broker_lost space=%s error=%s", self.space, error)
         self.is_connected = self.is_restored = False
         culprit = self._culprit()
         self._outcomes.clear()
@@ -196,7 +196,12 @@ class EnsLink:
             try:
                 await self.ens.unsubscribe(filter)
             except LinkError:
-                _log.info("could not unsubscribe %r: the broker is gone, and the subscription with it", filter.text)
+                _log.info(
+                    "event=not_unsubscribed space=%s filter=%s hint=%s",
+                    self.space,
+                    filter.text,
+                    "the broker is gone, and it too",
+                )
 
     async def run(self) -> None:
         """Connect again whenever the connection is lost, until cancelled."""
@@ -226,7 +231,7 @@ class EnsLink:
                 await self._subscribe_again(filter, qos)
         except InorderError as error:
             self._is_back_untold = False
-            _log.info("space %s: still not back at %s: %s", self.space, self.ens.address, error)
+            _log.info("event=broker_unreachable space=%s address=%s error=%s", self.space, self.ens.address, error)
             return False
         if self._lost.is_set():
             return False
@@ -244,4 +249,4 @@ class EnsLink:
         except Refused as error:
             self._refusals[filter] = error
             # the others must not suffer; it is tried again at the next reconnection
-            _log.error("space %s: the broker no longer accepts the filter %r: %s", self.space, filter.text, error)
+            _log.error("event=filter_refused space=%s filter=%s error=%s", self.space, filter.text, error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,9 +13,10 @@ from inorder.core.publisher import Publication, Publisher
 from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
 from inorder.core.wire import Frame, Settled, Timestamps, TopicInfo
 from inorder.errors import Abandoned, Forgotten, InorderError, QueueFull
+from inorder.logs import logger
 from inorder.ports import Outgoing
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 
 class Publish(asyncio.Future[Receipt]):
@@ -186,7 +186,7 @@ class Publishing:
         for topic, number in self.machine.settled(frame):
             self.late_confirms += 1
             names = self._names([topic, number])
-            _log.error("number %d of %s was abandoned before it was confirmed", number, names[0][0] if names else topic)
+            _log.error("event=late_confirmation topic=%s number=%d", names[0][0] if names else topic, number)
         self.settle_wanted()  # what was accepted while these were on their way
 
     # -- connections -------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Publishing:
         """The client closes. What was not handed over becomes void; what was, and is not accepted, may have been
         delivered, so its number is left to be abandoned (R16)."""
         if self._open:
-            _log.warning("%d publishes were not accepted: %s", len(self._open), error)
+            _log.warning("event=publishes_given_up count=%d reason=%s", len(self._open), error)
         for publish in list(self._open):
             if publish.publication is not None:
                 self._take_back(publish.publication)

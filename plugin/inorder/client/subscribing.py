@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -18,8 +17,9 @@ from inorder.core.ordering import OrderingModule
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import Frame, Opened, SpaceFilter, Subscribed
 from inorder.errors import InorderError, InvalidFilter
+from inorder.logs import logger
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 
 class Subscribing:
@@ -189,7 +189,7 @@ class Subscribing:
         """The bottom stage tells what it has of this session: has the subscription expired?"""
         if self._subscriber.is_lost(known=frame.known, version=frame.version):
             if self._subscriber.topics:
-                _log.warning("away from the workers for too long: the subscription has expired, and begins anew")
+                _log.warning("event=subscription_expired hint=%s", "away from the workers for too long: it begins anew")
             self._subscriber.expired()
             self._arrivals.deliver(self._ordering.expired(list(self._subscriber.topics), now))
             self.begin_anew()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -37,8 +36,9 @@ from inorder.errors import (
     VersionMismatch,
     WorkerUnreachable,
 )
+from inorder.logs import logger
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 FATAL = (Unauthorized, VersionMismatch, Replaced)
 """Failures that connecting again does not mend."""
@@ -309,7 +309,7 @@ class WorkerLink:
                 await self.connect()
                 return
             except LinkError as error:
-                _log.info("still not connected: %s", error)
+                _log.info("event=worker_unreachable address=%s error=%s", self.address, error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
 

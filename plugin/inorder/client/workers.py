@@ -7,7 +7,6 @@ stage is *reached* while there is a connection to the worker that has it, in the
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Iterable
 from typing import Protocol
@@ -31,8 +30,9 @@ from inorder.core.wire import (
     WorkerFrame,
 )
 from inorder.errors import InorderError, LinkError, WorkerUnreachable
+from inorder.logs import logger
 
-_log = logging.getLogger("inorder.client")
+_log = logger("inorder.client")
 
 
 class WorkerEvents(Protocol):
@@ -253,7 +253,7 @@ class Workers:
         except FATAL as refusal:
             self._events.worker_failed(refusal)
         except LinkError as error:
-            _log.info("still without a worker: %s", error)
+            _log.info("event=no_worker error=%s", error)
         else:
             if link in self._links:
                 self._start(link)

@@ -26,13 +26,14 @@ from inorder.core.wire import (
     encode_frame,
 )
 from inorder.errors import ProtocolError
+from inorder.logs import logger
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import Session
 
 FRAME_COST: Final = 256
 """Bytes that a frame counts for, beside its own, where memory is bounded."""
 
-log = logging.getLogger("inorder.worker")
+log = logger("inorder.worker")
 
 
 class ConnectionOwner(Protocol):
@@ -168,8 +169,9 @@ class Connection(asyncio.Protocol):
             return
         self.is_current = False
         level = logging.DEBUG if code in ("stopping", "store") else logging.WARNING  # those two hit everybody at once
-        text = "event=connection_failed peer=%s client=%r code=%s reason=%s"
-        log.log(level, text, self.peer, self.name, code, message)
+        log.log(
+            level, "event=connection_failed peer=%s client=%s code=%s reason=%s", self.peer, self.name, code, message
+        )
         if not self._transport.is_closing():
             self._transport.write(encode_frame(Failure(code, message, facts or [])))
         self.close()
@@ -264,7 +266,7 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         log.warning(
-            "event=slow_client peer=%s client=%r unread_bytes=%d action=disconnected",
+            "event=slow_client peer=%s client=%s unread_bytes=%d action=disconnected",
             self.peer, self.name, self._transport.get_write_buffer_size(),
         )  # fmt: skip
         self._transport.abort()

@@ -10,13 +10,13 @@ What happens at a place: ``kill``: the process is gone at once (SIGKILL). ``erro
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
 from typing import Final
 
 from inorder.errors import InvalidOption, StoreUnreachable
+from inorder.logs import logger
 
 VARIABLE: Final = "INORDER_FAILPOINTS"
 POINTS: Final = frozenset(
@@ -26,7 +26,7 @@ POINTS: Final = frozenset(
 )
 ACTIONS: Final = ("kill", "error", "stop")
 
-log = logging.getLogger("inorder.worker")
+log = logger("inorder.worker")
 
 _armed: dict[str, tuple[str, int]] = {}
 """Place -> what to do, and how often it is passed before."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from inorder.core.commands import AnyCommand, AnyRide, Deliver, Reply, Send, Tic
 from inorder.core.stage import Stage
 from inorder.core.wire import Frame, TopicInfo
 from inorder.errors import Fenced, InvalidOption, StoreError
+from inorder.logs import logger
 from inorder.worker.failpoints import reach
 from inorder.worker.hosted import HostedStage, recover
 from inorder.worker.journal import Journal, StoreInfo, TopicOrder
@@ -32,7 +32,7 @@ from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, Work
 
 T = TypeVar("T")
-log = logging.getLogger("inorder.worker")
+log = logger("inorder.worker")
 
 FIRST_RETRY = 0.05
 """Seconds before the second attempt to recover; doubles up to the setting ``retry_max``."""
@@ -512,9 +512,10 @@ class StageHost:
             for found in holders:
                 if found != before.get(found.stage):
                     log.warning(
-                        "event=taking_over store=%s stage=%d owner=%s: that worker is alive and loses the stage now, "
-                        "because a stage has one worker; give each other stages, or a store of its own",
+                        "event=taking_over store=%s stage=%d owner=%s hint=%s",
                         self._journal.url, found.stage, found.owner,
+                        "that worker is alive and loses the stage now, because a stage has one worker; give each other "
+                        "stages, or a store of its own",
                     )  # fmt: skip
                     return
 

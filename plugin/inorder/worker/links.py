@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import ssl
 from typing import Final
 
@@ -26,6 +25,7 @@ from inorder.core.link_wire import (
 )
 from inorder.core.wire import Failure, FrameSplitter, Ping, StageInfo, encode_frame
 from inorder.errors import InorderError, LinkError, ProtocolError, TimedOut
+from inorder.logs import logger
 from inorder.worker.cluster import Cluster
 from inorder.worker.host import StageHost
 from inorder.worker.settings import WorkerSettings
@@ -38,7 +38,7 @@ LAST_PAUSE: Final = 2.0
 HEARTBEAT: Final = 1.0
 """Seconds of silence after which the other end is asked to answer; silent for three of them, it is gone."""
 
-log = logging.getLogger("inorder.worker")
+log = logger("inorder.worker")
 
 
 class Links:

@@ -7,19 +7,18 @@ the same numbers; it is turned away all the same, because it has nothing to add.
 
 from __future__ import annotations
 
-import logging
-
 from inorder.core.link_wire import LINK_VERSIONS, Durable, LinkHello, LinkWelcome, Rides, SenderFrame, decode_ride
 from inorder.core.ride_check import check_ride
 from inorder.core.wire import Ping, Pong, StageInfo
 from inorder.errors import ProtocolError
+from inorder.logs import logger
 from inorder.worker.cluster import Cluster
 from inorder.worker.connection import FRAME_COST, Connection, common_version
 from inorder.worker.host import StageHost
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import Work
 
-log = logging.getLogger("inorder.worker")
+log = logger("inorder.worker")
 
 
 class Peers:

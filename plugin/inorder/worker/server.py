@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import errno
 import hmac
-import logging
 import socket
 from typing import cast
 
@@ -26,6 +25,7 @@ from inorder.core.wire import (
     Welcome,
 )
 from inorder.errors import InvalidOption, PortInUse
+from inorder.logs import logger
 from inorder.worker.cluster import Cluster
 from inorder.worker.connection import FRAME_COST, Connection, common_version
 from inorder.worker.host import StageHost
@@ -38,7 +38,7 @@ from inorder.worker.work import Session, Work
 
 MAX_CLIENT_ID = 128
 BACKLOG = 1024
-log = logging.getLogger("inorder.worker")
+log = logger("inorder.worker")
 
 
 class Server:
@@ -124,7 +124,7 @@ class Server:
         for connection in list(self._sessions.values()):
             if connection.is_silent(self.settings.session_timeout):
                 log.warning(
-                    "event=silent_client peer=%s client=%r action=disconnected", connection.peer, connection.name
+                    "event=silent_client peer=%s client=%s action=disconnected", connection.peer, connection.name
                 )
                 connection.abort()
 

@@ -14,6 +14,7 @@ from inorder.errors import InvalidOption
 
 SECONDS = "a number of seconds over 0"
 MAX_STAGES = 64
+LOG_FORMATS = ("text", "json")
 LEASE_BEATS = 4
 """Beat intervals in a session timeout at least: an idle worker answers a client's question with its next beat, and a
 client that asks every sixth of the timeout holds its events after half of it without an answer (R12)."""
@@ -40,6 +41,7 @@ class WorkerSettings:
         tls_peer_ca: PEM file of authorities that the certificates of other workers are checked against; else
             ``tls_client_ca``, else those of the system.
         name: what the worker is called in answers and logs; made up if empty.
+        log_format: ``text`` or ``json``, for ``run``.
         stages: number of stages; fixed when the store is made.
         hosted: the stages that this worker processes; all of them if empty.
         advertise: ``host:port`` where clients and other workers reach this one; else the first address it listens
@@ -75,6 +77,7 @@ class WorkerSettings:
     tls_client_ca: Path | None = None
     tls_peer_ca: Path | None = None
     name: str = ""
+    log_format: str = "text"
     stages: int = 1
     hosted: list[int] = field(default_factory=list)
     advertise: str = ""
@@ -127,6 +130,7 @@ class WorkerSettings:
             1024 <= self.max_frame_bytes <= MAX_FRAME_BYTES,
             "max_frame_bytes", self.max_frame_bytes, f"1024 to {MAX_FRAME_BYTES}",
         )  # fmt: skip
+        _require(self.log_format in LOG_FORMATS, "log_format", self.log_format, " or ".join(LOG_FORMATS))
         _require("://" in self.store, "store", "(not a URL)", "an SQLAlchemy URL such as sqlite:///inorder.db")
         self._check_tls_pair()
         self._check_listening()

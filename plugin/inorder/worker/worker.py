@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import os
 import secrets
 import signal
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from inorder.errors import InorderError
+from inorder.logs import logger, set_up
 from inorder.worker.cluster import Cluster
 from inorder.worker.host import StageHost
 from inorder.worker.journal import Journal
@@ -22,7 +22,7 @@ from inorder.worker.server import Server
 from inorder.worker.settings import WorkerSettings, masked
 from inorder.worker.sql_journal import SqlJournal
 
-log = logging.getLogger("inorder.worker")
+log = logger("inorder.worker")
 
 
 class Worker:
@@ -136,7 +136,7 @@ def run(settings: WorkerSettings) -> int:
     gc.set_threshold(100_000, 50, 100)
     # A commit takes the interpreter lock several times; while the loop computes, each would wait for a whole interval.
     sys.setswitchinterval(SWITCH_INTERVAL)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    set_up(settings.log_format)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         return runner.run(_run_until_signal(settings))
 

@@ -1,0 +1,87 @@
+"""Log lines of workers and clients: logfmt, one fact a field, so that programs need not guess where a value ends.
+
+Every call names its fields in its text (``event=slow_client client=%s``), and a value that holds blanks, quotes,
+equals signs or control characters is quoted as JSON quotes it. That is done where the line is made, so it holds for
+every handler that an application sets up; no topic, client id or error text can forge a line or a field.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from typing import Any, Final
+
+LINE_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+"""How a worker's log looks for people."""
+
+_FIELD: Final = re.compile(r'([a-z_0-9]+)=("(?:[^"\\]|\\.)*"|[^ ]*)(?: |$)')
+
+
+def logger(name: str) -> logging.Logger:
+    """Return the logger of this name; what is filled into its texts is quoted where it must be."""
+    found = logging.getLogger(name)
+    if _quoting not in found.filters:
+        found.addFilter(_quoting)
+    return found
+
+
+def set_up(form: str = "text", level: int = logging.INFO, text: str = LINE_FORMAT) -> None:
+    """Let this process log to stderr, as ``text`` or as ``json``; what was set up before stays."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(text))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+def quoted(value: object) -> str:
+    """Return a value as logfmt has it."""
+    text = str(value)
+    if text and text.isprintable() and not any(each in ' "=\\' for each in text):
+        return text
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def fields_of(line: str) -> dict[str, str] | None:
+    """Return the fields of a line, in order; ``None`` for a text that is not made of fields."""
+    fields: dict[str, str] = {}
+    at = 0
+    while at < len(line):
+        found = _FIELD.match(line, at)
+        if found is None:
+            return None
+        key, value = found.groups()
+        fields[key] = json.loads(value) if value.startswith('"') else value
+        at = found.end()
+    return fields or None
+
+
+class _Quoting(logging.Filter):
+    """Quotes what a text is filled with; numbers stay numbers."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(each if isinstance(each, int | float) else quoted(each) for each in record.args)
+        return True
+
+
+_quoting: Final = _Quoting()
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, then the line's own fields (those of other
+    libraries: ``message``), and ``traceback`` where there is one."""
+
+    converter = staticmethod(time.gmtime)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a line."""
+        message = record.getMessage()
+        when = f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z"
+        line: dict[str, Any] = {"time": when, "level": record.levelname.lower(), "logger": record.name}
+        for key, value in (fields_of(message) or {"message": message}).items():
+            line[f"{key}_" if key in line else key] = value
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

@@ -1,0 +1,106 @@
+"""Log lines: every call names its fields, and no value can forge one."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inorder.logs import JsonFormatter, fields_of, logger, quoted
+
+PLUGIN = Path(__file__).parent.parent / "plugin" / "inorder"
+TEMPLATE = re.compile(r"event=[a-z_]+( [a-z_]+=(%s|%d|[a-z_]+))*")
+METHODS = {"debug": 0, "info": 0, "warning": 0, "error": 0, "exception": 0, "critical": 0, "log": 1}
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call of a module's logger in the worker and the client."""
+    for path in sorted([*(PLUGIN / "worker").rglob("*.py"), *(PLUGIN / "client").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in METHODS
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id in ("log", "_log")
+            ):
+                yield f"{path.name}:{node.lineno}", node
+
+
+def test_every_line_is_made_of_fields() -> None:
+    wrong, seen = [], 0
+    for where, call in calls():
+        assert isinstance(call.func, ast.Attribute)
+        at = METHODS[call.func.attr]
+        text = call.args[at]
+        template = text.value if isinstance(text, ast.Constant) else None
+        seen += 1
+        if not (isinstance(template, str) and TEMPLATE.fullmatch(template)):
+            wrong.append(f"{where}: {template!r} is not event=name field=%s ...")
+        elif len(re.findall("%[sd]", template)) != len(call.args) - at - 1:
+            wrong.append(f"{where}: {template!r} has other fields than values")
+    assert not wrong, "\n".join(["", *wrong])
+    assert seen > 30, "the check found hardly any calls: has the loggers' name changed?"
+
+
+def test_every_logger_quotes() -> None:
+    """A module that took its logger from ``logging`` would let values run into each other."""
+    for path in [*(PLUGIN / "worker").rglob("*.py"), *(PLUGIN / "client").rglob("*.py")]:
+        assert "getLogger" not in path.read_text(), path.name
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["plain", "", "two words", 'say "x"', "a=b", "back\\slash", "line\nevent=forged", "\x1b[31m", "ü 😀", "\u2028"],
+)
+def test_a_value_comes_back_and_forges_nothing(value: str) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    log = logger("inorder.test_logs")
+    log.addHandler(handler)
+    try:
+        log.warning("event=thing first=%s count=%d last=%s", value, 3, value)
+    finally:
+        log.removeHandler(handler)
+    line = stream.getvalue()
+    assert line.endswith("\n")
+    assert len(line.splitlines()) == 1
+    assert fields_of(line[:-1]) == {"event": "thing", "first": value, "count": "3", "last": value}
+
+
+def test_a_text_of_others_has_no_fields() -> None:
+    assert fields_of("Using selector: EpollSelector") is None
+    assert fields_of("") is None
+    assert quoted(None) == "None"
+
+
+def test_json_lines() -> None:
+    formatter = JsonFormatter()
+    record = logging.LogRecord("inorder.worker", logging.WARNING, "x.py", 1, "event=lost name=%s", ('"a b"',), None)
+    record.created, record.msecs = 0.25, 250.0
+    assert json.loads(formatter.format(record)) == {
+        "time": "1970-01-01T00:00:00.250Z",
+        "level": "warning",
+        "logger": "inorder.worker",
+        "event": "lost",
+        "name": "a b",
+    }
+    other = logging.LogRecord("asyncio", logging.INFO, "x.py", 1, "Using %s", ("epoll",), None)
+    assert json.loads(formatter.format(other))["message"] == "Using epoll"
+
+
+def test_json_lines_keep_their_own_fields_and_the_traceback() -> None:
+    try:
+        raise ValueError("broken")
+    except ValueError as error:
+        facts = (ValueError, error, error.__traceback__)
+    record = logging.LogRecord("inorder.worker", logging.ERROR, "x.py", 1, "event=stage_broken level=high", (), facts)
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["level"], line["level_"]) == ("error", "high")
+    assert "ValueError: broken" in line["traceback"]

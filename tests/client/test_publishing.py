@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from tests.client.helpers import (
     events_of,
     gaps_of,
     keys,
+    new_site,
     payloads,
     published,
+    take,
     take_events,
     take_through,
     times,
@@ -22,8 +25,11 @@ from tests.client.helpers import (
 )
 
 from inorder import Client, Receipt
+from inorder.client import clock
 from inorder.client.publishing import Publish
+from inorder.core.wire import NumberState
 from inorder.errors import (
+    Abandoned,
     Closed,
     InvalidOption,
     InvalidPayload,
@@ -33,6 +39,7 @@ from inorder.errors import (
     QueueFull,
     Refused,
 )
+from inorder.testing.services import FaultProxy
 
 
 async def test_a_receipt_tells_the_number(site: Site) -> None:
@@ -223,6 +230,64 @@ async def test_what_is_accepted_while_the_worker_is_away_is_confirmed_later(site
         await asyncio.sleep(0.05)  # the time that confirmations wait for company passes
         await site.start()
         await until(lambda: publisher.stats().pending == 0, "the settlement")
+
+
+async def test_a_confirmation_that_comes_too_late_is_an_error_of_the_publish(tmp_path: Path) -> None:
+    """R16: the number was abandoned while the broker did not answer; the caller hears it, who missed it gets a gap."""
+    async with (
+        new_site(tmp_path, publisher_grace=0.2, confirm_timeout=0.2) as site,
+        site.client("one", loss=1.0) as one,
+        site.client("publisher") as publisher,
+    ):
+        await one.subscribe("a")
+        await published(publisher, "a", 1)
+        site.hub.stall("publisher")
+        publish = publisher.publish("a", b"slow")
+        await until(lambda: state_of(site, 2) is NumberState.ABANDONED, "the end of the patience")
+        site.hub.resume("publisher")
+        with pytest.raises(Abandoned) as raised:
+            await asyncio.wait_for(publish, PATIENCE)
+        assert (raised.value.topic, raised.value.number) == ("a", 2)
+        assert publisher.stats().late_confirms == 1
+        await published(publisher, "a", 1, first=2)
+        gaps = {(each.first, each.last, each.reason) for each in gaps_of(await take(one, 3))}
+        assert gaps == {(1, 1, "lost"), (2, 2, "abandoned"), (3, 3, "lost")}
+
+
+async def test_a_slow_acceptance_in_time_is_a_receipt(tmp_path: Path) -> None:
+    """R16: after half the grace the confirmation is waited for; it was not abandoned, so all is well."""
+    async with new_site(tmp_path, publisher_grace=0.2) as site, site.client("publisher") as publisher:
+        site.hub.stall("publisher")
+        publish = publisher.publish("a", b"slow")
+        await until(lambda: clock.waking_or_sleeping() - publish.asked_at > 0.2)  # type: ignore[attr-defined]
+        site.hub.resume("publisher")
+        assert await asyncio.wait_for(publish, PATIENCE) == Receipt("memory", "a", 1)
+        assert publisher.stats().late_confirms == 0
+
+
+async def test_a_late_answer_is_asked_about_before_the_event_is_handed_over(tmp_path: Path) -> None:
+    """R16: the answer lay in the network for more than half the grace; the number was abandoned since."""
+    async with (
+        FaultProxy(1) as proxy,
+        new_site(tmp_path, publisher_grace=0.2, confirm_timeout=0.2, advertise=f"127.0.0.1:{proxy.port}") as site,
+    ):
+        proxy.target_port = int(site.address.rpartition(":")[2])
+        site.address = f"127.0.0.1:{proxy.port}"
+        async with site.client("publisher", clock=times(heartbeat=5.0)) as publisher:
+            await published(publisher, "a", 1)
+            proxy.stall("down")
+            publish = publisher.publish("a", b"never")
+            await until(lambda: state_of(site, 2) is NumberState.ABANDONED, "the end of the patience")
+            await proxy.heal()
+            with pytest.raises(Abandoned):
+                await asyncio.wait_for(publish, PATIENCE)
+            assert site.hub.counters["published"] == 1
+
+
+def state_of(site: Site, number: int) -> NumberState | None:
+    """Return what the worker knows of a number of the first topic."""
+    record = site.worker._host.stage(0)._state.topics[1].records.get(number)
+    return None if record is None else record.state
 
 
 async def test_more_publishes_than_may_be_pending(site: Site) -> None:

@@ -122,3 +122,20 @@ def test_what_nothing_has_overtaken_is_on_its_way_while_lower_numbers_come() -> 
     assert missing.next_loss(2, 5.0) == 5.0, "4 has overtaken 3"
     assert missing.next_lost() == (3, [])
     assert missing.next_loss(4, 5.0) == 9.0, "nothing has overtaken 5 yet"
+
+
+def test_a_run_that_heads_told_in_steps_is_lost_as_one() -> None:
+    """B15: up to the patience; a longer one is lost in parts, none of them later than that."""
+    missing = MissingNumbers(0)
+    for number, when in ((2, 0.0), (4, 0.5), (6, 5.0)):
+        missing.learn(number, when)
+        missing.confirm(number - 1, [])
+        missing.confirm(number, [])
+    assert missing.next_loss(0, 5.0, 1.0) == 6.0, "the last one is overdue too late to be waited for"
+    assert [missing.next_lost()[0], missing.next_loss(1, 5.0, 1.0), missing.next_lost()[0]] == [1, 6.0, 2]
+    assert missing.next_loss(2, 5.0, 1.0) == 6.5
+    single = MissingNumbers(0)
+    single.learn(6, 0.5)
+    single.confirm(4, [])
+    single.confirm(6, [])
+    assert single.next_loss(2, 5.0, 1.0) == 5.5, "a number that stands alone waits for nothing"

@@ -349,6 +349,38 @@ async def test_a_cut_in_mid_stream_at_the_subscriber(mosquitto: Mosquitto, worke
         assert_complete(topic, seen, 150)
 
 
+async def test_the_tail_that_the_broker_drops(worker: WorkerServer) -> None:
+    """B15, R17: the subscriber's socket is stalled, mosquitto's queue for it overflows, the publisher gets all its
+    acknowledgements, and then there is silence: one gap, as large as the broker's own count of what it dropped."""
+    topic, count = unique("t"), 3000
+    with Mosquitto(max_queued=200, extra=["sys_interval 1"]) as broker:
+        async with (
+            FaultProxy(broker.port) as proxy,
+            client(broker.url, worker) as publisher,
+            client(f"mqtt://127.0.0.1:{proxy.port}", worker, clock=times(heartbeat=5.0, loss_timeout=5.0)) as one,
+        ):
+            await one.subscribe(topic, qos=1)
+            proxy.stall("down")
+            await published(publisher, topic, count, qos=1)
+            await proxy.heal()
+            seen: list[Any] = []
+            while not gaps_of(seen):
+                seen += await take(one, 1)
+            (gap,) = gaps_of(seen)
+            assert (gap.last, gap.reason) == (count, GapReason.LOST)
+            assert keys(seen) == [(topic, number) for number in range(1, gap.first)]
+            dropped = gap.last - gap.first + 1
+            with broker.probe() as plain:
+                await asyncio.to_thread(plain.subscribe, "$SYS/broker/publish/messages/dropped")
+                _, counted = await asyncio.to_thread(plain.receive, 10.0)
+                while int(counted) < dropped:
+                    _, counted = await asyncio.to_thread(plain.receive, 10.0)
+            assert int(counted) == dropped
+            await publisher.publish(topic, b"next", qos=1)
+            assert keys(await take(one, 1)) == [(topic, count + 1)]  # once, and the position goes on
+            assert one.stats().gaps == 1
+
+
 async def cut_while(proxy: FaultProxy, one: Client, action: Any) -> None:
     """Keep a client away from its broker during an action."""
     proxy.refuse()

@@ -461,6 +461,7 @@ class Client:
         if is_other:
             _log.warning("event=other_domain domain=%d before=%d", welcome.domain, self._domain)
         self._domain = welcome.domain
+        self._publishing.grace = welcome.publisher_grace_ms / 1000
         self._publishing.machine.welcomed(welcome.order_epoch, is_new=is_other)
 
     def stages_reached(self, stages: set[int], bottom: int) -> None:
@@ -592,7 +593,7 @@ class Client:
             self._arm()
             return
         machine = self._publishing.machine
-        frames: list[Frame] = [*machine.requests()]
+        frames: list[Frame] = [*self._publishing.requests()]
         # together with requests, so that one commit of the stage holds both
         if settle or frames or self._state == "closed":
             frames += machine.settlements()

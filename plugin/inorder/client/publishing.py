@@ -6,12 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import inf
 
+from inorder.client import clock
 from inorder.client.ens_link import EnsLink
 from inorder.core.notifications import Receipt
-from inorder.core.publisher import Publication, Publisher
+from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
-from inorder.core.wire import Frame, Settled, Timestamps, TopicInfo
+from inorder.core.wire import CreateTimestamps, Frame, Settled, Timestamps, TopicInfo
 from inorder.errors import Abandoned, Forgotten, InorderError, QueueFull
 from inorder.logs import logger
 from inorder.ports import Outgoing
@@ -29,6 +31,8 @@ class Publish(asyncio.Future[Receipt]):
         self.publication: Publication | None = None
         self.is_fifo = False
         self.was_handed = False
+        self.asked_at = inf  # when its request left, by the clock that goes on while the machine sleeps
+        self.is_asked_twice = False
         self.on_cancel: Callable[[Publish], None] | None = None
 
     def cancel(self, msg: object = None) -> bool:
@@ -48,6 +52,10 @@ class Publishing:
         domain: returns the domain id once a worker told it.
         names: returns a topic by id, where known.
         limit: publishes that may be unfinished.
+
+    Attributes:
+        grace: how long the workers keep the numbers of a publisher that is gone, s (R16).
+        late_confirms: numbers that were abandoned before they were confirmed.
     """
 
     def __init__(
@@ -63,6 +71,8 @@ class Publishing:
         self._fifo: dict[tuple[str, str], int] = {}
         self._plain: dict[str, deque[Publish]] = {}
         self._open: set[Publish] = set()
+        self._slow: list[Publication] = []  # accepted so late that they may have been abandoned before
+        self.grace = 10.0
         self.settle_wanted: Callable[[], None] = lambda: None
         self.late_confirms = 0
 
@@ -143,18 +153,41 @@ class Publishing:
             self.machine.refused(publication)
         self.settle_wanted()
 
+    def requests(self) -> list[CreateTimestamps]:
+        """Return the requests that leave now."""
+        frames = self.machine.requests()
+        now = clock.waking_or_sleeping() if frames else 0.0
+        for frame in frames:
+            for event in frame.events:
+                self.machine.publication(event.counter).content.asked_at = now
+        return frames
+
     # -- answers of the workers --------------------------------------------------------------------------------
 
     def answered(self, frame: Timestamps) -> None:
         """Timestamps arrived: hand the events over, in order."""
         answers = self.machine.answered(frame)
+        self.machine.ask_again(self._to_be_asked_again(answers.ready))
         for publication in answers.ready:
-            self._hand_over(publication)
+            if publication.state is PublicationState.STAMPED:
+                self._hand_over(publication)
         for publication in answers.forgotten:
             self._finish(publication.content, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
         for publication in answers.abandoned:
             self._finish(publication.content, Abandoned(publication.topic[1], publication.number))
         self.settle_wanted()  # what was cancelled meanwhile
+
+    def _to_be_asked_again(self, ready: list[Publication]) -> list[Publication]:
+        """R16: an answer that took half the grace (this process stood still, or the network did) may be about numbers
+        that were abandoned since. They are asked about once more; once, for a worker may just be that slow."""
+        before = clock.waking_or_sleeping() - self.grace / 2
+        late = [
+            each for each in ready
+            if each.content.asked_at < before and not (each.handed or each.content.is_asked_twice)
+        ]  # fmt: skip
+        for each in late:
+            each.content.is_asked_twice = True
+        return late
 
     def _hand_over(self, publication: Publication) -> None:
         publish: Publish = publication.content
@@ -177,16 +210,31 @@ class Publishing:
             self._finish(publish, error)
         else:
             self.machine.accepted(publication)
-            space, topic = publication.topic
-            self._finish(publish, Receipt(space, topic, publication.number, self._names(publication.deps)))
+            if clock.waking_or_sleeping() - publish.asked_at > self.grace / 2:
+                self._slow.append(publication)  # the answer to its confirmation tells whether it was abandoned
+            else:
+                self._finish(publish, self._receipt(publication))
         self.settle_wanted()
+
+    def _receipt(self, publication: Publication) -> Receipt:
+        space, topic = publication.topic
+        return Receipt(space, topic, publication.number, self._names(publication.deps))
 
     def settled(self, frame: Settled) -> None:
         """Numbers are settled; a confirmation that came too late is an abandoned number (R16)."""
-        for topic, number in self.machine.settled(frame):
+        late = self.machine.settled(frame)
+        for topic, number in late:
             self.late_confirms += 1
             names = self._names([topic, number])
             _log.error("event=late_confirmation topic=%s number=%d", names[0][0] if names else topic, number)
+        slow, self._slow = self._slow, []
+        for each in slow:
+            if each.state is not PublicationState.DONE:
+                self._slow.append(each)
+            elif (each.topic_id, each.number) in late:
+                self._finish(each.content, Abandoned(each.topic[1], each.number))
+            else:
+                self._finish(each.content, self._receipt(each))
         self.settle_wanted()  # what was accepted while these were on their way
 
     # -- connections -------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class MissingNumbers:
         self._learned: deque[tuple[int, float]] = deque()
         self._next_ask: float | None = None
         self._asked: deque[float] = deque(maxlen=MAX_UNANSWERED)
+        self._run_start = self._run_end = 0
 
     def learn(self, number: int, now: float) -> bool:
         """Take note that ``number`` exists; return whether that is news."""
@@ -105,15 +106,35 @@ class MissingNumbers:
         if not is_higher:
             self.confirmed = dict(sorted(confirmed.items()))
 
-    def next_loss(self, clock: int, loss_timeout: float) -> float | None:
-        """Return when the next confirmed number is to be given up (s), or ``None``."""
+    def next_loss(self, clock: int, loss_timeout: float, patience: float = 0.0) -> float | None:
+        """Return when the next confirmed number is to be given up (s), or ``None``.
+
+        A whole run of them goes together if its last one is overdue within ``patience`` (s) of its first: the end of a
+        burst that heads told in several steps is one gap."""
         while self.confirmed:
             lowest = next(iter(self.confirmed))
             known = self.learned_at(lowest)
             if lowest > clock and known is not None:
-                return (known if lowest < self.highest else max(known, self.highest_at)) + loss_timeout
+                due = self._overdue_at(lowest, known)
+                last = self._end_of_run(lowest)
+                its_known = self.learned_at(last)
+                if its_known is not None:
+                    due = min(due + patience, max(due, self._overdue_at(last, its_known)))
+                return due + loss_timeout
             del self.confirmed[lowest]
         return None
+
+    def _overdue_at(self, number: int, known: float) -> float:
+        """Return from when on a number is waited for (s)."""
+        return known if number < self.highest else max(known, self.highest_at)
+
+    def _end_of_run(self, lowest: int) -> int:
+        """Return the last of the confirmed numbers that follow one another from ``lowest`` on."""
+        end = max(self._run_end, lowest) if lowest >= self._run_start else lowest
+        while end + 1 in self.confirmed:
+            end += 1
+        self._run_start, self._run_end = lowest, end
+        return end
 
     def next_lost(self) -> tuple[int, list[int]]:
         """Return and forget the lowest confirmed number, with its dependencies."""

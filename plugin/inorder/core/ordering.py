@@ -682,8 +682,8 @@ class OrderingModule:
 
     def _lose_overdue(self, topic: int, missing: MissingNumbers, now: float) -> list[Sequenced]:
         """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""
-        timeout, clock, made = self.times.loss_timeout, self._clock[topic], []
-        while (due := missing.next_loss(clock, timeout)) is not None and due <= now:
+        times, clock, made = self.times, self._clock[topic], []
+        while (due := missing.next_loss(clock, times.loss_timeout, times.gap_timeout)) is not None and due <= now:
             number, deps = missing.next_lost()
             if number not in self._room.topic(topic):
                 made.append(self._put_hole(topic, number, deps, self._loss_reason(topic, number, missing), now))
@@ -749,8 +749,8 @@ class OrderingModule:
 
     def next_tick(self) -> float | None:
         """Return when :meth:`tick` is next due (s), or ``None``; all there is to do while no worker can be asked."""
-        times, clock = self.times, self._clock
-        due = [missing.next_loss(clock[topic], times.loss_timeout) for topic, missing in self._watched()]
+        loss, gap, clock = self.times.loss_timeout, self.times.gap_timeout, self._clock
+        due = [missing.next_loss(clock[topic], loss, gap) for topic, missing in self._watched()]
         due += [jumped.due(self.times.loss_timeout) for jumped in self._jumped.values()]
         bound = self._bound
         if bound is not None and bound.max_wait is not None and (oldest := self._room.oldest()) is not None:

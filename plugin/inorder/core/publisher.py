@@ -172,6 +172,10 @@ class Publisher:
         """Publications not yet done."""
         return len(self._open)
 
+    def publication(self, counter: int) -> Publication:
+        """Return one that is not done yet."""
+        return self._open[counter]
+
     # -- from the application ----------------------------------------------------------------------------------
 
     def publish(self, topic: tuple[str, str], content: Any) -> Publication:

@@ -70,6 +70,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
         "sqlalchemy": "inorder.worker inorder_controlplane",
         "alembic": "inorder.worker",
         "psycopg": "inorder.worker",
+        "prometheus_client": "inorder.worker",
         "uvloop": "inorder.worker inorder.cli inorder.demo",
         "typer": "inorder.cli",
         "click": "inorder.cli",

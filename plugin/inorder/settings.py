@@ -150,6 +150,10 @@ class WorkerSection(_Section):
 
     host: str = _option("127.0.0.1", "address to listen on", "a host name or IP address", min_length=1)
     port: int = _option(7401, "port to listen on", "a port, 0 to 65535 (0: any free one)", ge=0, le=65535)
+    http_host: str = _option("127.0.0.1", "address to serve health and metrics on", "a host name or IP address",
+                             min_length=1)  # fmt: skip
+    http_port: int | None = _option(None, "port to serve health and metrics on over HTTP; none: nowhere",
+                                    "a port, 0 to 65535 (0: any free one)", ge=0, le=65535)  # fmt: skip
     token: SecretStr | None = _option(None, "shared secret that clients must show", "a text of 1 character or more",
                                       min_length=1)  # fmt: skip
     tls_cert: Path | None = _option(None, "certificate; turns TLS on", "a path to a PEM file")

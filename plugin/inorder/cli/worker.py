@@ -45,6 +45,13 @@ def worker(
     store: Store = None,
     host: Host = None,
     port: Port = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Serve /health/ready, /metrics ... over HTTP there; else nowhere."),
+    ] = None,
+    http_host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to serve them on; this machine's own by default.")
+    ] = None,
     token: WorkerToken = None,
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate (PEM); turns TLS on.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
@@ -83,7 +90,8 @@ def worker(
     lets the stage go, logs who took it, and stops when none is left.
     """
     flags: dict[str, Any] = {
-        "host": host, "port": port, "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages,
+        "host": host, "port": port, "http_host": http_host, "http_port": http_port,
+        "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages,
         "hosted": stage or None, "name": name, "advertise": advertise, "session_timeout": session_timeout,
         "log_format": log_format,
     }  # fmt: skip
@@ -143,7 +151,15 @@ def _store(running: Worker) -> str:
 
 def _print_ready(running: Worker) -> None:
     status = running.status()
-    output.emit({"type": "ready", "address": running.address, "worker": status["worker"], "store": status["store"]})
+    output.emit(
+        {
+            "type": "ready",
+            "address": running.address,
+            "http": running.http_address or None,
+            "worker": status["worker"],
+            "store": status["store"],
+        }
+    )
 
 
 def _serve(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:

@@ -72,7 +72,7 @@ class Settling:
         """Settle numbers of one topic; return those that were abandoned before (flat pairs). A number of another
         session is left alone."""
         late: list[int] = []
-        topic, head, still_open = manager.id, 0, session.open
+        topic, head, settled, still_open = manager.id, 0, 0, session.open
         for number in numbers:
             record = manager.records.get(number)
             if record is None or record.incarnation != session.incarnation or record.client_id != session.client_id:
@@ -81,9 +81,16 @@ class Settling:
                 record.state = to
                 still_open.pop((topic, number), None)
                 head = number
+                settled += 1
             elif record.state is NumberState.ABANDONED:
                 late += (topic, number)
-        if to is _CONFIRMED and head > manager.head:
+        tally = self._state.tally
+        tally.late += len(late) // 2
+        if to is not _CONFIRMED:
+            tally.void += settled
+            return late
+        tally.confirmed += settled
+        if head > manager.head:
             manager.head = head
             self._risen.add(topic)
         return late
@@ -100,6 +107,7 @@ class Settling:
                 if not gone and state.now < record.created + settings.confirm_timeout_ms:
                     break
                 record.state = NumberState.ABANDONED
+                state.tally.abandoned += 1
                 del session.open[topic, number]
 
     def next_deadline(self) -> int | None:

@@ -7,6 +7,7 @@ acknowledge what came over a link.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
@@ -41,6 +42,7 @@ from inorder.core.settling import Settling
 from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, Snapshot, StageState
 from inorder.core.subscribing import Subscribing
+from inorder.core.tally import StageFigures, Tally, TopicFigures
 from inorder.core.wire import AskNumbers, Moved, NameTopics, Numbers, ShowOrder, TopicOrder, Topics
 
 TOPICS_IN_FRAME = 5_000
@@ -289,6 +291,37 @@ class Stage:
             for topic in sorted(wanted)
             if known[topic].stage == here and known[topic].head
             for part in (topic, known[topic].head)
+        ]
+
+    # -- for operators -----------------------------------------------------------------------------------------
+
+    @property
+    def tally(self) -> Tally:
+        """What was done since :meth:`begin_tally`."""
+        return self._state.tally
+
+    def begin_tally(self) -> None:
+        """Count from now on: what a replay did again was counted when it was done first."""
+        self._state.tally = Tally()
+
+    def figures(self) -> StageFigures:
+        """Return how much this stage keeps."""
+        state = self._state
+        return StageFigures(
+            topics=sum(1 for each in state.topics.values() if each.stage == state.index),
+            sessions=sum(1 for each in state.sessions.values() if each.connected),
+            subscriptions=sum(1 for _ in state.overlaps),
+            pending=sum(len(each.open) for each in state.sessions.values()),
+            waiting={stage: len(kept) for stage, kept in state.outbox.items()},
+        )
+
+    def busiest_topics(self, limit: int) -> list[TopicFigures]:
+        """Return those of this stage's topics that got a number last, at most ``limit``."""
+        state = self._state
+        here = (each for each in reversed(state.recent.values()) if each.stage == state.index)
+        return [
+            TopicFigures(each.space, each.name, each.stage, each.number, each.head, len(each.records))
+            for each in islice(here, limit)
         ]
 
     # -- links and snapshots -----------------------------------------------------------------------------------

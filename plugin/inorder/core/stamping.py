@@ -108,6 +108,7 @@ class Stamping:
         it is on its way up."""
         state, topic, number = self._state, manager.id, manager.number + 1
         state.raise_number(manager, number)
+        state.tally.numbers += 1
         deps: list[int] = []
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top

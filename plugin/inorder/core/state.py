@@ -19,6 +19,7 @@ from inorder.core.commands import (
     SwitchRide,
 )
 from inorder.core.sequencing import Group, Overlaps, Subscription, members
+from inorder.core.tally import Tally
 from inorder.core.topic_manager import Session, TopicManager
 from inorder.core.wire import Frame, StampedEvent, Timestamps, TopicInfo
 
@@ -106,6 +107,7 @@ class StageState:
         switch: a change of the order under way; ``due``: what it held back, to be done at the end of this step.
         pins: topics that the operator keeps on their stage, known at the bottom stage (R15).
         window_began: when the window of popularity began, stage time.
+        tally: what was done since somebody began to count.
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -131,6 +133,7 @@ class StageState:
         self.due: list[AnyCommand] = []
         self.pins: set[int] = set()
         self.window_began = 0
+        self.tally = Tally()
 
     @property
     def is_bottom(self) -> bool:

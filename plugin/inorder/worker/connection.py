@@ -54,6 +54,9 @@ class ConnectionOwner(Protocol):
     def asked(self, connection: Connection, frame: ClientFrame | SenderFrame, size: int) -> None:
         """A frame after the hello arrived. Raises ProtocolError."""
 
+    def left_unread(self, connection: Connection) -> None:
+        """The client does not take what it is sent, and is cut."""
+
     def closed(self, connection: Connection) -> None:
         """The transport is gone."""
 
@@ -155,12 +158,17 @@ class Connection(asyncio.Protocol):
         """False while the client leaves too much unread."""
         return self._is_writable
 
+    @property
+    def unread_bytes(self) -> int:
+        """What was sent and has not left."""
+        return int(self._transport.get_write_buffer_size())
+
     def send(self, frames: list[Frame]) -> None:
         """Write frames at once. A client that leaves too much unread is disconnected."""
         if self._transport.is_closing():  # uvloop raises, asyncio is silent
             return
         self._transport.write(b"".join([encode_frame(frame) for frame in frames]))
-        if self._transport.get_write_buffer_size() > self._settings.max_write_bytes:
+        if self.unread_bytes > self._settings.max_write_bytes:
             self._unread()
 
     def fail(self, code: str, message: str, facts: list[int] | None = None) -> None:
@@ -214,12 +222,12 @@ class Connection(asyncio.Protocol):
         self._is_stopped = True
         self._adjust_reading()
 
-    # -- inside ------------------------------------------------------------------------------------------------
-
     @property
     def name(self) -> str:
         """The client's id, empty before its hello."""
         return self.session[0] if self.session else f"worker {self.link.worker}" if self.link else ""
+
+    # -- inside ------------------------------------------------------------------------------------------------
 
     def _take(self, body: bytes) -> None:
         if not self.is_greeted:
@@ -267,8 +275,9 @@ class Connection(asyncio.Protocol):
             return
         log.warning(
             "event=slow_client peer=%s client=%s unread_bytes=%d action=disconnected",
-            self.peer, self.name, self._transport.get_write_buffer_size(),
+            self.peer, self.name, self.unread_bytes,
         )  # fmt: skip
+        self._owner.left_unread(self)
         self._transport.abort()
 
     def _start_timer(self, seconds: float, action: Any) -> None:

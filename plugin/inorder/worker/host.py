@@ -226,6 +226,25 @@ class StageHost:
         """Inside ``Work.run``: call this after everything before it is committed; not at all if that fails."""
         self._open.after.append(call)
 
+    def roles(self) -> dict[int, str]:
+        """Tell what this worker is to each stage: ``active``, or ``elsewhere`` for one of another worker."""
+        return {stage: "active" if stage in self._stages else "elsewhere" for stage in range(self.count)}
+
+    @property
+    def queued(self) -> int:
+        """How much work waits for a commit."""
+        return len(self._backlog)
+
+    @property
+    def queued_bytes(self) -> int:
+        """What it costs."""
+        return self._backlog_bytes
+
+    @property
+    def held(self) -> int:
+        """How much work is held because the stage above is away (``max_outbox``)."""
+        return sum(map(len, self._held.values()))
+
     def describe(self) -> dict[str, object]:
         """Return numbers for health and status."""
         return {
@@ -234,10 +253,10 @@ class StageHost:
                 {"stage": hosted.index, "epoch": hosted.epoch, "rows": hosted.seq, "time_ms": hosted.now()}
                 for hosted in self._stages.values()
             ],
-            "queued": len(self._backlog),
-            "queued_bytes": self._backlog_bytes,
+            "queued": self.queued,
+            "queued_bytes": self.queued_bytes,
             "rides": len(self._rides),
-            "held": sum(map(len, self._held.values())),
+            "held": self.held,
             **self.metrics.describe(),
         }
 
@@ -595,6 +614,7 @@ class StageHost:
         """Wait longer after each failure since the last commit that succeeded; a stop ends the wait."""
         delay = min(self._settings.retry_max, FIRST_RETRY * 2 ** min(self._failures, 16)) if self._failures else 0.0
         self._failures += 1
+        self.metrics.failures += 1
         try:
             async with asyncio.timeout(delay):
                 await self._stop.wait()

@@ -169,6 +169,7 @@ class HostedStage:
         """Let the stage's time go on from where it stood."""
         self._since = self._monotonic()
         self.stage.changed_heads()  # whoever connects is told all of them
+        self.stage.begin_tally()
 
     def _note(self, command: AnyCommand) -> None:
         if isinstance(command, OpenSession):

@@ -68,6 +68,7 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
         if event.after:
             _check_pairs(event.after, "after")
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
+    host.metrics.requests += len(frame.events)
     command = Create(*session, frame.low, frame.events, frame.order_epoch)
     return lambda: host.step(frame.stage, command)
 
@@ -104,6 +105,8 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
 def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], None]:
     _check_stage(frame.stage, host)
     _check_pairs(frame.ranges, "ranges")
+
+    host.metrics.questions += 1
 
     def answer() -> None:
         stage = host.stage(frame.stage)

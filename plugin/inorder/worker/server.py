@@ -34,6 +34,7 @@ from inorder.worker.links import Links
 from inorder.worker.peers import Peers
 from inorder.worker.router import StageElsewhere, entry_of, route
 from inorder.worker.settings import WorkerSettings
+from inorder.worker.slow import SlowClient, SlowClients
 from inorder.worker.work import Session, Work
 
 MAX_CLIENT_ID = 128
@@ -65,6 +66,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._sessions: dict[str, Connection] = {}
         self._store_error: Exception | None = None
+        self.slow = SlowClients()
         self._heads_queued = False
         self._is_stopping = self._is_closed = False
         self._all_closed = asyncio.Event()
@@ -156,7 +158,31 @@ class Server:
 
     def describe(self) -> dict[str, object]:
         """Return numbers for health and status."""
-        return {"connections": len(self._connections), "sessions": len(self._sessions), "paused": self.is_pressed}
+        return {"connections": self.connections, "sessions": self.sessions, "paused": self.is_pressed}
+
+    @property
+    def connections(self) -> int:
+        """Of clients and other workers, greeted or not."""
+        return len(self._connections)
+
+    @property
+    def sessions(self) -> int:
+        """Clients that are connected."""
+        return len(self._sessions)
+
+    @property
+    def store_error(self) -> Exception | None:
+        """What is wrong with the store, while it is."""
+        return self._store_error
+
+    @property
+    def is_stopping(self) -> bool:
+        """Nothing more is taken."""
+        return self._is_stopping
+
+    def slow_clients(self) -> list[SlowClient]:
+        """Return the clients (and workers) that leave too much unread now, the worst first."""
+        return self.slow.present(self._connections, asyncio.get_running_loop().time())
 
     # -- ConnectionOwner ---------------------------------------------------------------------------------------
 
@@ -207,6 +233,10 @@ class Server:
         if isinstance(frame, AskHeads):
             connection.is_told = False
         host.submit(work)
+
+    def left_unread(self, connection: Connection) -> None:
+        """See ConnectionOwner."""
+        self.slow.disconnected(connection, asyncio.get_running_loop().time())
 
     def closed(self, connection: Connection) -> None:
         """See ConnectionOwner. A superseded connection's end does not end the session."""

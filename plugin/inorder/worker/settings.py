@@ -35,6 +35,7 @@ class WorkerSettings:
     Attributes:
         store: SQLAlchemy URL; ``sqlite:///file`` or ``postgresql://...``.
         host, port: where to listen; port 0 takes any free one.
+        http_host, http_port: where health and metrics are served over HTTP (see ``monitor``); no port: nowhere.
         token: shared secret that clients must show; needed on addresses that other machines reach.
         tls_cert, tls_key: PEM files; together they turn TLS on. ``tls_client_ca`` makes clients show a
             certificate of that authority.
@@ -71,6 +72,8 @@ class WorkerSettings:
     store: str = "sqlite:///inorder.db"
     host: str = "127.0.0.1"
     port: int = 7401
+    http_host: str = "127.0.0.1"
+    http_port: int | None = None
     token: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
@@ -124,6 +127,8 @@ class WorkerSettings:
             f"{SECONDS}, at least {LEASE_BEATS} beat_intervals ({LEASE_BEATS * self.beat_interval:g})",
         )  # fmt: skip
         _require(0 <= self.port <= 65535, "port", self.port, "a port, 0 to 65535 (0: any free one)")
+        http = self.http_port
+        _require(http is None or 0 <= http <= 65535, "http_port", http, "a port, 0 to 65535 (0: any free one), or none")
         _require(self.token != "", "token", "", "a text that is not empty, or no token at all")
         _require(1 <= self.stages <= MAX_STAGES, "stages", self.stages, f"a whole number, 1 to {MAX_STAGES}")
         _require(

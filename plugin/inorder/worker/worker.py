@@ -9,17 +9,21 @@ import os
 import secrets
 import signal
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Self
 
 from inorder.errors import InorderError
 from inorder.logs import logger, set_up
 from inorder.worker.cluster import Cluster
+from inorder.worker.exposition import View
 from inorder.worker.host import StageHost
 from inorder.worker.journal import Journal
 from inorder.worker.links import Links
+from inorder.worker.monitor import Monitor
 from inorder.worker.server import Server
 from inorder.worker.settings import WorkerSettings, masked
+from inorder.worker.slow import NAMED, SlowClient
 from inorder.worker.sql_journal import SqlJournal
 
 log = logger("inorder.worker")
@@ -41,6 +45,8 @@ class Worker:
         self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout)
         owner = f"{settings.name}/{os.getpid()}/{secrets.token_hex(8)}"
         self._host = StageHost(self._journal, settings, owner, self._server, self._links)
+        view = View(settings, self._host, self._server, self._links.describe, _release())
+        self._monitor = Monitor(settings, self.health, view)
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
@@ -54,6 +60,7 @@ class Worker:
         self.settings.ssl_context()
         self.settings.peer_ssl_context()
         try:
+            await self._monitor.start()
             await self._server.bind()
             info = await self._host.start(self._server.advertised)
             self._links.serve(self._host, info.domain, self._server.advertised)
@@ -61,13 +68,15 @@ class Worker:
         except BaseException:
             self._server.stop_accepting()
             await self._host.close()
+            await self._monitor.close()
             raise
         self._task = asyncio.create_task(self._run(), name="inorder-worker")
         log.info(
-            "event=started worker=%s address=%s store=%s advertised=%s epochs=%s tls=%s token=%s",
+            "event=started worker=%s address=%s store=%s advertised=%s epochs=%s tls=%s token=%s http=%s",
             self.settings.name, ",".join(self._server.addresses), masked(self.settings.store),
             self._server.advertised, self._host.epochs,
             "yes" if self.settings.tls_cert else "no", "yes" if self.settings.token else "no",
+            self.http_address or "no",
         )  # fmt: skip
         return self
 
@@ -99,6 +108,38 @@ class Worker:
             **self._host.describe(),
         }
 
+    @property
+    def http_address(self) -> str:
+        """Where health and metrics are served, ``host:port``; empty where they are not."""
+        return self._monitor.address
+
+    def health(self) -> tuple[bool, dict[str, object]]:
+        """Tell whether this worker does what it is there for, and what there is to know of it: plain values, no
+        secrets. It is ready when it takes work for its stages, its store answering."""
+        now, error = asyncio.get_running_loop().time(), self._server.store_error
+        is_ready = self._host.is_ready and not self._server.is_stopping
+        if self._server.is_stopping:
+            status = "stopping"
+        elif is_ready:
+            status = "ready"
+        else:
+            status = "starting" if error is None else "store failed"
+        thrown_out = self._server.slow.last(now - SLOW_MEMORY)
+        facts: dict[str, object] = {
+            "status": status,
+            "worker": self.settings.name,
+            "store": masked(self.settings.store),
+            "store_error": None if error is None else str(error),
+            "stages": [
+                {"stage": stage, "role": role, "epoch": self._host.epochs.get(stage)}
+                for stage, role in self._host.roles().items()
+            ],
+            "paused": self._server.is_pressed,
+            "slow_clients": [_slow(each) for each in self._server.slow_clients()[:NAMED]],
+            "slow_clients_disconnected": [{**_slow(each), "seconds_ago": round(now - each.at)} for each in thrown_out],
+        }
+        return is_ready, facts
+
     async def _run(self) -> None:
         """Own all background tasks: one that dies stops the worker with its error."""
         try:
@@ -122,9 +163,12 @@ class Worker:
         finally:
             await self._server.close(self.settings.stop_timeout)
             await self._host.close()
+            await self._monitor.close()
             log.info("event=stopped worker=%s", self.settings.name)
 
 
+SLOW_MEMORY = 300.0
+"""Seconds for which health names a client that was disconnected because it was slow."""
 SWITCH_INTERVAL = 0.0005
 """Seconds that the event loop may keep the store's thread waiting for the interpreter; Python's default is 0.005."""
 
@@ -161,6 +205,18 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def _slow(client: SlowClient) -> dict[str, object]:
+    return {"client": client.client, "peer": client.peer, "unread_bytes": client.unread_bytes}
+
+
+def _release() -> str:
+    """Return the release of the installed distribution."""
+    try:
+        return version("inorder")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,0 +1,64 @@
+"""Which clients do not read what they are sent: named while it lasts, and for a while after they were thrown out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+REMEMBERED: Final = 16
+NAMED: Final = 20
+"""Slow clients that are named one by one, the worst first; the others are counted."""
+
+
+class Unread(Protocol):
+    """A connection that may be slow."""
+
+    peer: str
+
+    @property
+    def name(self) -> str:
+        """The client's id."""
+
+    @property
+    def is_writable(self) -> bool:
+        """False while the client leaves too much unread."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was sent to it and has not left."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowClient:
+    """One that is slow now, or was thrown out for it (``at``: s, of the event loop)."""
+
+    client: str
+    peer: str
+    unread_bytes: int
+    at: float
+
+
+class SlowClients:
+    """Attribute ``thrown_out``: how many were disconnected because they left too much unread, or for too long."""
+
+    def __init__(self) -> None:
+        self.thrown_out = 0
+        self._last: deque[SlowClient] = deque(maxlen=REMEMBERED)
+
+    def disconnected(self, connection: Unread, now: float) -> None:
+        """A connection was cut because it was slow."""
+        self.thrown_out += 1
+        self._last.append(SlowClient(connection.name, connection.peer, connection.unread_bytes, now))
+
+    def last(self, since: float) -> list[SlowClient]:
+        """Return those that were disconnected after ``since`` (s), the newest first; not all, if they are many."""
+        return [each for each in reversed(self._last) if each.at >= since]
+
+    @staticmethod
+    def present(connections: Iterable[Unread], now: float) -> list[SlowClient]:
+        """Return the connections that are slow now, the worst first."""
+        slow = [each for each in connections if not each.is_writable]
+        found = [SlowClient(each.name, each.peer, each.unread_bytes, now) for each in slow]
+        return sorted(found, key=lambda each: -each.unread_bytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -21,6 +22,12 @@ from inorder.testing.services import (
 )
 
 LEFT_RUNNING_SECONDS = 1.0
+
+
+def pytest_configure() -> None:
+    """In the background of a shell interrupts are ignored, by the programs started here too; tests interrupt them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

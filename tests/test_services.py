@@ -390,3 +390,44 @@ async def test_proxy_closes_with_connections_open(echo_port: int) -> None:
     with pytest.raises(ConnectionResetError):
         await reader.read(1)
     await closed(writer)
+
+
+async def test_proxy_breaks_some_connections_only(echo_port: int) -> None:
+    """Told by what their client says first, also of connections that come later."""
+    async with FaultProxy(echo_port) as proxy:
+        one, other = [await asyncio.open_connection("127.0.0.1", proxy.port) for _ in range(2)]
+        for (reader, writer), word in ((one, b"a"), (other, b"b")):
+            writer.write(word)
+            assert await reader.read(1) == word
+        proxy.stall("down", lambda first: first == b"a")
+        late = await asyncio.open_connection("127.0.0.1", proxy.port)
+        for each in (one, late):
+            each[1].write(b"a")
+            await assert_silent(each[0])
+        other[1].write(b"a")
+        assert await other[0].read(1) == b"a"
+        await proxy.heal()
+        assert [await each[0].read(1) for each in (one, late)] == [b"a", b"a"]
+        proxy.cut(lambda first: first == b"b")
+        with pytest.raises(ConnectionResetError):
+            await other[0].read(1)
+        one[1].write(b"c")
+        assert await one[0].read(1) == b"c"
+        for _, writer in (one, other, late):
+            await closed(writer)
+
+
+async def test_proxy_delays_and_keeps_the_order(echo_port: int) -> None:
+    payload = os.urandom(300_000)
+    async with FaultProxy(echo_port) as proxy:
+        proxy.delay = 0.05
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        began = asyncio.get_running_loop().time()
+        writer.write(payload[:10])
+        received = await reader.readexactly(10)
+        assert asyncio.get_running_loop().time() - began >= 0.1
+        writer.write(payload[10:])
+        proxy.delay = 0.0  # what comes now must not overtake
+        writer.write_eof()
+        assert received + await reader.read() == payload
+        await closed(writer)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self, cast
 
@@ -15,6 +17,9 @@ from inorder.testing.services.server import HOST, free_port
 Direction = Literal["up", "down", "both"]
 """``up`` is from the client to the server, ``down`` from the server to the client."""
 
+Which = Callable[[bytes], bool]
+"""Tells by the first bytes that a client sent whether a fault is for its connection."""
+
 _BIND_ATTEMPTS = 5
 
 
@@ -22,7 +27,8 @@ class FaultProxy:
     """Forwards connections to a port, until told otherwise. An async context manager; use it on one event loop.
 
     A stall is a network that carries nothing: bytes wait, connections stay open and new ones are accepted and
-    stall as well. A cut resets every connection. Refusing is a host whose port is closed.
+    stall as well. A cut resets every connection. Refusing is a host whose port is closed. Cuts and stalls may be for
+    some of the connections only.
 
     Args:
         target_port: where connections are forwarded to, on loopback.
@@ -30,15 +36,17 @@ class FaultProxy:
 
     Attributes:
         accepted: the number of connections accepted since the start.
+        delay: seconds that everything takes from now on, each way.
     """
 
     def __init__(self, target_port: int, *, port: int | None = None) -> None:
         self.target_port = target_port
         self.accepted = 0
+        self.delay = 0.0
         self._port = port
         self._server: asyncio.Server | None = None
         self._pairs: set[_Pair] = set()
-        self._stalled: frozenset[str] = frozenset()
+        self._stalls: list[tuple[Direction, Which]] = []
 
     @property
     def port(self) -> int:
@@ -52,16 +60,18 @@ class FaultProxy:
         """How many connections are open now."""
         return len(self._pairs)
 
-    def cut(self) -> None:
-        """Reset every connection now, on both sides; what was under way is lost. New ones are forwarded."""
+    def cut(self, which: Which = bool) -> None:
+        """Reset connections now, on both sides; what was under way is lost. New ones are forwarded. ``which``: of
+        those whose client has said something, only these; by default, all."""
         for pair in list(self._pairs):
-            pair.abort()
+            if which is bool or (pair.first and which(pair.first)):
+                pair.abort()
 
-    def stall(self, direction: Direction = "both") -> None:
+    def stall(self, direction: Direction = "both", which: Which = bool) -> None:
         """Stop carrying bytes this way, in present and future connections; the other way flows, if not stalled
-        by an earlier call."""
-        self._stalled |= {"up", "down"} if direction == "both" else {direction}
-        self._apply_stall()
+        by an earlier call. ``which``: as for :meth:`cut`, told as soon as the client has said something."""
+        self._stalls.append((direction, which))
+        self._apply_stalls()
 
     def refuse(self) -> None:
         """Refuse new connections (connection refused); open ones live on: :meth:`cut` them too if need be."""
@@ -74,8 +84,8 @@ class FaultProxy:
 
         Raises OSError when another process took the port meanwhile.
         """
-        self._stalled = frozenset()
-        self._apply_stall()
+        self._stalls.clear()
+        self._apply_stalls()
         if self._server is None:
             self._server = await self._listen(self.port)
 
@@ -117,26 +127,36 @@ class FaultProxy:
 
     def _accept(self) -> asyncio.Protocol:
         self.accepted += 1
-        pair = _Pair(self.target_port, self._pairs)
-        pair.stall(self._stalled)
+        pair = _Pair(self, self._pairs)
+        pair.apply_stalls()
         return pair.client
 
-    def _apply_stall(self) -> None:
+    def _apply_stalls(self) -> None:
         for pair in self._pairs:
-            pair.stall(self._stalled)
+            pair.apply_stalls()
+
+    def stalled_ways(self, first: bytes) -> set[Direction]:
+        """Return the ways that are stalled for a connection whose client began with these bytes."""
+        return {way for way, which in self._stalls if which is bool or (first and which(first))}
 
 
 class _Pair:
-    """One forwarded connection: the end towards the client and the end towards the server."""
+    """One forwarded connection: the end towards the client and the end towards the server.
 
-    def __init__(self, target_port: int, open_pairs: set[_Pair]) -> None:
+    Attributes:
+        first: the first bytes that the client sent; none until then.
+    """
+
+    def __init__(self, proxy: FaultProxy, open_pairs: set[_Pair]) -> None:
+        self.proxy = proxy
+        self.first = b""
         self.client = _End(self, "up")
         self.server = _End(self, "down")
         self.client.peer, self.server.peer = self.server, self.client
         self.closed = asyncio.Event()
         self._open_pairs = open_pairs
         open_pairs.add(self)
-        self._connecting = asyncio.create_task(self._connect(target_port), name="fault proxy connect")
+        self._connecting = asyncio.create_task(self._connect(proxy.target_port), name="fault proxy connect")
 
     async def _connect(self, target_port: int) -> None:
         loop = asyncio.get_running_loop()
@@ -145,9 +165,10 @@ class _Pair:
         except OSError:
             self.abort()
 
-    def stall(self, directions: frozenset[str]) -> None:
+    def apply_stalls(self) -> None:
+        ways = self.proxy.stalled_ways(self.first)
         for end in (self.client, self.server):
-            end.hold("stalled", end.direction in directions)
+            end.hold("stalled", not ways.isdisjoint({end.direction, "both"}))
 
     def abort(self) -> None:
         """Reset both ends."""
@@ -173,12 +194,14 @@ class _End(asyncio.Protocol):
 
     peer: _End
 
-    def __init__(self, pair: _Pair, direction: str) -> None:
+    def __init__(self, pair: _Pair, direction: Direction) -> None:
         self.transport: asyncio.Transport | None = None
-        self.direction = direction
+        self.direction: Direction = direction
         self._pair = pair
         self._is_finished = False
         self._early = bytearray()
+        self._delayed: deque[bytes] = deque()
+        self._delayed_until = 0.0
         self._held_by = {"unconnected"}  # until the other end can be written to
 
     def hold(self, reason: str, is_held: bool) -> None:
@@ -192,13 +215,30 @@ class _End(asyncio.Protocol):
         if self._held_by:
             self.transport.pause_reading()
             return
-        if self._early and self.peer.transport is not None:
-            self.peer.transport.write(bytes(self._early))
+        if self._early:
+            self._forward(bytes(self._early))
             self._early.clear()
         if self._is_finished:
             self._pass_end_on()
         else:
             self.transport.resume_reading()
+
+    def _forward(self, data: bytes) -> None:
+        delay, loop = self._pair.proxy.delay, asyncio.get_running_loop()
+        if not delay and not self._delayed:
+            if self.peer.transport is not None:
+                self.peer.transport.write(data)
+            return
+        self._delayed.append(data)
+        self._delayed_until = max(self._delayed_until, loop.time() + delay)
+        loop.call_at(self._delayed_until, self._forward_delayed)
+
+    def _forward_delayed(self) -> None:
+        data = self._delayed.popleft()
+        if self.peer.transport is not None:
+            self.peer.transport.write(data)
+        if self._is_finished and not self._held_by:
+            self._pass_end_on()
 
     def reset(self) -> None:
         """Close at once and send RST, so that the other side sees an error and not an orderly end."""
@@ -221,10 +261,13 @@ class _End(asyncio.Protocol):
         self.peer.hold("unconnected", False)
 
     def data_received(self, data: bytes) -> None:
+        if not self._pair.first and self.direction == "up":
+            self._pair.first = data
+            self._pair.apply_stalls()
         if self._held_by:  # read before the pause took effect
             self._early += data
-        elif self.peer.transport is not None:
-            self.peer.transport.write(data)
+        else:
+            self._forward(data)
 
     def eof_received(self) -> bool:
         self._is_finished = True
@@ -233,6 +276,8 @@ class _End(asyncio.Protocol):
         return True  # the other direction may still carry something
 
     def _pass_end_on(self) -> None:
+        if self._delayed:
+            return  # behind it
         if self.peer._is_finished:
             self.close()
             self.peer.close()

@@ -96,6 +96,10 @@ class Server(ABC):
     def _prepare(self) -> None:  # noqa: B027 (most servers need files, not all)
         """Write the files that the server needs into :attr:`folder`; called before every start."""
 
+    def _environment(self) -> dict[str, str]:
+        """Return the environment that the server gets; ours, unless a subclass says otherwise."""
+        return dict(os.environ)
+
     def _find_program(self) -> str:
         """Return the path of the program to run. Raises MissingBinary."""
         return find_binary(self.binary, self.package)
@@ -240,6 +244,7 @@ class Server(ABC):
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
+                env=self._environment(),
                 start_new_session=True,  # Ctrl-C is for the test run, which then stops its servers in order
                 **as_service_user(self.service_user),
             )

@@ -141,6 +141,11 @@ class Server(ABC):
         """Whether the process runs now."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """What it ended with by itself (negative: the signal); ``None`` if it runs, or was stopped from here."""
+        return None if self._process is None else self._process.poll()
+
     def log(self) -> str:
         """Return everything the server wrote since its first start."""
         if self._folder is None:
@@ -154,6 +159,7 @@ class Server(ABC):
         """
         if self.is_running:
             return self
+        self.kill()  # what is left of one that ended by itself: else its watcher would remove the folder
         program = self._find_program()
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix=f"inorder-{self.binary}-"))

@@ -1,0 +1,45 @@
+"""Runs chaos from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+
+from tests.chaos import __doc__ as what
+from tests.chaos.plan import KINDS
+from tests.chaos.planted import BUGS
+from tests.chaos.report import to_json, to_text
+from tests.chaos.run import run
+from tests.chaos.site import Options
+
+
+def main() -> int:
+    """Run; 1 if a run broke a rule, or did not come to its end."""
+    defaults = Options()
+    parser = argparse.ArgumentParser(
+        "python -m tests.chaos", description=what, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=defaults.seconds, help="how long faults come (%(default)g)")
+    parser.add_argument("--seed", type=int, default=defaults.seed, help="of the plan (%(default)d)")
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), default=defaults.store)
+    parser.add_argument("--writers", type=int, default=defaults.writers)
+    parser.add_argument("--readers", type=int, default=defaults.readers)
+    parser.add_argument("--pause", type=float, default=defaults.pause, help="s between two faults (%(default)g)")
+    parser.add_argument("--pace", type=float, default=defaults.pace, help="s between two publishes (%(default)g)")
+    parser.add_argument("--patience", type=float, default=defaults.patience, help="s for all to converge (%(default)g)")
+    parser.add_argument("--without", action="append", choices=sorted(KINDS), default=[], help="a kind to leave out")
+    parser.add_argument("--planted", choices=BUGS, default="", metavar="BUG", help=f"one of {', '.join(BUGS)}")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = vars(parser.parse_args())
+    as_json, given["without"] = given.pop("json"), frozenset(given["without"])
+    logging.basicConfig(level=logging.ERROR)
+    report = to_json(asyncio.run(run(Options(**given))))
+    print(json.dumps(report) if as_json else to_text(report))  # noqa: T201
+    return 1 if report["violations"] or report["stuck"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

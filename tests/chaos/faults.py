@@ -1,0 +1,232 @@
+"""Makes the faults of a plan happen."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from tests.chaos.client import Command
+from tests.chaos.plan import Fault
+from tests.chaos.processes import ClientSeat, Seat
+from tests.chaos.site import STAGES, Site, topic_names
+
+from inorder.cli.operator import Operator
+from inorder.core.link_wire import LinkHello
+from inorder.core.wire import HEADER_BYTES
+from inorder.errors import InorderError
+from inorder.testing.services import FaultProxy
+from inorder.worker.journal import Holder
+
+ORDER_PATIENCE = 10.0
+DELAY = 0.05
+LINK_TAG: Final = 48
+assert LinkHello.__struct_config__.tag == LINK_TAG
+LOST_LOOKS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """A stage lost its worker at ``at`` (s), for this reason, and went to another process."""
+
+    at: float
+    stage: int
+    kind: str
+
+
+class Faults:
+    """Carries faults out.
+
+    Attributes:
+        done: how many of each kind happened.
+        take_overs: what they led to.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.done: Counter[str] = Counter()
+        self.take_overs: list[TakeOver] = []
+        self._held: dict[str, set[str]] = {}
+
+    def held(self, name: str) -> set[str]:
+        """Return what a reader was told to hold last."""
+        return self._held.setdefault(name, set(topic_names()))
+
+    async def run(self, plan: list[Fault]) -> None:
+        """Begin each fault at its time; return when all are over."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.TaskGroup() as group:
+            for fault in plan:
+                await asyncio.sleep(max(0.0, began + fault.at - loop.time()))
+                group.create_task(self._make(fault), name=str(fault))
+
+    async def _make(self, fault: Fault) -> None:
+        make: Callable[[Fault], Awaitable[bool | None]] = getattr(self, f"_{fault.kind}")
+        if await make(fault) is not False:
+            self.done[fault.kind] += 1
+
+    # -- workers -----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _owner(self, fault: Fault) -> AsyncIterator[tuple[Seat, list[int]]]:
+        """Yield the seat that has the fault's stage, locked, and all stages that it has."""
+        while True:
+            holders = await self.site.holders()
+            seat = self.site.seat_of(holders[_stage_of(fault)])
+            async with seat.lock:
+                if seat.server.is_running and self._is_up(seat, await self.site.holders(), fault):
+                    yield seat, [each.stage for each in holders.values() if each.address == seat.address]
+                    return
+            await asyncio.sleep(LOST_LOOKS)
+
+    def _is_up(self, seat: Seat, holders: dict[int, Holder], fault: Fault) -> bool:
+        return holders[_stage_of(fault)].address == seat.address
+
+    async def _kill_worker(self, fault: Fault) -> None:
+        async with self._owner(fault) as (seat, stages):
+            self._lost(fault, stages)
+            await seat.kill()
+            await asyncio.sleep(fault.seconds)
+
+    async def _stop_worker(self, fault: Fault) -> None:
+        async with self._owner(fault) as (seat, stages):
+            before, at = await self.site.holders(), time.monotonic()
+            seat.signal(signal.SIGSTOP)
+            await asyncio.sleep(fault.seconds)
+            after = await self.site.holders()
+            seat.signal(signal.SIGCONT)
+            taken = [each for each in stages if after[each].epoch > before[each].epoch]
+            self.take_overs += [TakeOver(at, each, fault.kind) for each in taken]
+
+    async def _replace_worker(self, fault: Fault) -> bool:
+        """Where there are no standbys: start another worker for the same stages meanwhile."""
+        spare = self.site.spare
+        if spare is None:
+            return False
+        async with self._owner(fault) as (seat, stages), spare.lock:
+            if spare.is_wanted:
+                return False
+            spare.server.stages, seat.server.stages = seat.server.stages, []
+            spare.is_wanted, seat.is_wanted = True, False
+            self._lost(fault, stages)
+            seat.signal(signal.SIGSTOP)
+        await asyncio.sleep(fault.seconds)
+        async with seat.lock:
+            seat.signal(signal.SIGCONT)
+        return True
+
+    def _lost(self, fault: Fault, stages: list[int]) -> None:
+        at = time.monotonic()
+        self.take_overs += [TakeOver(at, each, fault.kind) for each in stages]
+
+    async def _cut_worker(self, fault: Fault) -> None:
+        async with self._owner(fault) as (seat, _):
+            seat.way.cut(WHOSE[fault.whose])
+
+    async def _stall_worker(self, fault: Fault) -> None:
+        async with self._owner(fault) as (seat, _):
+            pass
+        async with _stalled(seat.way, fault):
+            await asyncio.sleep(fault.seconds)
+
+    async def _delay_worker(self, fault: Fault) -> None:
+        async with self._owner(fault) as (seat, _):
+            seat.way.delay = DELAY
+        await asyncio.sleep(fault.seconds)
+        seat.way.delay = 0.0
+
+    async def _cut_store(self, fault: Fault) -> None:
+        async with self._owner(fault) as (seat, _):
+            if seat.store_way is not None:
+                seat.store_way.cut()
+
+    async def _stall_store(self, fault: Fault) -> None:
+        async with self._owner(fault) as (seat, _):
+            pass
+        assert seat.store_way is not None
+        async with _stalled(seat.store_way, fault):
+            await asyncio.sleep(fault.seconds)
+
+    # -- clients -----------------------------------------------------------------------------------------------
+
+    async def _cut_broker(self, fault: Fault) -> None:
+        self.site.clients[fault.target].way.cut()
+
+    async def _stall_broker(self, fault: Fault) -> None:
+        async with _stalled(self.site.clients[fault.target].way, fault):
+            await asyncio.sleep(fault.seconds)
+
+    async def _kill_client(self, fault: Fault) -> None:
+        seat = self.site.clients[fault.target]
+        async with seat.lock:
+            seat.kill()
+            seat.read()
+            seat.killed.append(time.monotonic())
+            self._held.pop(fault.target, None)
+            seat.start()
+
+    async def _stop_client(self, fault: Fault) -> None:
+        seat = self.site.clients[fault.target]
+        async with seat.lock:
+            seat.signal(signal.SIGSTOP)
+            await asyncio.sleep(fault.seconds)
+            seat.signal(signal.SIGCONT)
+
+    async def _change_subscription(self, fault: Fault) -> None:
+        seat: ClientSeat = self.site.clients[fault.target]
+        async with seat.lock:
+            topic = random.Random(fault.seed).choice(topic_names())
+            held = self.held(fault.target)
+            seat.tell(Command("unsubscribe" if topic in held else "subscribe", (topic,)))
+            held ^= {topic}
+
+    # -- the order ---------------------------------------------------------------------------------------------
+
+    async def _change_order(self, fault: Fault) -> bool:
+        """Give each topic a stage drawn anew. False where the workers could not be asked, or did not do it."""
+        rng = random.Random(fault.seed)
+        addresses = rng.sample(self.site.addresses, len(self.site.addresses))
+        try:
+            async with asyncio.timeout(ORDER_PATIENCE), Operator(addresses, "", None) as operator:
+                now = await operator.show()
+                stages: list[list[int]] = [[] for _ in range(STAGES)]
+                for topic in sorted(now.topics, key=lambda each: each.id):
+                    drawn = rng.randrange(STAGES)
+                    stages[drawn if topic.name in topic_names() else topic.stage].append(topic.id)
+                await operator.change(now.order_epoch + 1, stages)
+        except (InorderError, OSError, TimeoutError):
+            return False
+        return True
+
+
+def is_link(first: bytes) -> bool:
+    """Tell whether a connection's first frame is that of another worker."""
+    return first[HEADER_BYTES + 1 : HEADER_BYTES + 2] == bytes([LINK_TAG])
+
+
+def is_client(first: bytes) -> bool:
+    """Tell whether it is that of a client."""
+    return not is_link(first)
+
+
+WHOSE: dict[str, Callable[[bytes], bool]] = {"clients": is_client, "workers": is_link, "all": bool, "": bool}
+
+
+def _stage_of(fault: Fault) -> int:
+    return int(fault.target.rpartition(" ")[2])
+
+
+@asynccontextmanager
+async def _stalled(way: FaultProxy, fault: Fault) -> AsyncIterator[None]:
+    way.stall(fault.way, WHOSE[fault.whose])  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        await way.heal()

@@ -1,0 +1,195 @@
+"""Turns what the clients wrote down into a history for the checks of the protocol.
+
+Each process start of a client is a subscriber of its own: it knows nothing of what the one before was notified of.
+Where a subscription starts is not told to an application; taken is the latest start that what it saw and R7 allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tests.chaos.records import (
+    Acknowledged,
+    AnyRecord,
+    Began,
+    Called,
+    Failed,
+    Missing,
+    Notified,
+    Subscribed,
+    Subscribing,
+    Unsubscribed,
+)
+from tests.chaos.store import Numbers
+
+from inorder_analytics.checks import EventId, History, Span, SubscriberHistory, Violation, Witness, violations
+
+
+@dataclass(slots=True)
+class Life:
+    """One process start of a client.
+
+    Attributes:
+        name: client id and number of the start.
+        killed: when it was killed, s; ``None`` for one that lived to the end.
+    """
+
+    client_id: str
+    name: str
+    records: Sequence[AnyRecord]
+    killed: float | None = None
+
+
+@dataclass(slots=True)
+class _Held:
+    """One subscription of one topic, and the numbers that came of it."""
+
+    topic: str
+    since: float | None = None
+    until: float | None = None
+    numbers: list[int] = field(default_factory=list)
+
+
+class Histories:
+    """Makes one history of all lives.
+
+    Attributes:
+        history: what the checks read; complete after :meth:`judge`.
+    """
+
+    def __init__(self, lives: Iterable[Life], numbers: Numbers, linger: float) -> None:
+        self._lives, self._numbers = list(lives), numbers
+        self.history = History(linger)
+        self._topics: dict[str, int] = {}
+        self._events: dict[str, EventId] = {}
+        self._published: dict[int, list[tuple[int, float]]] = {}
+        self._wrong: list[Violation] = []
+
+    def judge(self) -> list[Violation]:
+        """Return every rule that was broken."""
+        for life in self._lives:
+            self._publishes(life)
+        for (topic, number), state in self._numbers.states.items():
+            place = self._topic(topic), number
+            self.history.states[place] = state
+            if place not in self.history.places:
+                self.history.unheard[place] = self._deps(self._numbers.deps.get((topic, number), {}).items())
+            if state == "CONFIRMED":
+                self.history.heads[place[0]] = max(number, self.history.heads.get(place[0], 0))
+        for place in self.history.places:
+            self.history.heads[place[0]] = max(place[1], self.history.heads.get(place[0], 0))
+        for life in self._lives:
+            self._notifications(life)
+        return [*self._wrong, *violations(self.history)]
+
+    def _topic(self, name: str) -> int:
+        number = self._topics.setdefault(name, len(self._topics) + 1)
+        self.history.topics[number] = name
+        return number
+
+    def _deps(self, deps: Iterable[tuple[str, int]]) -> dict[int, int]:
+        return {self._topic(name): number for name, number in deps}
+
+    # -- publishers --------------------------------------------------------------------------------------------
+
+    def _publishes(self, life: Life) -> None:
+        incarnation = 0
+        called: dict[int, Called] = {}
+        for record in life.records:
+            match record:
+                case Began():
+                    incarnation = record.incarnation
+                case Called():
+                    event = life.client_id, incarnation, record.counter
+                    called[record.counter] = record
+                    self._events[record.payload] = event
+                    self.history.publish(event, self._topic(record.topic))
+                case Failed():
+                    self.history.publishes[life.client_id, incarnation, record.counter].outcome = "unknown"
+                case Acknowledged():
+                    event = life.client_id, incarnation, record.counter
+                    self.history.publishes[event].outcome = "acknowledged"
+                    self._acknowledged(event, record, called[record.counter].when)
+        for publish in self.history.publishes.values():
+            if publish.outcome == "open" and publish.event[:2] == (life.client_id, incarnation) and life.killed:
+                publish.outcome = "unknown"
+
+    def _acknowledged(self, event: EventId, record: Acknowledged, published: float) -> None:
+        name = record.topic, record.number
+        place = self._topic(record.topic), record.number
+        deps = self._numbers.deps.get(name, dict(record.deps))
+        flat = [part for pair in self._deps(deps.items()).items() for part in pair]
+        self.history.stamp(event, place, flat, published, record.when)
+        self._published.setdefault(place[0], []).append((record.number, published))
+        owner = self._numbers.owners.get(name)
+        if owner != event[:2]:
+            told = f"is {owner[0]}'s" if owner is not None else "was never given"
+            self._wrong.append(_of(event, place, f"{event} got {name[0]}#{name[1]}, which {told}, says the store"))
+        elif any(deps.get(topic) != number for topic, number in record.deps):
+            sentence = f"{event} {name[0]}#{name[1]} had {dict(record.deps)}, in the store it has {deps}"
+            self._wrong.append(_of(event, place, sentence))
+
+    # -- subscribers -------------------------------------------------------------------------------------------
+
+    def _notifications(self, life: Life) -> None:
+        mode = next((each.mode for each in life.records if isinstance(each, Began)), "strict")
+        if not any(isinstance(each, Subscribing) for each in life.records):
+            return
+        subscriber = self.history.subscriber(life.name, mode)
+        open_now: dict[str, _Held] = {}
+        all_held: list[_Held] = []
+        for record in life.records:
+            match record:
+                case Subscribing():
+                    new = [_Held(each) for each in record.topics if each not in open_now]
+                    open_now.update((each.topic, each) for each in new)
+                    all_held += new
+                case Subscribed():
+                    for each in record.topics:
+                        open_now[each].since = record.when
+                case Unsubscribed():
+                    for each in record.topics:
+                        open_now.pop(each).until = record.called
+                case Notified() | Missing():
+                    self._note(subscriber, record, open_now)
+        for held in all_held:
+            held.until = held.until or life.killed
+            if (span := self._span(held)) is not None:
+                subscriber.spans.append(span)
+
+    def _note(self, subscriber: SubscriberHistory, record: Notified | Missing, open_now: dict[str, _Held]) -> None:
+        topic, held = self._topic(record.topic), open_now.get(record.topic)
+        if isinstance(record, Missing):
+            subscriber.report(topic, record.first, record.last, record.reason)
+            numbers = [record.first, record.last]
+        else:
+            place = None if record.number is None else (topic, record.number)
+            subscriber.notify(self._events.get(record.payload), place, record.verdict, record.when)
+            numbers = [] if record.number is None else [record.number]
+        if held is not None:
+            held.numbers += numbers
+        else:
+            sentence = f"{subscriber.name} was told of {record.topic}, which it had left"
+            self._wrong.append(Violation("R11", (), (subscriber.name,), sentence))
+
+    def _span(self, held: _Held) -> Span | None:
+        """Return what a subscription was; ``None`` for one that was never complete and brought nothing."""
+        topic, completed = self._topic(held.topic), held.since
+        if completed is None and not held.numbers:
+            return None
+        since = completed if completed is not None else float("inf")
+        owed = [number for number, published in self._published.get(topic, ()) if published > since]
+        end = max(held.numbers, default=0)
+        if held.until is not None:
+            owed = [each for each in owed if each <= end]
+        nothing = end if held.until is not None else self.history.heads.get(topic, 0)
+        start = min([*owed, *held.numbers], default=nothing + 1) - 1
+        began = completed if completed is not None else 0.0
+        if held.until is None:
+            return Span(topic, start, since, began)
+        return Span(topic, start, since, began, max(end, start), held.until)
+
+
+def _of(event: EventId, place: tuple[int, int], sentence: str) -> Violation:
+    return Violation("R1", (Witness(event, place),), (), sentence)

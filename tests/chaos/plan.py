@@ -1,0 +1,193 @@
+"""Which faults come when: drawn from a seed before anything runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+LEASE = 2.0
+"""Seconds after which a silent worker is taken for gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        at: s from the beginning of the faults.
+        kind: one of :data:`KINDS`.
+        target: ``stage 0`` (the worker that has it then), or the name of a client.
+        seconds: how long it lasts.
+        way: of a stall: ``up`` (towards the server), ``down`` or ``both``.
+        whose: of a break before a worker: connections of ``clients``, of other ``workers``, or of ``all``.
+        seed: for what it draws itself, when it knows more.
+    """
+
+    at: float
+    kind: str
+    target: str = ""
+    seconds: float = 0.0
+    way: str = ""
+    whose: str = ""
+    seed: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.at:6.2f} s", self.kind, self.target, self.way, self.whose]
+        return " ".join([*filter(None, parts), *([f"for {self.seconds:.2f} s"] if self.seconds else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What there is to break.
+
+    Attributes:
+        stages: how many.
+        clients: names; ``wanderers``: those whose subscription changes.
+        has_store_way: the store is reached over a network.
+        without: kinds that are left out.
+        pause: seconds between two faults, on average.
+    """
+
+    stages: int
+    clients: tuple[str, ...]
+    wanderers: tuple[str, ...]
+    has_store_way: bool = False
+    without: frozenset[str] = field(default_factory=frozenset)
+    pause: float = 0.8
+
+
+class Dice:
+    """What faults are drawn from."""
+
+    def __init__(self, seed: int, shape: Shape) -> None:
+        self.rng, self.shape = random.Random(seed), shape
+
+    def stage(self) -> str:
+        return f"stage {self.rng.randrange(self.shape.stages)}"
+
+    def client(self) -> str:
+        return self.rng.choice(self.shape.clients)
+
+    def way(self) -> str:
+        return self.rng.choice(("up", "down", "both"))
+
+    def whose(self) -> str:
+        return self.rng.choice(("clients", "workers", "all"))
+
+
+def kill_worker(dice: Dice, at: float) -> Fault:
+    """kill -9; started again after a while, as a supervisor would."""
+    return Fault(at, "kill_worker", dice.stage(), round(dice.rng.uniform(0, 0.6), 3))
+
+
+def stop_worker(dice: Dice, at: float) -> Fault:
+    """SIGSTOP, SIGCONT: mostly beyond the lease."""
+    return Fault(at, "stop_worker", dice.stage(), round(dice.rng.uniform(0.7, 1.8) * LEASE, 3))
+
+
+def replace_worker(dice: Dice, at: float) -> Fault:
+    """SIGSTOP; another worker is started for its stages; SIGCONT: the old one must notice, and end."""
+    return Fault(at, "replace_worker", dice.stage(), round(dice.rng.uniform(0.2, 1.0), 3))
+
+
+def cut_worker(dice: Dice, at: float) -> Fault:
+    """Connections to a worker are reset."""
+    return Fault(at, "cut_worker", dice.stage(), whose=dice.whose())
+
+
+def stall_worker(dice: Dice, at: float) -> Fault:
+    """Connections to a worker carry nothing, one way or both."""
+    return Fault(at, "stall_worker", dice.stage(), round(dice.rng.uniform(0.3, 4), 3), dice.way(), dice.whose())
+
+
+def delay_worker(dice: Dice, at: float) -> Fault:
+    """Everything from and to a worker takes longer."""
+    return Fault(at, "delay_worker", dice.stage(), round(dice.rng.uniform(0.5, 3), 3))
+
+
+def cut_broker(dice: Dice, at: float) -> Fault:
+    """A client's connection to its broker is reset."""
+    return Fault(at, "cut_broker", dice.client())
+
+
+def stall_broker(dice: Dice, at: float) -> Fault:
+    """It carries nothing, one way or both."""
+    return Fault(at, "stall_broker", dice.client(), round(dice.rng.uniform(0.3, 4), 3), dice.way())
+
+
+def cut_store(dice: Dice, at: float) -> Fault:
+    """A worker's connections to its store are reset."""
+    return Fault(at, "cut_store", dice.stage())
+
+
+def stall_store(dice: Dice, at: float) -> Fault:
+    """They carry nothing, one way or both."""
+    return Fault(at, "stall_store", dice.stage(), round(dice.rng.uniform(0.3, 1.5 * LEASE), 3), dice.way())
+
+
+def kill_client(dice: Dice, at: float) -> Fault:
+    """kill -9; started again at once."""
+    return Fault(at, "kill_client", dice.client())
+
+
+def stop_client(dice: Dice, at: float) -> Fault:
+    """SIGSTOP, SIGCONT."""
+    return Fault(at, "stop_client", dice.client(), round(dice.rng.uniform(0.3, 4), 3))
+
+
+def change_order(dice: Dice, at: float) -> Fault:
+    """Topics move to other stages."""
+    return Fault(at, "change_order", seed=dice.rng.randrange(2**31))
+
+
+def change_subscription(dice: Dice, at: float) -> Fault:
+    """A subscriber takes or leaves a topic."""
+    return Fault(at, "change_subscription", dice.rng.choice(dice.shape.wanderers), seed=dice.rng.randrange(2**31))
+
+
+Draw = Callable[[Dice, float], Fault]
+
+KINDS: dict[str, tuple[Draw, int]] = {
+    each.__name__: (each, weight)
+    for each, weight in (
+        (kill_worker, 4),
+        (stop_worker, 2),
+        (replace_worker, 2),
+        (cut_worker, 3),
+        (stall_worker, 3),
+        (delay_worker, 1),
+        (cut_broker, 2),
+        (stall_broker, 2),
+        (cut_store, 2),
+        (stall_store, 2),
+        (kill_client, 2),
+        (stop_client, 1),
+        (change_order, 3),
+        (change_subscription, 5),
+    )
+}
+"""By name: what draws it, and how often it comes among all."""
+
+
+def plan(seed: int, seconds: float, shape: Shape) -> list[Fault]:
+    """Return the faults of a run. Each kind comes once before any comes again by chance, so that short runs have seen
+    as many as they can."""
+    dice, faults = Dice(seed, shape), []
+    at, kinds = 0.0, _kinds(dice)
+    while (at := at + dice.rng.uniform(0.2, 1.8) * shape.pause) < seconds:
+        draw, _ = KINDS[next(kinds)]
+        faults.append(draw(dice, round(at, 3)))
+    return faults
+
+
+def _kinds(dice: Dice) -> Iterator[str]:
+    shape = dice.shape
+    possible = [each for each in KINDS if each not in shape.without]
+    if not shape.has_store_way:
+        possible = [each for each in possible if not each.endswith("_store")]
+    once = list(possible)
+    dice.rng.shuffle(once)
+    yield from once
+    while True:
+        yield dice.rng.choices(possible, [KINDS[each][1] for each in possible])[0]

@@ -1,0 +1,73 @@
+"""A run in words and numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tests.chaos.run import Result
+
+
+def to_json(result: Result) -> dict[str, Any]:
+    """Return a run as what a JSON encoder takes."""
+    history, faults = result.history, result.faults
+    gaps: Counter[str] = Counter()
+    for subscriber in history.subscribers.values():
+        for gap in subscriber.gaps:
+            gaps[gap.reason] += gap.last - gap.first + 1
+    verdicts = Counter(each.verdict for subscriber in history.subscribers.values() for each in subscriber.notified)
+    times = sorted(seconds for _, seconds in result.take_overs if seconds is not None)
+    return {
+        "store": result.options.store,
+        "seed": result.options.seed,
+        "planted": result.options.planted,
+        "published": len(history.publishes),
+        "acknowledged": sum(each.outcome == "acknowledged" for each in history.publishes.values()),
+        "delivered": sum(verdicts.values()),
+        "verdicts": dict(sorted(verdicts.items())),
+        "subscribers": len(history.subscribers),
+        "gaps": dict(sorted(gaps.items())),
+        "kills": faults["kill_worker"] + faults["kill_client"],
+        "stops": faults["stop_worker"] + faults["replace_worker"] + faults["stop_client"],
+        "cuts": sum(count for kind, count in faults.items() if kind.startswith("cut_")),
+        "stalls": sum(count for kind, count in faults.items() if kind.startswith(("stall_", "delay_"))),
+        "faults": dict(sorted(faults.items())),
+        "take_overs": len(result.take_overs),
+        "take_over_p50": _percentile(times, 0.5),
+        "take_over_p99": _percentile(times, 0.99),
+        "take_over_max": _percentile(times, 1),
+        "take_overs_by_kind": _by_kind(result),
+        "violations": [each.to_json() for each in result.violations],
+        "stuck": result.stuck,
+        "plan": [str(each) for each in result.plan],
+        "logs": result.logs if not result.is_ok else {},
+        "seconds": round(result.seconds, 1),
+    }
+
+
+def _by_kind(result: Result) -> dict[str, list[float | None]]:
+    times: dict[str, list[float | None]] = {}
+    for take_over, seconds in result.take_overs:
+        times.setdefault(take_over.kind, []).append(None if seconds is None else round(seconds, 3))
+    return times
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float | None:
+    if not ordered:
+        return None
+    return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
+
+
+def to_text(report: dict[str, Any]) -> str:
+    """Return a report to read."""
+    lines = [
+        f"{name}: {value}" for name, value in report.items() if name not in ("violations", "plan", "logs", "stuck")
+    ]
+    lines += [f"violation: {each['rule']} {each['sentence']}" for each in report["violations"]]
+    lines += [f"stuck: {each}" for each in report["stuck"]]
+    if report["violations"] or report["stuck"]:
+        lines += ["plan:", *(f"  {each}" for each in report["plan"])]
+        for name, log in report["logs"].items():
+            lines += [f"end of the log of {name}:", *(f"  {line}" for line in log.splitlines())]
+    return "\n".join(lines)

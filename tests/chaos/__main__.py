@@ -30,11 +30,13 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=defaults.pause, help="s between two faults (%(default)g)")
     parser.add_argument("--pace", type=float, default=defaults.pace, help="s between two publishes (%(default)g)")
     parser.add_argument("--patience", type=float, default=defaults.patience, help="s for all to converge (%(default)g)")
-    parser.add_argument("--without", action="append", choices=sorted(KINDS), default=[], help="a kind to leave out")
+    parser.add_argument(
+        "--only", action="append", choices=sorted(KINDS), default=[], help="a kind of fault; again for more"
+    )
     parser.add_argument("--planted", choices=BUGS, default="", metavar="BUG", help=f"one of {', '.join(BUGS)}")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = vars(parser.parse_args())
-    as_json, given["without"] = given.pop("json"), frozenset(given["without"])
+    as_json, given["only"] = given.pop("json"), frozenset(given["only"])
     logging.basicConfig(level=logging.ERROR)
     report = to_json(asyncio.run(run(Options(**given))))
     print(json.dumps(report) if as_json else to_text(report))  # noqa: T201

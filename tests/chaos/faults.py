@@ -33,25 +33,31 @@ LOST_LOOKS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """A stage lost its worker at ``at`` (s), for this reason, and went to another process."""
+    """A stage lost its worker by a fault at ``at`` (s), and went to another process."""
 
     at: float
     stage: int
-    kind: str
+    fault: Fault
 
 
 class Faults:
     """Carries faults out.
 
+    Args:
+        mark: told what happens.
+
     Attributes:
         done: how many of each kind happened.
         take_overs: what they led to.
+        breaks: those of workers and stores, from when to when, s.
     """
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, site: Site, mark: Callable[[str], None]) -> None:
+        self.site, self._mark = site, mark
         self.done: Counter[str] = Counter()
         self.take_overs: list[TakeOver] = []
+        self.breaks: list[tuple[Fault, float, float]] = []
+        self._begun: dict[Fault, float] = {}
         self._held: dict[str, set[str]] = {}
 
     def held(self, name: str) -> set[str]:
@@ -69,8 +75,11 @@ class Faults:
 
     async def _make(self, fault: Fault) -> None:
         make: Callable[[Fault], Awaitable[bool | None]] = getattr(self, f"_{fault.kind}")
-        if await make(fault) is not False:
-            self.done[fault.kind] += 1
+        is_done = await make(fault) is not False
+        self.done[fault.kind] += is_done
+        self._mark(f"{'end of' if is_done else 'not done:'} {fault}")
+        if (began := self._begun.pop(fault, None)) is not None:
+            self.breaks.append((fault, began, time.monotonic()))
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -82,6 +91,8 @@ class Faults:
             seat = self.site.seat_of(holders[_stage_of(fault)])
             async with seat.lock:
                 if seat.server.is_running and self._is_up(seat, await self.site.holders(), fault):
+                    self._mark(f"{seat.name}: {fault}")
+                    self._begun[fault] = time.monotonic()
                     yield seat, [each.stage for each in holders.values() if each.address == seat.address]
                     return
             await asyncio.sleep(LOST_LOOKS)
@@ -103,7 +114,7 @@ class Faults:
             after = await self.site.holders()
             seat.signal(signal.SIGCONT)
             taken = [each for each in stages if after[each].epoch > before[each].epoch]
-            self.take_overs += [TakeOver(at, each, fault.kind) for each in taken]
+            self.take_overs += [TakeOver(at, each, fault) for each in taken]
 
     async def _replace_worker(self, fault: Fault) -> bool:
         """Where there are no standbys: start another worker for the same stages meanwhile."""
@@ -111,7 +122,7 @@ class Faults:
         if spare is None:
             return False
         async with self._owner(fault) as (seat, stages), spare.lock:
-            if spare.is_wanted:
+            if spare.is_wanted or spare.server.is_running:
                 return False
             spare.server.stages, seat.server.stages = seat.server.stages, []
             spare.is_wanted, seat.is_wanted = True, False
@@ -124,7 +135,7 @@ class Faults:
 
     def _lost(self, fault: Fault, stages: list[int]) -> None:
         at = time.monotonic()
-        self.take_overs += [TakeOver(at, each, fault.kind) for each in stages]
+        self.take_overs += [TakeOver(at, each, fault) for each in stages]
 
     async def _cut_worker(self, fault: Fault) -> None:
         async with self._owner(fault) as (seat, _):
@@ -191,7 +202,7 @@ class Faults:
 
     async def _change_order(self, fault: Fault) -> bool:
         """Give each topic a stage drawn anew. False where the workers could not be asked, or did not do it."""
-        rng = random.Random(fault.seed)
+        rng, self._begun[fault] = random.Random(fault.seed), time.monotonic()
         addresses = rng.sample(self.site.addresses, len(self.site.addresses))
         try:
             async with asyncio.timeout(ORDER_PATIENCE), Operator(addresses, "", None) as operator:

@@ -45,7 +45,7 @@ class Shape:
         stages: how many.
         clients: names; ``wanderers``: those whose subscription changes.
         has_store_way: the store is reached over a network.
-        without: kinds that are left out.
+        only: kinds that may come; all of them if empty.
         pause: seconds between two faults, on average.
     """
 
@@ -53,7 +53,7 @@ class Shape:
     clients: tuple[str, ...]
     wanderers: tuple[str, ...]
     has_store_way: bool = False
-    without: frozenset[str] = field(default_factory=frozenset)
+    only: frozenset[str] = field(default_factory=frozenset)
     pause: float = 0.8
 
 
@@ -183,9 +183,11 @@ def plan(seed: int, seconds: float, shape: Shape) -> list[Fault]:
 
 def _kinds(dice: Dice) -> Iterator[str]:
     shape = dice.shape
-    possible = [each for each in KINDS if each not in shape.without]
+    possible = [each for each in KINDS if not shape.only or each in shape.only]
     if not shape.has_store_way:
         possible = [each for each in possible if not each.endswith("_store")]
+    if not shape.wanderers:
+        possible = [each for each in possible if each != "change_subscription"]
     once = list(possible)
     dice.rng.shuffle(once)
     yield from once

@@ -17,7 +17,8 @@ def to_json(result: Result) -> dict[str, Any]:
         for gap in subscriber.gaps:
             gaps[gap.reason] += gap.last - gap.first + 1
     verdicts = Counter(each.verdict for subscriber in history.subscribers.values() for each in subscriber.notified)
-    times = sorted(seconds for _, seconds in result.take_overs if seconds is not None)
+    times = sorted(each.seconds for each in result.take_overs if each.seconds is not None)
+    alone = sorted(each.seconds for each in result.take_overs if each.seconds is not None and each.is_alone)
     return {
         "store": result.options.store,
         "seed": result.options.seed,
@@ -36,11 +37,13 @@ def to_json(result: Result) -> dict[str, Any]:
         "take_overs": len(result.take_overs),
         "take_over_p50": _percentile(times, 0.5),
         "take_over_p99": _percentile(times, 0.99),
-        "take_over_max": _percentile(times, 1),
+        "take_overs_alone": len(alone),
+        "take_over_alone_p50": _percentile(alone, 0.5),
+        "take_over_alone_p99": _percentile(alone, 0.99),
         "take_overs_by_kind": _by_kind(result),
         "violations": [each.to_json() for each in result.violations],
         "stuck": result.stuck,
-        "plan": [str(each) for each in result.plan],
+        "marks": result.marks,
         "logs": result.logs if not result.is_ok else {},
         "seconds": round(result.seconds, 1),
     }
@@ -48,8 +51,8 @@ def to_json(result: Result) -> dict[str, Any]:
 
 def _by_kind(result: Result) -> dict[str, list[float | None]]:
     times: dict[str, list[float | None]] = {}
-    for take_over, seconds in result.take_overs:
-        times.setdefault(take_over.kind, []).append(None if seconds is None else round(seconds, 3))
+    for each in result.take_overs:
+        times.setdefault(each.kind, []).append(None if each.seconds is None else round(each.seconds, 3))
     return times
 
 
@@ -62,12 +65,12 @@ def _percentile(ordered: Sequence[float], share: float) -> float | None:
 def to_text(report: dict[str, Any]) -> str:
     """Return a report to read."""
     lines = [
-        f"{name}: {value}" for name, value in report.items() if name not in ("violations", "plan", "logs", "stuck")
+        f"{name}: {value}" for name, value in report.items() if name not in ("violations", "logs", "stuck", "marks")
     ]
     lines += [f"violation: {each['rule']} {each['sentence']}" for each in report["violations"]]
     lines += [f"stuck: {each}" for each in report["stuck"]]
     if report["violations"] or report["stuck"]:
-        lines += ["plan:", *(f"  {each}" for each in report["plan"])]
+        lines += ["what happened:", *(f"  {seconds:6.2f} s {what}" for seconds, what in report["marks"])]
         for name, log in report["logs"].items():
             lines += [f"end of the log of {name}:", *(f"  {line}" for line in log.splitlines())]
     return "\n".join(lines)

@@ -37,6 +37,22 @@ LOOK_SECONDS = 0.1
 LOG_LINES = 25
 
 
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """How long a stage was away.
+
+    Attributes:
+        kind: of the fault that took its worker.
+        seconds: from there to the next timestamp through the stage; ``None`` where none came.
+        is_alone: no other fault of workers or stores came in between.
+    """
+
+    kind: str
+    stage: int
+    seconds: float | None
+    is_alone: bool
+
+
 @dataclass(slots=True)
 class Result:
     """What came of a run.
@@ -45,9 +61,10 @@ class Result:
         violations: rules that were broken.
         stuck: what was waited for in vain, and processes that ended by themselves, in words.
         faults: how many of each kind happened.
-        take_overs: for each, how long until the stage answered, s; ``None`` where it never did.
+        take_overs: see TakenOver.
         history: as judged.
         logs: ends of what processes wrote.
+        marks: when what began, s since the start of the run.
     """
 
     options: Options
@@ -55,9 +72,10 @@ class Result:
     violations: list[Violation] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    take_overs: list[tuple[TakeOver, float | None]] = field(default_factory=list)
+    take_overs: list[TakenOver] = field(default_factory=list)
     history: History = field(default_factory=lambda: History(LINGER))
     logs: dict[str, str] = field(default_factory=dict)
+    marks: list[tuple[float, str]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -72,7 +90,7 @@ async def run(options: Options) -> Result:
     began = time.monotonic()
     try:
         async with site(options, folder) as made:
-            await _Run(made, result).whole()
+            await _Run(made, result, began).whole()
     finally:
         result.seconds = time.monotonic() - began
         await asyncio.to_thread(shutil.rmtree, folder, True)
@@ -80,25 +98,38 @@ async def run(options: Options) -> Result:
 
 
 class _Run:
-    def __init__(self, made: Site, result: Result) -> None:
-        self.site, self.result, self.options = made, result, result.options
-        self.faults = Faults(made)
+    def __init__(self, made: Site, result: Result, began: float) -> None:
+        self.site, self.result, self.options, self._began = made, result, result.options, began
+        self.faults = Faults(made, self._mark)
+
+    def _mark(self, what: str) -> None:
+        self.result.marks.append((round(time.monotonic() - self._began, 2), what))
 
     async def whole(self) -> None:
+        self._mark("all processes are started")
         metering = [asyncio.create_task(each.writer.run(), name=each.name) for each in self.site.meters]
         await self._wait(self._is_going, "the first events of every client")
-        await self.faults.run(self.result.plan)
+        self._mark("faults begin")
+        try:
+            async with asyncio.timeout(self.options.seconds + self.options.patience):
+                await self.faults.run(self.result.plan)
+        except TimeoutError:
+            self.result.stuck.append("faults could not be made: the last marks say which")
+        self._mark("faults are over")
         self.result.faults = self.faults.done
         await self._converge()
+        self._mark("all have converged")
         for meter in self.site.meters:
             meter.writer.stop()
         await asyncio.wait(metering)
         await self._close_clients()
         for seat in self.site.seats:
             await seat.close()
+        self._mark("all are stopped")
         self._note_logs()
         numbers = await asyncio.to_thread(read_numbers, self.site.url, STAGES)
         self._judge(numbers)
+        self._mark("judged")
 
     # -- before and after the faults ---------------------------------------------------------------------------
 
@@ -195,7 +226,17 @@ class _Run:
         self.result.violations = histories.judge()
         self.result.history = histories.history
         self.result.stuck += [f"the store: {each}" for each in numbers.problems]
-        self.result.take_overs = [(each, self._seconds_of(each)) for each in self.faults.take_overs]
+        self.result.take_overs = [self._taken_over(each) for each in self.faults.take_overs]
+
+    def _taken_over(self, take_over: TakeOver) -> TakenOver:
+        seconds = self._seconds_of(take_over)
+        until = take_over.at + (seconds or 0.0)
+        is_alone = not any(
+            began < until and ended > take_over.at
+            for fault, began, ended in self.faults.breaks
+            if fault is not take_over.fault
+        )
+        return TakenOver(take_over.fault.kind, take_over.stage, seconds, is_alone)
 
     def _seconds_of(self, take_over: TakeOver) -> float | None:
         """Return the time from a fault to the next timestamp that the stage answered, of what was published since."""

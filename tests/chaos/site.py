@@ -42,7 +42,7 @@ class Options:
         pause: seconds between two faults, on average; ``pace``: between two publishes of a writer.
         patience: seconds that the end may wait for anything.
         planted: a bug to run with.
-        without: kinds of faults to leave out.
+        only: kinds of faults that may come; all of them if empty.
     """
 
     seconds: float = 20.0
@@ -54,7 +54,7 @@ class Options:
     pace: float = 0.02
     patience: float = 60.0
     planted: str = ""
-    without: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()
 
     @property
     def writer_names(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Options:
             clients=self.writer_names + self.reader_names,
             wanderers=self.reader_names[1::2],
             has_store_way=self.store == "postgresql",
-            without=self.without,
+            only=self.only,
             pause=self.pause,
         )
 
@@ -141,8 +141,9 @@ class Site:
 
     @property
     def spare(self) -> Seat | None:
-        """A seat where no worker is wanted."""
-        return next((each for each in self.seats if not each.is_wanted), None)
+        """A seat where no worker runs, and none is wanted."""
+        free = (each for each in self.seats if not (each.is_wanted or each.server.is_running))
+        return next(free, None)
 
     # -- making it ---------------------------------------------------------------------------------------------
 

@@ -101,6 +101,7 @@ class _Run:
     def __init__(self, made: Site, result: Result, began: float) -> None:
         self.site, self.result, self.options, self._began = made, result, result.options, began
         self.faults = Faults(made, self._mark)
+        self._deadline = time.monotonic() + self.options.patience
 
     def _mark(self, what: str) -> None:
         self.result.marks.append((round(time.monotonic() - self._began, 2), what))
@@ -150,6 +151,7 @@ class _Run:
     async def _converge(self) -> None:
         """Let publishers end, publish a last event to each topic, and wait until everybody has heard of it."""
         names = self.options.writer_names
+        self._deadline = time.monotonic() + self.options.patience
         for name in names:
             self.site.clients[name].tell(Command("finish"))
         for name in names:
@@ -208,10 +210,9 @@ class _Run:
 
     async def _wait(self, condition: Callable[[], bool], what: str, client: str = "") -> None:
         """Wait for a condition; one that never holds is noted, with what its client last said of itself."""
-        deadline = time.monotonic() + self.options.patience
         while not condition():
             failed = [f"{name}: {seat.has_failed}" for name, seat in self.site.clients.items() if seat.has_failed]
-            if failed or time.monotonic() > deadline:
+            if failed or time.monotonic() > self._deadline:
                 last = [each.text for each in self._records(client) if isinstance(each, Stats)][-1:] if client else []
                 self.result.stuck.append(f"waited in vain for {what}; {'; '.join([*failed, *last])}")
                 return

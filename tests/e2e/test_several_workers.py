@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -12,7 +14,7 @@ from tests.e2e.helpers import STAGES, assert_one_order
 
 from inorder import Client, Receipt
 from inorder.testing.ens_recorder import unique
-from inorder.testing.services import FaultProxy, Mosquitto, WorkerServer, free_port
+from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, WorkerServer, free_port
 
 
 class Workers:
@@ -145,3 +147,46 @@ async def test_links_are_cut_in_mid_stream(mosquitto: Mosquitto, store: str, top
     """Connections to each worker are reset, of clients and of other workers."""
     async with three_workers(store) as workers:
         await run(workers, mosquitto.url, topics, [0, 1, 2], workers.cut)
+
+
+async def test_a_silent_worker_holds_back_only_what_needs_it(
+    mosquitto: Mosquitto, postgres: PostgresServer, topics: list[str]
+) -> None:
+    """B59: the middle worker is silent for a while, then goes on; then it dies, and another one gets its stage. What
+    does not pass it never waits for it, and its own topics, which are idle, hold nobody back. (On SQLite a worker may
+    be stopped while it has the lock of the file.)"""
+    store = postgres.database()
+    top, bottom = topics[0], topics[-1]
+    recorder = Recorder()
+    async with asyncio.timeout(2 * PATIENCE), three_workers(store) as workers, AsyncExitStack() as stack:
+        readers = [await workers.client(stack, mosquitto.url, unique("reader"), at) for at in (0, 2)]
+        for each in readers:
+            await recorder.subscribe(each, top, bottom)
+        above, below = [await workers.client(stack, mosquitto.url, unique("writer"), at) for at in (0, 2)]
+        await asyncio.gather(*_some(recorder, above, top, "a"), *_some(recorder, below, bottom, "b"))
+
+        os.kill(workers.servers[1].pid, signal.SIGSTOP)
+        waiting = _some(recorder, below, bottom, "c")
+        await asyncio.gather(*_some(recorder, above, top, "d"))
+        assert not any(each.done() for each in waiting)
+        os.kill(workers.servers[1].pid, signal.SIGCONT)
+        await asyncio.gather(*waiting)
+
+        await asyncio.to_thread(workers.servers[1].kill)
+        waiting = _some(recorder, below, bottom, "e")
+        await asyncio.gather(*_some(recorder, above, top, "f"))
+        assert not any(each.done() for each in waiting)
+        other = WorkerServer(store=store, args=["--stages", str(STAGES), "--stage", "1", "--name", "another"])
+        await asyncio.to_thread(other.start)
+        stack.push_async_callback(asyncio.to_thread, other.close)
+        await asyncio.gather(*waiting)
+
+        seen = [await take_events(each, 60) for each in readers]
+        for reader, taken in zip(readers, seen, strict=True):
+            recorder.took(reader, taken)
+        assert recorder.violations() == []
+        assert_one_order(*seen)
+
+
+def _some(recorder: Recorder, client: Client, topic: str, name: str) -> list[asyncio.Future[Receipt]]:
+    return [recorder.publish(client, topic, f"{name}{at}".encode()) for at in range(10)]

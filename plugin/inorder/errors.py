@@ -246,6 +246,18 @@ class StoreCorrupt(StoreError):
     """The journal's hash chain or numbering is broken."""
 
 
+class StoreInUse(StoreError):
+    """A worker lives on the store, or it holds numbers already; it is left as it is."""
+
+
+class BackupError(StoreError):
+    """A backup file that cannot be used (it is none, is damaged, or of a newer release), or cannot be made."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(str(path), reason)
+        self.args = (f"backup {path}: {reason}",)
+
+
 class Fenced(StoreError):
     """Another worker took the stage over: its epoch is higher than ours (a paused old owner may not write)."""
 

@@ -567,3 +567,40 @@ def test_b57_bounded_mode_goes_on_after_one_gap() -> None:
 def test_a_gap_reason_is_a_word_for_users() -> None:
     assert {str(each) for each in GapReason} >= {"lost", "abandoned", "expired", "skipped", "overflow", "unstamped"}
     assert repr(_module(a=0)) == "<OrderingModule strict: 1 topics, 0 waiting>"
+
+
+# -- another domain (a restored store) -------------------------------------------------------------------------------
+
+
+def test_another_domain_ends_every_topic_with_a_gap_and_lets_what_waits_go() -> None:
+    """Ids and numbers are others there; what comes before the new starts are known is not dropped in silence."""
+    module = OrderingModule()
+    module.subscribed([_start(1, 0), _start(2, 0)], 0.0, filters=False)
+    assert seen(module.receive(1, 1, [], None, 1, 0.0)) == ["1:1"]
+    module.receive(1, 4, [], None, 1, 2.0)
+    module.receive(2, 2, [], None, 1, 1.0)
+    assert seen(module.other_domain(3.0)) == [
+        "gap 1:2-4 restored",
+        "gap 2:1-2 restored",
+        "2:2 unsequenced",
+        "1:4 unsequenced",
+    ]
+    assert (module.clock, module.waiting, module.waiting_bytes) == ({}, 0, 0)
+    module.subscribing()
+    assert module.receive(1, 2, [], None, 1, 4.0) == []  # from before the new start, of a client that was there sooner
+    assert module.receive(1, 4, [], None, 1, 4.0) == []
+    assert seen(module.subscribed([_start(1, 3)], 5.0, filters=False)) == ["1:2 unsequenced", "1:4"]
+    assert module.receive(1, 3, [], None, 1, 6.0) == []
+    assert module.is_idle
+
+
+def test_another_domain_reports_what_was_jumped_and_what_was_interrupted() -> None:
+    module = OrderingModule(Bounded(buffer=0))
+    module.subscribed([_start(1, 0), _start(2, 5)], 0.0, filters=False)
+    assert seen(module.receive(1, 3, [], None, 1, 0.0)) == ["1:3"]
+    module.expired([2], 0.0)
+    assert seen(module.other_domain(1.0)) == [
+        "gap 1:1-2 skipped",
+        "gap 1:4-4 restored",
+        "gap 2:6-6 restored",
+    ]

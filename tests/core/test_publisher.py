@@ -368,7 +368,7 @@ def test_r14_settlements_go_to_the_new_stage() -> None:
 
 def test_r14_what_a_worker_says_of_an_older_order_is_asked_once_more() -> None:
     publisher = Publisher()
-    publisher.welcomed(3, is_new=False)
+    publisher.welcomed(3)
     _publish(publisher, "x")
     assert publisher.unnamed() == [(SPACE, "x")]
     publisher.named([TopicInfo(9, SPACE, "x", 1)], 2)
@@ -380,9 +380,11 @@ def test_r14_what_a_worker_says_of_an_older_order_is_asked_once_more() -> None:
 
 def test_r14_the_order_epoch_of_a_hello_counts_for_who_knows_no_stage_yet() -> None:
     publisher = _publisher()
-    publisher.welcomed(5, is_new=False)
+    publisher.welcomed(5)
     _publish(publisher, "top")
     assert publisher.requests()[0].order_epoch == 1
-    publisher.welcomed(7, is_new=True)
-    _publish(publisher, "top")
-    assert publisher.requests()[0].order_epoch == 7
+    newcomer = Publisher()
+    newcomer.welcomed(7)
+    _publish(newcomer, "top")
+    newcomer.named([TopicInfo(1, SPACE, "top", 0)], 7)
+    assert newcomer.requests()[0].order_epoch == 7

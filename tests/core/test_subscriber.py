@@ -7,7 +7,7 @@ from tests.core.cluster import wild
 
 from inorder.core.names import Filter, exact
 from inorder.core.subscriber import Subscriber
-from inorder.core.wire import SpaceFilter, Subscribed, TopicInfo, TopicStart
+from inorder.core.wire import Moved, SpaceFilter, Subscribed, TopicInfo, TopicStart
 
 SPACE = "m"
 
@@ -89,3 +89,17 @@ def test_r7_a_topic_that_only_a_pending_change_covers_has_no_start_yet() -> None
         TopicStart(_info(1, "x/old"), 50, []),
         TopicStart(_info(2, "t/new"), 1, []),
     ]
+
+
+def test_another_domain_has_other_topics_and_another_order() -> None:
+    """Nothing that was known of the former one counts: no topic, no order epoch, no start under a wildcard."""
+    subscriber = Subscriber(bounded=False)
+    subscriber.begin(_filters(wild("#")))
+    _complete(subscriber, (1, "a", 4))
+    subscriber.moved(Moved(0, 1, 7, 1, [1, 1]))
+    subscriber.other_domain()
+    assert subscriber.topics == {}
+    subscriber.begin_anew()
+    assert _complete(subscriber, (2, "a", 9)) == [TopicStart(_info(2, "a"), 9, [])]
+    subscriber.moved(Moved(0, 1, 2, 1, [2, 1]))
+    assert subscriber.topics[2].stage == 1

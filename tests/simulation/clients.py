@@ -131,7 +131,7 @@ class Client:
     def connect(self) -> None:
         self.is_up = True
         self.greeted = self.world.now
-        self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch, is_new=False)
+        self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch)
         for host in self.world.hosts:
             first, anywhere = self.asked[host.index] + 1, max(self.asked) + 1
             command = OpenSession(self.name, self.incarnation, first, anywhere, self.publisher.asked_epoch)

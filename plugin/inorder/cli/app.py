@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from inorder.cli import options, output
+from inorder.cli.backup import backup, restore
 from inorder.cli.check import check
 from inorder.cli.config import config
 from inorder.cli.demo import demo
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, up, worker, pub, sub, check, verify, config):
+for command in (demo, up, worker, pub, sub, check, verify, backup, restore, config):
     app.command()(command)
 app.add_typer(order)
 

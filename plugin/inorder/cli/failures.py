@@ -41,6 +41,7 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.VersionMismatch, "install the same release of inorder on both sides"),
     (errors.PortInUse, "--port 0 takes any free one"),
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
+    (errors.BackupError, "see inorder backup --help"),
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )
 

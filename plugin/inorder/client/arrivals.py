@@ -82,6 +82,12 @@ class Arrivals:
             self._names[info.id] = info
             self._ids[info.space, info.name] = info.id
 
+    def other_domain(self) -> None:
+        """The workers serve another domain: ids stand for other topics there."""
+        self._names.clear()
+        self._ids.clear()
+        self._copies.clear()
+
     def named(self, deps: list[int]) -> tuple[tuple[str, int], ...]:
         """Return dependencies by topic name, those that are known."""
         names = self._names

@@ -116,7 +116,7 @@ class Client:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.client_id = _checked_id(client_id)
-        self.incarnation = secrets.randbits(64) - 2**63
+        self.incarnation = _new_incarnation()
         self._times = times or ClientTimes()
         self._mode = _checked_mode(mode)
         self._domain = 0
@@ -457,12 +457,20 @@ class Client:
 
     def worker_welcomed(self, welcome: Welcome) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
-        is_other = bool(self._domain) and welcome.domain != self._domain
-        if is_other:
-            _log.warning("event=other_domain domain=%d before=%d", welcome.domain, self._domain)
         self._domain = welcome.domain
         self._publishing.grace = welcome.publisher_grace_ms / 1000
-        self._publishing.machine.welcomed(welcome.order_epoch, is_new=is_other)
+        self._publishing.machine.welcomed(welcome.order_epoch)
+
+    def other_domain(self, domain: int) -> int:
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
+        hint = "the workers' store was restored or is another one; subscriptions and publishes begin anew"
+        _log.warning("event=other_domain domain=%d before=%d hint=%s", domain, self._domain, hint)
+        self._domain = domain
+        self.incarnation = _new_incarnation()
+        self._naming.clear()
+        self._publishing.other_domain()
+        self._subscribing.other_domain(self._loop.time())
+        return self.incarnation
 
     def stages_reached(self, stages: set[int], bottom: int) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
@@ -641,6 +649,10 @@ class Client:
         self._timer = None
         self._arrivals.tick(self._loop.time())
         self._pump()
+
+
+def _new_incarnation() -> int:
+    return secrets.randbits(64) - 2**63
 
 
 def _checked_id(client_id: str | None) -> str:

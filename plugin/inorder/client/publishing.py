@@ -205,6 +205,8 @@ class Publishing:
 
     def _outcome(self, publication: Publication, error: Exception | None) -> None:
         publish: Publish = publication.content
+        if not self.machine.owns(publication):
+            return  # of a former domain: nobody is to be told (and the caller was)
         if error is not None:
             self.machine.refused(publication)
             self._finish(publish, error)
@@ -247,6 +249,20 @@ class Publishing:
         """Ask everything unanswered of these stages again."""
         for frame in self.machine.connected(stages):
             self._send(frame)
+
+    def other_domain(self) -> None:
+        """The workers serve another domain, whose numbers are others. What was never asked for gets its number there;
+        all else that is open fails: it may have a number of the former domain, and must not get a second one."""
+        former, self.machine = self.machine, Publisher()
+        self._slow.clear()
+        for publication in former.unfinished():
+            publish: Publish = publication.content
+            if publish.publication is not publication:
+                continue  # accepted or cancelled: the caller knows, and the workers need not
+            if publication.is_asked:
+                self._finish(publish, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
+            else:
+                publish.publication = self.machine.publish(publication.topic, publish)
 
     def ens_restored(self, link: EnsLink) -> None:
         """A broker is back: what it may not have got is handed over again; stamped events only after their numbers

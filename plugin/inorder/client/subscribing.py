@@ -194,6 +194,14 @@ class Subscribing:
             self._arrivals.deliver(self._ordering.expired(list(self._subscriber.topics), now))
             self.begin_anew()
 
+    def other_domain(self, now: float) -> None:
+        """The workers serve another domain: all topics begin anew."""
+        self._arrivals.deliver(self._ordering.other_domain(now))
+        self._arrivals.other_domain()
+        self._subscriber.other_domain()
+        if self._error is None and (self._subscriber.filters or self.is_changing or self.is_holding):
+            self.begin_anew()
+
     def begin_anew(self) -> None:
         """The ordering module has given topics up, whose new starts it needs."""
         self._ordering.subscribing()

@@ -104,7 +104,7 @@ class _Connection(asyncio.Protocol):
     def begin(self) -> None:
         """The link knows of the welcome: hand over what came since, and all that comes."""
         early, self._early = self._early or [], None
-        for frame in early:
+        for frame in early if self._failure is None else ():
             self._on_frame(frame)
 
     def send(self, *frames: Frame) -> None:
@@ -312,6 +312,11 @@ class WorkerLink:
                 _log.info("event=worker_unreachable address=%s error=%s", self.address, error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
+
+    def say_hello_again(self) -> None:
+        """Give the connection up and make a new one: what we introduced ourselves with has changed."""
+        if self._connection is not None:
+            self._connection.fail(LinkError("connecting again with another hello"))
 
     def drop(self) -> None:
         """Close the connection now; nothing is reported afterwards."""

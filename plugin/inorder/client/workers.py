@@ -41,6 +41,10 @@ class WorkerEvents(Protocol):
     def asked_epoch(self) -> int:
         """Return the order epoch in which the oldest open request was made first, for a hello (R14)."""
 
+    def other_domain(self, domain: int) -> int:
+        """The workers now serve another domain (R4): whatever is known of the former one is void. Return the
+        incarnation to come back with."""
+
     def worker_welcomed(self, welcome: Welcome) -> None:
         """A worker took us in."""
 
@@ -267,12 +271,26 @@ class Workers:
         link.advertised = welcome.address or link.address
         for other in [each for each in self._links if each is not link and each.advertised == link.advertised]:
             self._discard(other)  # the worker has given that connection up for this one
-        if welcome.domain != self._domain:
-            self._places.clear()  # another store begins anew with its epochs
-            self._domain = welcome.domain
+        if self._domain and welcome.domain != self._domain:
+            self._leave_domain(welcome)
+            return
+        self._domain = welcome.domain
         self._alone.clear()
         self._events.worker_welcomed(welcome)
         self._learn(link, welcome.stages)
+
+    def _leave_domain(self, welcome: Welcome) -> None:
+        """Another store, or a restored one: its epochs, sessions and numbers are others. We come back as somebody that
+        nobody there has ever heard of: a session of the same incarnation may be in the backup."""
+        self._domain = welcome.domain
+        self._places.clear()
+        self._routes.clear()
+        self._needed.clear()
+        self._asked.clear()
+        self._hello = replace(self._hello, incarnation=self._events.other_domain(welcome.domain))
+        for link in self._links:
+            link.own = {}
+            link.say_hello_again()
 
     def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
         """See LinkEvents. A worker that has none of the stages (any more) has nothing to say about them."""

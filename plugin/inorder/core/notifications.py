@@ -43,6 +43,10 @@ class GapReason(StrEnum):
     """They arrived, but a limit of this client was reached."""
     UNSTAMPED = "unstamped"
     """Messages without stamps arrived instead: a bridge or protocol version strips them."""
+    RESTORED = "restored"
+    """The workers' store was put back from a backup (or is another one), and the topic's numbers begin anew: nothing
+    from ``first`` on, of the former ones, is in order any more. ``last`` is the highest that was known to exist, or
+    ``first``. What arrives of them is ``unsequenced``."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

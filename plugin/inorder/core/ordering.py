@@ -110,6 +110,8 @@ class OrderingModule:
         # R12: what would go out but for the lease (strict); topics that begin anew, with the number after their clock
         self._on_hold: list[Sequenced] = []
         self._interrupted: dict[int, int] = {}
+        # another domain has begun, and where its topics begin is not known yet
+        self._is_restored = False
         self.is_leased = True
         self._out: list[Output] = []
 
@@ -479,6 +481,31 @@ class OrderingModule:
         self._run(awake, now)
         return self._drain()
 
+    def other_domain(self, now: float) -> list[Output]:
+        """The workers' numbers are others from now on (a restored store has a domain id of its own); topic ids and all
+        that is known here belong to the former ones. Each topic ends with one gap; what waits goes out without an
+        order, as it arrived. The caller subscribes anew. What arrives until the new starts are known, and is from
+        before them, goes out without an order too: other clients may have come to the new domain sooner."""
+        for topic, jumped in self._jumped.items():
+            for first, last in jumped.overdue(now, 0.0):
+                self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
+        for topic, clock in self._clock.items():
+            first = max(clock, self._reported.get(topic, 0)) + 1
+            self._out.append(GapFound(topic, first, max(first, self._missing[topic].known), GapReason.RESTORED))
+        self._out += [GapFound(topic, first, first, GapReason.RESTORED) for topic, first in self._interrupted.items()]
+        parked = [entry for entries in self._parked.values() for entry in entries]
+        for entry in sorted([*self._room.events(), *self._doubted, *parked], key=lambda each: each.arrived):
+            self._unsequence(entry)
+        for kept in (self._clock, self._start, self._missing, self._jumped, self._reported, self._given_up):
+            kept.clear()
+        for known in (self._bases, self._held, self._parked, self._floor, self._interrupted):
+            known.clear()
+        self._behind.clear()
+        self._foreign.clear()
+        self._is_restored = True
+        self._room, self._doubted, self._doubted_size, self._on_hold = WaitingRoom(), [], 0, []
+        return self._drain()
+
     def _park_doubted(self, topics: set[int]) -> None:
         doubted, self._doubted, self._doubted_size = self._doubted, [], 0
         for entry in doubted:
@@ -527,7 +554,11 @@ class OrderingModule:
             awake.extend(self._room.wake(topic, self._clock[topic]))
         self._run(awake, now)
         for entry in parked:
-            self._receive(entry, now)
+            if self._is_restored and entry.number <= self._start.get(entry.topic, 0):
+                self._unsequence(entry)
+            else:
+                self._receive(entry, now)
+        self._is_restored = False
         return self._drain()
 
     def _begin(self, start: TopicStart, now: float) -> bool:

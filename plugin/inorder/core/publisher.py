@@ -186,6 +186,14 @@ class Publisher:
         self._open[publication.counter] = publication
         return publication
 
+    def owns(self, publication: Publication) -> bool:
+        """Tell whether this is a publication of this session that is not done."""
+        return self._open.get(publication.counter) is publication
+
+    def unfinished(self) -> list[Publication]:
+        """Return all publications that are not done, in publish order."""
+        return list(self._open.values())
+
     def cancel(self, publication: Publication) -> None:
         """The caller gave up. Not handed over yet, its number becomes void; handed over, nothing can be done."""
         publication.cancelled = True
@@ -216,10 +224,9 @@ class Publisher:
 
     # -- the topic order (R14) ---------------------------------------------------------------------------------
 
-    def welcomed(self, order_epoch: int, *, is_new: bool) -> None:
-        """A worker told its order epoch at the hello; it counts for a client that knows no topic's stage yet, and for
-        a ``new`` domain."""
-        if is_new or not self._topics:
+    def welcomed(self, order_epoch: int) -> None:
+        """A worker told its order epoch at the hello; it counts for a client that knows no topic's stage yet."""
+        if not self._topics:
             self._order_epoch = order_epoch
 
     @property

@@ -83,6 +83,10 @@ class Subscriber:
         """The topic managers have dropped the subscription: nothing of it tells any more where a topic begins."""
         self._is_expired = True
 
+    def other_domain(self) -> None:
+        """The workers serve another domain: its topics have other ids, and begin elsewhere."""
+        self._topics, self._order_epoch, self._is_expired = {}, 0, True
+
     def begin_anew(self) -> None:
         """Topics begin anew (R12, R17): with the change on its way, under a new version, because what is still answered
         to the old one may be from before; or with a change of its own."""

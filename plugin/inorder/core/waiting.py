@@ -82,6 +82,10 @@ class WaitingRoom:
         """Return what waits in a topic, by number."""
         return self._entries.get(topic, {})
 
+    def events(self) -> list[Sequenced]:
+        """Return all events that wait."""
+        return [each for waiting in self._entries.values() for each in waiting.values() if not each.is_hole]
+
     def put(self, entry: Sequenced) -> None:
         """Let an entry wait. It is not woken before :meth:`sleep` says on what."""
         topic, number = entry.topic, entry.number

@@ -98,7 +98,7 @@ class SqlJournal:
     def holders(self) -> list[Holder]:
         """See Journal. An SQLite file is used from one machine, so a process that is gone is known to be."""
         owned = [each for each in self.read_map() if each.owner]
-        return [each for each in owned if not (self._store.is_sqlite and _is_gone(each.owner))]
+        return [each for each in owned if not (self._store.is_sqlite and is_gone(each.owner))]
 
     def read_map(self) -> list[Holder]:
         """See Journal."""
@@ -336,7 +336,7 @@ def _snapshot_problem(found: sa.RowMapping) -> Problem | None:
     )
 
 
-def _is_gone(owner: str) -> bool:
+def is_gone(owner: str) -> bool:
     """Tell whether an owner (``name/pid/...``) is known to have ended; where that is not certain, it has not."""
     pid = owner.rpartition("/")[0].rpartition("/")[2]
     if os.name != "posix" or not (pid.isascii() and pid.isdigit()) or int(pid) == 0:

@@ -88,16 +88,22 @@ class Store:
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """Read what the store is; make it if it is new, bring it up to date if it is of an older release. See
         Journal.open for errors."""
+        version = self.prepare()
+        if version is None:
+            return self.write(lambda connection: self._create(connection, stages, topic_order))
+        if version < schema.SCHEMA_VERSION:
+            self.write(self.upgrade)
+        return self.run(self._read_meta)
+
+    def prepare(self) -> int | None:
+        """Make sure that this is a place where a store can be; return its schema's version, ``None`` if there is none
+        yet. Raises as ``open`` does."""
         if self._path is not None:
             _check_place(self._path, self.url)
         version: int | None = self.run(self.read_version)
         if self.is_sqlite:
             self.run(self._use_wal)
-        if version is None:
-            return self.write(lambda connection: self._create(connection, stages, topic_order))
-        if version < schema.SCHEMA_VERSION:
-            self.write(self._upgrade)
-        return self.run(self._read_meta)
+        return version
 
     def look(self) -> StoreInfo | None:
         """Read what the store is, ``None`` if there is none yet. Changes nothing."""
@@ -276,7 +282,7 @@ class Store:
             raise problem.error(self.url)
         return StoreInfo(found["domain"], found["stages"], frozen_order(json.loads(found.get("topic_order", "[]"))))
 
-    def _upgrade(self, connection: sa.Connection) -> None:
+    def upgrade(self, connection: sa.Connection) -> None:
         """Inside a transaction: step by step, unless another worker did so meanwhile."""
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})

@@ -69,6 +69,13 @@ def verify(url: str, *, timeout: float = 10.0) -> Report:
     return report
 
 
+def check(store: Store, connection: sa.Connection) -> Report:
+    """Return what a walk through the store finds, inside a transaction of the caller. Raises as :func:`verify` does."""
+    report = Report(store.url)
+    _Walk(store, connection, report).run()
+    return report
+
+
 class _Kept(NamedTuple):
     """A snapshot: the row that it covers, that row's hash, and whether it is undamaged."""
 

@@ -1,0 +1,283 @@
+"""Backups: what they hold, what is refused, and that a restore is all or nothing, under a domain id of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.worker.helpers import settings
+from tests.worker.raw_client import RawClient
+
+from inorder.errors import BackupError, StoreCorrupt, StoreError, StoreFull, StoreInUse, StoreUnreachable
+from inorder.testing.services import PostgresServer
+from inorder.worker import Worker, schema
+from inorder.worker.backup import Backup, back_up
+from inorder.worker.restoring import restore
+from inorder.worker.sql_journal import SqlJournal
+from inorder.worker.store import Store
+from inorder.worker.verification import verify
+
+BEAT = 0.02
+
+
+def sqlite_url(folder: Path, name: str = "store.db") -> str:
+    return f"sqlite:///{folder / name}"
+
+
+async def used(url: str, count: int = 20, **changes: Any) -> int:
+    """Let a worker give numbers out of a store; return the domain."""
+    async with Worker(settings(store=url, **changes)) as worker, RawClient(worker.address) as client:
+        topic, other = await client.resolve("a", "b")
+        await client.subscribe("a", "b")
+        first, *_ = await client.create(topic, *range(1, count + 1))
+        await client.create(other, count + 1)
+        await client.confirm(first)
+        return client.welcome.domain
+
+
+async def next_number(url: str, client_id: str = "later", name: str = "a") -> tuple[int, int]:
+    """Return the number that the next event gets, and the domain."""
+    async with Worker(settings(store=url)) as worker, RawClient(worker.address, client_id) as client:
+        (topic,) = await client.resolve(name)
+        (event,) = await client.create(topic, 1)
+        return event.number, client.welcome.domain
+
+
+def rows_of(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Everything that a store holds but what a restore renews."""
+    store = Store(url)
+
+    def read(connection: sa.Connection) -> dict[str, list[tuple[Any, ...]]]:
+        return {
+            table.name: sorted(tuple(row) for row in connection.execute(sa.select(table)))
+            for table in schema.metadata.sorted_tables
+            if table.name not in ("meta", "stages")
+        }
+
+    try:
+        return store.read(read)
+    finally:
+        store.close()
+
+
+async def test_a_store_comes_back(tmp_path: Path) -> None:
+    """Numbers go on where the backup was made, under a domain id that nobody has seen."""
+    url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
+    domain = await used(url)
+    header, count = back_up(url, file)
+    assert (header.domain, header.stages, header.schema_version) == (domain, 1, schema.SCHEMA_VERSION)
+    assert count == sum(map(len, rows_of(url).values())) + 2
+    there = sqlite_url(tmp_path, "other.db")
+    done = restore(there, file)
+    assert (done.rows, done.stages, done.former) == (count, 1, domain)
+    assert rows_of(there) == rows_of(url)
+    assert verify(there).is_ok
+    assert await next_number(there) == (21, done.domain)
+    assert done.domain not in (domain, 0)
+    assert await next_number(url) == (21, domain)  # the original was not touched
+
+
+async def test_it_is_made_while_workers_run(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    async with Worker(settings(store=url, snapshot_rows=3)) as worker, RawClient(worker.address) as client:
+        topic, *_ = await client.resolve("a")
+        for number in range(1, 12):
+            await client.create(topic, number)
+            if number % 4 == 0:
+                back_up(url, tmp_path / f"{number}.backup")
+    for number in (4, 8):
+        there = sqlite_url(tmp_path, f"{number}.db")
+        restore(there, tmp_path / f"{number}.backup")
+        assert (await next_number(there))[0] == number + 1
+
+
+async def test_between_sqlite_and_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
+    url, there, back = sqlite_url(tmp_path), postgres.database(), sqlite_url(tmp_path, "back.db")
+    await used(url, stages=2, snapshot_rows=2)
+    back_up(url, tmp_path / "1.backup")
+    restore(there, tmp_path / "1.backup")
+    assert rows_of(there) == rows_of(url)
+    back_up(there, tmp_path / "2.backup")
+    restore(back, tmp_path / "2.backup")
+    assert rows_of(back) == rows_of(url)
+    async with Worker(settings(store=there, stages=2)) as worker, RawClient(worker.address, "x") as client:
+        (topic,) = await client.resolve("a")
+        assert [event.number for event in await client.create(topic, 1)] == [21]
+    with pytest.raises(StoreInUse, match="--force"):
+        restore(there, tmp_path / "1.backup")
+    restore(there, tmp_path / "1.backup", force=True)
+    assert rows_of(there) == rows_of(url)
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------
+
+
+async def test_a_store_with_numbers_is_kept_unless_forced(tmp_path: Path) -> None:
+    url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
+    domain = await used(url)
+    back_up(url, file)
+    await next_number(url)
+    with pytest.raises(StoreInUse, match="holds numbers"):
+        restore(url, file)
+    assert await next_number(url, "again") == (22, domain)
+    done = restore(url, file, force=True)
+    assert await next_number(url, "last") == (21, done.domain)
+
+
+async def test_a_living_worker_is_never_restored_under(tmp_path: Path, postgres: PostgresServer) -> None:
+    """By its process on SQLite, by its beat on PostgreSQL; forced or not."""
+    for url in (sqlite_url(tmp_path), postgres.database()):
+        file = tmp_path / f"{len(url)}.backup"
+        async with Worker(settings(store=url, beat_interval=BEAT)) as worker, RawClient(worker.address) as client:
+            topic, *_ = await client.resolve("a")
+            back_up(url, file)
+            with pytest.raises(StoreInUse, match="test/"):
+                await asyncio.to_thread(restore, url, file, force=True)
+            assert [event.number for event in await client.create(topic, 1)] == [1]
+        restore(url, file, force=True)
+
+
+def test_an_owner_that_shows_no_life_is_passed_over_and_fenced(tmp_path: Path, postgres: PostgresServer) -> None:
+    """A worker that was killed stands in the store as its owner; one that was only paused writes nothing more."""
+    url = postgres.database()
+    journal = SqlJournal(url)
+    journal.open(1)
+    epoch = journal.claim(0, "dead/1/x")
+    journal.beat([(0, epoch)])
+    back_up(url, tmp_path / "x.backup")
+    restore(url, tmp_path / "x.backup", force=True, beat_interval=BEAT)
+    with pytest.raises(StoreError, match="taken over"):
+        journal.beat([(0, epoch)])
+    assert journal.claim(0, "next/1/x") == epoch + 2
+    journal.close()
+
+
+async def test_damage_of_a_file_is_found_before_anything_is_changed(tmp_path: Path) -> None:
+    url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
+    domain = await used(url)
+    back_up(url, file)
+    whole = file.read_bytes()
+    for name, data in {
+        "cut": whole[:-1],
+        "half": whole[: len(whole) // 2],
+        "longer": whole + b"x",
+        "empty": b"",
+        "other": b"SQLite format 3\0" * 100,
+        "flipped": bytes(byte ^ (at == len(whole) // 3) for at, byte in enumerate(whole)),
+    }.items():
+        bad = tmp_path / name
+        bad.write_bytes(data)
+        with pytest.raises(BackupError, match=str(bad)):
+            restore(url, bad, force=True)
+    with pytest.raises(BackupError, match="No such file"):
+        restore(url, tmp_path / "nowhere", force=True)
+    assert (await next_number(url))[1] == domain
+
+
+async def test_what_a_file_holds_is_checked_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checksum says that the file is what was written, not that what was written was right."""
+    url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
+    await used(url)
+    (tmp_path / "bad.db").write_bytes((tmp_path / "store.db").read_bytes())
+    with sqlite3.connect(tmp_path / "bad.db") as connection:
+        connection.execute("UPDATE journal SET entries = x'00' WHERE seq = 2")
+    connection.close()
+    bad = sqlite_url(tmp_path, "bad.db")
+    with pytest.raises(StoreCorrupt, match="row 2 is damaged"):
+        back_up(bad, file)
+    assert [name for name in os.listdir(tmp_path) if "backup" in name] == []
+    with monkeypatch.context() as patch:
+        patch.setattr("inorder.worker.backup.check", lambda *_: verify(url))
+        back_up(bad, file)
+    before = rows_of(url)
+    with pytest.raises(BackupError, match="row 2 is damaged"):
+        restore(url, file, force=True)
+    assert rows_of(url) == before
+    assert verify(url).is_ok
+
+
+async def test_a_newer_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
+    await used(url)
+    with monkeypatch.context() as patch:
+        patch.setattr("inorder.worker.backup.FORMAT", 2)
+        back_up(url, file)
+    with pytest.raises(BackupError, match="newer release \\(format 2, schema"):
+        Backup(file)
+
+
+async def test_where_a_backup_cannot_be_made(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    with pytest.raises(StoreUnreachable):
+        back_up(url, tmp_path / "x.backup")
+    await used(url)
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(BackupError, match="there already"):
+        back_up(url, taken)
+    assert taken.read_text() == "mine"
+    with pytest.raises(BackupError, match="No such file"):
+        back_up(url, tmp_path / "nowhere" / "x.backup")
+    (tmp_path / f".full.part-{os.getpid()}").symlink_to("/dev/full")
+    with pytest.raises(BackupError, match="No space left"):
+        back_up(url, tmp_path / "full")
+    assert os.listdir(tmp_path).count("full") == 0
+
+
+async def test_a_restore_that_fails_in_the_middle_leaves_the_store_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
+    domain = await used(url)
+    back_up(url, file)
+
+    def full(point: str) -> None:
+        if point == "commit.before":
+            raise StoreFull(url, "planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("inorder.worker.store.reach", full)
+        with pytest.raises(StoreFull):
+            restore(url, file, force=True)
+    assert await next_number(url) == (21, domain)
+
+
+def test_an_older_release_backup_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables are made as they were then, and brought up to date as those of a store are."""
+    from inorder.worker import backup as module
+    from inorder.worker.upgrading import migrate
+
+    url, file = sqlite_url(tmp_path, "old.db"), tmp_path / "old.backup"
+    old = Store(url)
+    old.run(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode=WAL"))
+    SqlJournal(sqlite_url(tmp_path, "new.db")).open(1)
+    values = {"id": 1, "schema_version": 2, "domain": 77, "stages": 1, "created": "then", "topic_order": "[]"}
+
+    def make(connection: sa.Connection) -> None:
+        migrate(connection, 0, 2)
+        connection.execute(sa.table("meta", *map(sa.column, values)).insert(), [values])
+        row = {"stage": 0, "epoch": 4, "owner": "", "beat": 9, "address": ""}
+        connection.execute(sa.table("stages", *map(sa.column, row)).insert(), [row])
+
+    old.write(make)
+    with file.open("wb") as out:
+        writer = module._Writer(out)
+        writer.put(module.Header(1, 2, 77, 1, "then"))
+        for name in ("meta", "stages"):
+            read = sa.select(sa.text("*")).select_from(sa.table(name))
+            found = old.run(lambda connection, read=read: connection.execute(read).mappings().all())  # type: ignore[misc]
+            writer.put(module.Table(name, list(found[0])))
+            writer.put(module.Rows([list(row.values()) for row in found]))
+        writer.put(module.End(2))
+        writer.finish()
+    old.close()
+    done = restore(sqlite_url(tmp_path, "restored.db"), file)
+    assert (done.former, done.stages) == (77, 1)
+    report = verify(sqlite_url(tmp_path, "restored.db"))
+    assert report.is_ok, report.problems
+    assert report.stages[0].epoch > 4

@@ -189,8 +189,10 @@ class WorkerSection(_Section):
     hello_timeout: float = _seconds(10.0, "how long a connection may be silent before its hello")
     write_timeout: float = _seconds(10.0, "how long a client may leave its answers unread")
     stop_timeout: float = _seconds(3.0, "how long a clean stop may take")
-    beat_interval: float = _option(1.0, "how often an idle worker shows the store that it lives",
+    beat_interval: float = _option(0.5, "how often a worker shows the store that it lives",
                                    "a number of seconds from 0 (0: never)", ge=0, allow_inf_nan=False)  # fmt: skip
+    lease: float = _seconds(2.0, "how long an owner may be silent before a standby takes its stages over")
+    take_over: bool = _option(False, "at the start, take the stages also from an owner that is alive", "true or false")
     store_timeout: float = _seconds(10.0, "how long the store may be locked or silent")
     retry_max: float = _seconds(5.0, "longest pause between attempts to recover from the store")
     max_batch_commands: int = _count(2_000, "commands of one commit")

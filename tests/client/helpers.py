@@ -37,7 +37,8 @@ def worker_settings(store: Path, **changes: Any) -> WorkerSettings:
         "store": f"sqlite:///{store}", "port": 0, "heads_interval": 0.1, "beat_interval": 0.0, "stop_timeout": 1.0,
         "publisher_grace": 5.0,
     }  # fmt: skip
-    return WorkerSettings(**{**defaults, **changes})
+    given = {**defaults, **changes}
+    return WorkerSettings(**{"lease": max(0.2, 10 * given["beat_interval"]), **given})
 
 
 class Site:

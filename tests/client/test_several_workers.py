@@ -92,11 +92,11 @@ async def test_a_stage_moves_to_another_worker(two: TwoStages) -> None:
             await each.subscribe("top", "low")
         await published(one, "low", 20)
         futures = [one.publish(("top", "low")[at % 2], str(at).encode()) for at in range(20, 60)]
-        second = await two.worker(1)
+        second = await two.worker(1, take_over=True)
         await asyncio.gather(*futures)
         await until(lambda: [each["stage"] for each in first.status()["stages"]] == [0], "the move")  # type: ignore[attr-defined]
         await published(other, "low", 10, first=60)
-        third = await two.worker(0)
+        third = await two.worker(0, take_over=True)
         await published(other, "top", 10, first=70)
         seen = [await take_events(each, 80) for each in (one, other)]
         assert keys(seen[0]) == keys(seen[1])

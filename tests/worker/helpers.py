@@ -24,7 +24,8 @@ def settings(**changes: Any) -> WorkerSettings:
         "port": 0, "name": "test", "heads_interval": 60.0, "publisher_grace": 60.0, "beat_interval": 0.0,
         "store": "sqlite:///never-used.db", "retry_max": 0.05, "hello_timeout": 60.0,
     }  # fmt: skip
-    return WorkerSettings(**{**defaults, **changes})
+    given = {**defaults, **changes}
+    return WorkerSettings(**{"lease": max(0.2, 10 * given["beat_interval"]), **given})
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -60,10 +61,10 @@ class TestJournal(MemoryJournal):
     def let_go(self) -> None:
         self._gate.set()
 
-    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
         if self.claims_fail and self.error is not None:
             raise self.error
-        return super().claim(stage, owner, seen, address)
+        return super().claim(stage, owner, seen, address, beat)
 
     def append(self, batches: Sequence[Batch]) -> None:
         self.waiting += 1

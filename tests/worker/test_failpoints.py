@@ -190,7 +190,7 @@ async def test_a_step_that_fails_is_made_good_without_a_restart(store: str, poin
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -> None:
     """All of the process is stopped on its way into an append, somebody else takes the stage, and it goes on."""
-    with WorkerProcess(store, "append.before=stop@4", beat_interval=0) as worker:
+    with WorkerProcess(store, "append.before=stop@4", beat_interval=0, lease=60.0) as worker:
         async with connected(worker) as client:
             topic, *_ = await client.resolve("a")
             client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
@@ -203,10 +203,10 @@ async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -
             seq = max(row.seq for row in journal.replay(0, 0))
             journal.append([Batch(0, epoch, seq + 1, b"ours")])
             os.kill(worker.process.pid, signal.SIGCONT)
-            assert (await client.failure()).code == "stopping"
+            assert (await client.failure()).code == "moved"
             assert [row.entries for row in journal.replay(0, seq)] == [b"ours"]
             journal.close()
-        assert worker.end(None) == 1
+        assert worker.end(signal.SIGTERM) == 0
         assert "was taken over by another worker" in worker.log
 
 

@@ -13,16 +13,18 @@ from tests.worker.raw_client import RawClient
 from inorder.core.commands import AnyCommand, Configure, Create, Deliver, Place, StageSettings, StampRide
 from inorder.core.stage import Stage
 from inorder.core.wire import (
+    ClusterMap,
     CreateTimestamps,
     Heads,
     NewEvent,
     Ping,
     Resolve,
+    StageInfo,
     Subscribed,
     Timestamps,
     Topics,
 )
-from inorder.errors import Fenced, InvalidOption
+from inorder.errors import InvalidOption
 from inorder.worker import Worker
 from inorder.worker.hosted import HostedStage
 from inorder.worker.journal import MemoryJournal, MemoryStore
@@ -119,10 +121,10 @@ def test_time_stands_still_while_the_stage_is_down() -> None:
     assert row is not None
     assert hosted.now() == 250
     clock[0] += 3600
-    recovered = HostedStage(Stage(0, 1), 2, lambda: clock[0])
+    recovered = HostedStage(Stage(0, 1), monotonic=lambda: clock[0])
     recovered.replay_row(row.seq, row.entries)
     clock[0] += 3600  # a long replay
-    recovered.start_clock()
+    recovered.own(2)
     assert recovered.now() == 250
     clock[0] += 0.1
     assert recovered.now() == 350
@@ -301,29 +303,33 @@ async def test_appends_fail_while_claims_work() -> None:
             assert [event.number for event in await client.create(topic, 1)] == [1]
 
 
-async def test_a_fenced_worker_stops_with_that_error() -> None:
+async def test_a_fenced_worker_steps_down_to_standby() -> None:
+    """It writes nothing, answers nobody for the stage any more, and lives on."""
     store = MemoryStore()
-    journal = TestJournal(store)
-    async with Worker(settings(), journal=journal) as worker:
-        client = RawClient(worker.address)
-        async with client:
+    async with Worker(settings(lease=60.0), journal=TestJournal(store)) as worker:
+        async with RawClient(worker.address) as client:
             topic, *_ = await client.resolve("a")
-            MemoryJournal(store).claim(0, "another")
+            MemoryJournal(store).claim(0, "another", address="127.0.0.1:9")
             rows = len(store.rows[0])
             client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
-            with pytest.raises(Fenced, match="stage 0 was taken over"):
-                await worker.wait_stopped()
-            assert len(store.rows[0]) == rows
-            assert (await client.failure()).code == "stopping"
+            failure = await client.failure()
+            assert failure.code == "moved"
+            assert "stage 0 was taken over by another worker (another)" in failure.message
+        await until(lambda: worker.status()["ready"] is True)
+        assert (worker.state, len(store.rows[0])) == ("standby", rows)
+        async with RawClient(worker.address) as client:
+            assert client.welcome.stages == [StageInfo(0, 2, "127.0.0.1:9")]
+            client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+            assert (await client.next(ClusterMap)).stages == [StageInfo(0, 2, "127.0.0.1:9")]
+        assert len(store.rows[0]) == rows
 
 
 async def test_an_idle_worker_finds_out_by_its_beat() -> None:
     store = MemoryStore()
-    async with Worker(settings(beat_interval=0.01), journal=TestJournal(store)) as worker:
+    async with Worker(settings(beat_interval=0.01, lease=60.0), journal=TestJournal(store)) as worker:
         await until(lambda: store.beats[0] > 2)
         MemoryJournal(store).claim(0, "another")
-        with pytest.raises(Fenced):
-            await worker.wait_stopped()
+        await until(lambda: worker.state == "standby")
 
 
 async def test_a_command_that_breaks_the_stage_is_not_journaled(

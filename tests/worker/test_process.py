@@ -80,9 +80,9 @@ async def test_a_signal_is_a_clean_stop(tmp_path: Path, number: signal.Signals) 
     assert "hunter2" not in worker.log
 
 
-async def test_a_taken_over_stage_stops_the_process(store: str) -> None:
-    """The fence, over a real store: the old owner writes nothing, says so, and ends with 1."""
-    with WorkerProcess(store, beat_interval=0) as worker:
+async def test_a_process_whose_stage_was_taken_over_is_a_standby(store: str) -> None:
+    """The fence, over a real store: the old owner writes nothing, says so, and goes on without the stage."""
+    with WorkerProcess(store, beat_interval=0, lease=60.0) as worker:
         async with connected(worker) as client:
             topic, *_ = await client.resolve("a")
             journal = SqlJournal(store)
@@ -90,11 +90,11 @@ async def test_a_taken_over_stage_stops_the_process(store: str) -> None:
             journal.claim(0, "another")
             rows = len(list(journal.replay(0, 0)))
             client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
-            assert (await client.failure()).code == "stopping"
+            assert (await client.failure()).code == "moved"
             assert len(list(journal.replay(0, 0))) == rows
             journal.close()
-        assert worker.end(None) == 1
-        assert "event=died worker=process error=" in worker.log
+        assert worker.end(signal.SIGTERM) == 0
+        assert "event=stepped_down" in worker.log
         assert "was taken over by another worker" in worker.log
 
 

@@ -97,7 +97,7 @@ BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
     "a worker's frame": ("protocol", [HELLO, b"\0\0\0\3\x92\x26\x90"]),
     "oversized": ("too_large", [HELLO, (2048).to_bytes(4, "big")]),
     "no hello": ("protocol", [Ping(1)]),
-    "two hellos": ("protocol", [HELLO, HELLO]),
+    "two hellos": ("protocol", [HELLO, Hello(1, 1, "", "another", 1)]),
     "empty client id": ("protocol", [Hello(1, 1, "", "", 1)]),
     "long client id": ("protocol", [Hello(1, 1, "", "x" * 129, 1)]),
     "no such stage": ("protocol", [HELLO, CreateTimestamps(1, 1, [])]),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,26 +72,6 @@ def execute(path: Path, statement: str, *parameters: Any) -> None:
 def test_urls_that_cannot_be_a_store(bad: str) -> None:
     with pytest.raises(InvalidOption, match="store"):
         SqlJournal(bad)
-
-
-def test_holders_that_may_live(url: str, postgres: PostgresServer) -> None:
-    """A process of this machine that is gone is no holder of a file; of a server's store nobody can tell."""
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    for store, seen in ((url, 1), (postgres.database(), 2)):
-        journal = SqlJournal(store)
-        journal.open(3)
-        epochs = [journal.claim(0, f"one/{os.getpid()}/x"), journal.claim(1, f"two/{ended.pid}/x")]
-        assert [each.stage for each in journal.holders()] == [0, 1][:seen]
-        before = journal.holders()[0]
-        journal.beat([(0, epochs[0])])
-        assert journal.holders()[0] == before._replace(beat=before.beat + 1)
-        journal.release([(0, epochs[0] - 1), (1, epochs[1])])
-        assert [each.stage for each in journal.holders()] == [0]
-        journal.release([(0, epochs[0])])
-        assert journal.holders() == []
-        assert journal.claim(0, "three", epochs[0]) == epochs[0] + 1
-        journal.close()
 
 
 def test_whoever_took_a_stage_over_is_named(url: str, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -179,9 +180,9 @@ class WorkerLink:
     Attributes:
         address: as given.
         advertised: where other clients reach the same worker, as it said in its last welcome; empty before.
-        own: the epochs of the stages that it has, as it said last.
-        opened: what its stages said of our session on this connection, until somebody has taken it.
-        greeted: when the hello of this connection left (s, see ``clock``).
+        own: the epochs of the stages that it has, as it said last, if we have introduced ourselves to them.
+        opened: what its stages said of our session on this connection, until somebody has taken it, and when the
+            hello left that they answered (s, see ``clock``).
     """
 
     def __init__(
@@ -201,8 +202,8 @@ class WorkerLink:
         self._connected_at = 0.0
         self.advertised = ""
         self.own: dict[int, int] = {}
-        self.opened: dict[int, Opened] = {}
-        self.greeted = 0.0
+        self.opened: dict[int, tuple[Opened, float]] = {}
+        self._greeted: deque[float] = deque()  # of the hello that was welcomed last, and of those that were not yet
 
     def __repr__(self) -> str:
         return f"<WorkerLink {self.address}: {'connected' if self.is_connected else 'not connected'}>"
@@ -217,6 +218,21 @@ class WorkerLink:
         after the next connect."""
         if self._connection is not None:
             self._connection.send(*frames)
+
+    def greet_again(self) -> None:
+        """Introduce ourselves to stages that came to the worker since the last hello; it answers with a Welcome."""
+        if self._connection is not None:
+            self._greeted.append(clock.waking_or_sleeping())
+            self._connection.send(self._hello())
+
+    def take_opened(self, frame: Opened) -> None:
+        """A stage said what it has of our session."""
+        self.opened[frame.stage] = frame, self._greeted[0]
+
+    def welcomed_again(self) -> None:
+        """A Welcome arrived that answers ``greet_again``."""
+        if len(self._greeted) > 1:
+            self._greeted.popleft()
 
     async def connect(self) -> None:
         """Connect once.
@@ -238,7 +254,7 @@ class WorkerLink:
         try:
             async with asyncio.timeout(self._times.connect_timeout):
                 await loop.create_connection(lambda: connection, host, port, ssl=self._tls)
-                self.greeted = clock.waking_or_sleeping()
+                greeted = clock.waking_or_sleeping()
                 connection.send(self._hello())
                 welcome = await connection.welcomed
                 connection.check_alive()
@@ -254,6 +270,7 @@ class WorkerLink:
         self._connected_at = loop.time()
         self._lost.clear()
         self.opened.clear()
+        self._greeted = deque([greeted])
         self._events.link_connected(self, welcome)
         connection.begin()
 

@@ -98,7 +98,7 @@ class Workers:
         self._was_reached: set[int] = set()
         self._asked: dict[int, int] = {}  # by stage, the highest counter that went there
         self._domain = 0
-        self._alone = asyncio.Event()
+        self._is_lacking = asyncio.Event()
         self._is_closed = False
         self.reconnects = 0
         for address in addresses:
@@ -194,7 +194,7 @@ class Workers:
             for link in self._links:
                 self._start(link)
             while True:
-                await self._alone.wait()
+                await self._is_lacking.wait()
                 await self._search()
 
     async def close(self, timeout: float) -> None:
@@ -241,15 +241,16 @@ class Workers:
         link.drop()
 
     async def _search(self) -> None:
-        """No worker is connected: besides those that are being connected again, try all that are known otherwise."""
+        """A stage that we need is not reached: besides those that are being connected (again), try all workers that are
+        known otherwise. One of them has it, or will tell who does."""
         pause = self._times.backoff_first
-        while not self.is_connected:
+        while not self.is_complete:
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
             for address in dict.fromkeys([*self._addresses, *(each.address for each in self._places.values())]):
-                if address and not self.is_connected and not self._has(address):
+                if address and not self.is_complete and not self._has(address):
                     await self._try(address)
-        self._alone.clear()
+        self._is_lacking.clear()
 
     async def _try(self, address: str) -> None:
         try:
@@ -275,8 +276,11 @@ class Workers:
             self._leave_domain(welcome)
             return
         self._domain = welcome.domain
-        self._alone.clear()
+        self._welcomed(link, welcome)
+
+    def _welcomed(self, link: WorkerLink, welcome: Welcome) -> None:
         self._events.worker_welcomed(welcome)
+        link.own = {each.stage: each.epoch for each in welcome.stages if each.epoch and not each.address}
         self._learn(link, welcome.stages)
 
     def _leave_domain(self, welcome: Welcome) -> None:
@@ -295,9 +299,16 @@ class Workers:
     def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
         """See LinkEvents. A worker that has none of the stages (any more) has nothing to say about them."""
         if isinstance(frame, ClusterMap):
+            own = {each.stage: each.epoch for each in frame.stages if each.epoch and not each.address}
+            link.own = dict(own.items() & link.own.items())
             self._learn(link, frame.stages)
+            if link.own != own:
+                link.greet_again()
+        elif isinstance(frame, Welcome):
+            link.welcomed_again()
+            self._welcomed(link, frame)
         elif isinstance(frame, Opened):
-            link.opened[frame.stage] = frame
+            link.take_opened(frame)
             self._tell_opened()
         elif link in self._routes.values():
             self._events.worker_frame(frame)
@@ -316,12 +327,8 @@ class Workers:
 
     def _learn(self, link: WorkerLink, stages: Iterable[StageInfo]) -> None:
         """A worker told where the stages are. Of each the highest epoch counts."""
-        link.own = {}
         for info in stages:
-            address = info.address
-            if info.epoch and not address:
-                link.own[info.stage] = info.epoch
-                address = link.advertised
+            address = info.address or (link.advertised if info.epoch else "")
             known = self._places.get(info.stage)
             if known is None or info.epoch >= known.epoch:
                 self._places[info.stage] = StageInfo(info.stage, info.epoch, address)
@@ -353,9 +360,8 @@ class Workers:
     def _tell_opened(self) -> None:
         """Pass on what stages said of our session, once they are known to be where it came from."""
         for stage, link in list(self._routes.items()):
-            frame = link.opened.pop(stage, None)
-            if frame is not None:
-                self._events.stage_opened(frame, link.greeted)
+            if stage in link.opened and link.opened[stage][0].epoch >= self._epochs[stage]:
+                self._events.stage_opened(*link.opened.pop(stage))
 
     def _open_and_close(self) -> None:
         wanted = {self._places[each].address for each in self._wanted if each in self._places} - {""}
@@ -366,8 +372,8 @@ class Workers:
             for link in [each for each in self._links if not each.own]:
                 if not wanted & {link.address, link.advertised}:
                     self._discard(link)
-        if not self.is_connected:
-            self._alone.set()
+        if not self.is_complete:
+            self._is_lacking.set()
 
     def _has(self, address: str) -> bool:
         return any(address in (link.address, link.advertised) for link in self._links)

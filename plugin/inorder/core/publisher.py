@@ -225,8 +225,9 @@ class Publisher:
     # -- the topic order (R14) ---------------------------------------------------------------------------------
 
     def welcomed(self, order_epoch: int) -> None:
-        """A worker told its order epoch at the hello; it counts for a client that knows no topic's stage yet."""
-        if not self._topics:
+        """A worker told its order epoch at the hello (0: it has no stage, and does not know); it counts for a client
+        that knows no topic's stage yet."""
+        if order_epoch and not self._topics:
             self._order_epoch = order_epoch
 
     @property

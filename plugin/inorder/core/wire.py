@@ -253,8 +253,8 @@ class PinTopics(Frame, tag=27):
 
 
 class Welcome(Frame, tag=32):
-    """Answers Hello. Times are milliseconds. ``stages``: every stage of the domain, the top one first; ``address``:
-    what this worker advertises."""
+    """Answers Hello. Times are milliseconds. ``order_epoch``: 0 from a worker without stages; ``stages``: every stage
+    of the domain, the top one first; ``address``: what this worker advertises."""
 
     version: int
     domain: int

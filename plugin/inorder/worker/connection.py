@@ -69,6 +69,7 @@ class Connection(asyncio.Protocol):
         link: another worker's hello, after it.
         is_current: frames of this connection are taken; false once it is failing, closed or superseded.
         welcome: the answer to the hello, once it is on its way; ``is_welcome``: it has left, others may follow.
+        opened: (stage, epoch) of the stages here that were told of the session.
         heard: when something arrived last (s, of the event loop).
         is_told: the session has been sent all of its heads on this connection (R17).
     """
@@ -91,6 +92,7 @@ class Connection(asyncio.Protocol):
         self.welcome: Welcome | None = None
         self.is_welcome = False
         self.is_told = False
+        self.opened: set[tuple[int, int]] = set()
         self.heard = 0.0
         self.peer = "?"
 

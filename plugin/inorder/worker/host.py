@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -25,11 +25,12 @@ from inorder.core.wire import Frame, TopicInfo
 from inorder.errors import Fenced, InvalidOption, StoreError
 from inorder.logs import logger
 from inorder.worker.failpoints import reach
-from inorder.worker.hosted import HostedStage, recover
-from inorder.worker.journal import Journal, StoreInfo, TopicOrder
+from inorder.worker.following import Follower
+from inorder.worker.hosted import HostedStage
+from inorder.worker.journal import Holder, Journal, StoreInfo, TopicOrder
 from inorder.worker.metrics import HostMetrics
 from inorder.worker.settings import WorkerSettings
-from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, Work
+from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, StageElsewhere, Work
 
 T = TypeVar("T")
 log = logger("inorder.worker")
@@ -39,8 +40,6 @@ FIRST_RETRY = 0.05
 
 CLOSE_PATIENCE = 0.5
 """Seconds that a running call on the store's thread may still take at the end before it is interrupted."""
-OWNER_LOOK_BEATS, OWNER_LOOK_MAX = 1.5, 5.0
-"""Beat intervals, and at most seconds, that a start looks for a sign of life of the stages' owner."""
 LOOK_INTERVAL = 0.01
 """Seconds between two looks at the stages' deadlines."""
 MAP_INTERVAL = 1.0
@@ -61,11 +60,14 @@ class StageHost:
     """
 
     def __init__(self, journal: Journal, settings: WorkerSettings, owner: str, sink: HostSink, links: RideSink) -> None:
-        self._journal, self._settings, self._owner, self._sink, self._links = journal, settings, owner, sink, links
+        self._journal, self._settings, self.owner, self._sink, self._links = journal, settings, owner, sink, links
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-store")
         self._address = ""
         self._topic_order: TopicOrder = ()
         self._stages: dict[int, HostedStage] = {}
+        self._claimed: dict[int, int] = {}  # ours in the store, and not here yet -> epoch
+        self._joining: deque[tuple[HostedStage, float | None]] = deque()
+        self._is_holding = False
         self._exits: dict[int, int] = {}  # own stage -> the one through which its rides leave this worker upwards
         self._sent: dict[tuple[int, int], int] = {}  # (own stage, another's) -> last durable ride
         self._held: dict[int, deque[Work]] = {}  # by exit: what would add to a full outbox
@@ -88,30 +90,33 @@ class StageHost:
 
     # -- life --------------------------------------------------------------------------------------------------
 
-    async def start(self, address: str = "") -> StoreInfo:
-        """Open the store, claim and recover the stages, and commit what they must be told first. ``address``: where
-        this worker is reached. Raises StoreErrors and InvalidOption."""
+    async def open(self, address: str = "") -> StoreInfo:
+        """Open the store. ``address``: where this worker is reached. Raises StoreErrors and InvalidOption."""
         settings, self._address = self._settings, address
         info = await self._in_store(lambda: self._journal.open(settings.stages, settings.topic_order))
         if info.stages != self._settings.stages:
             allowed = f"{info.stages}, the number that the store {self._journal.url} was made with"
             raise InvalidOption("stages", self._settings.stages, allowed)
         self._topic_order = info.topic_order
-        await self._warn_owner()
-        await self._take_stages(dict.fromkeys(settings.hosted_stages))
+        return info
+
+    async def begin(self) -> None:
+        """Commit what the stages that have joined must be told first, and take work. Raises StoreErrors."""
         await self._look_around()
+        await self._let_join()
         while not self._open.is_empty:
             await self._turn()
         self._is_ready = True
         self._wake.set()
-        return info
 
     async def run(self) -> None:
-        """Commit until stopped. Raises Fenced when other workers took all stages over (place of step-down)."""
+        """Commit until stopped. Stages that others take over are let go; without any this worker is a standby."""
         while not (self._stop.is_set() and self._is_idle):
             await self._wake.wait()
             self._wake.clear()
             try:
+                if self._joining:
+                    await self._let_join()
                 await self._turn()
                 await self._beat_if_due()
                 self._look_soon()
@@ -140,8 +145,8 @@ class StageHost:
         self._thread.shutdown(wait=False)
 
     def _release_stages(self) -> None:
-        """On the store's thread: release the stages, so that the next worker need not look whether we live."""
-        if owned := list(self.epochs.items()):
+        """On the store's thread: release the stages, so that a successor need not look whether we live."""
+        if owned := list(self._owned.items()):
             try:
                 self._journal.release(owned)
             except StoreError as error:
@@ -154,6 +159,11 @@ class StageHost:
     def is_ready(self) -> bool:
         """Work is taken."""
         return self._is_ready
+
+    @property
+    def state(self) -> str:
+        """``active`` with a stage, else ``standby``."""
+        return "active" if self._stages else "standby"
 
     @property
     def count(self) -> int:
@@ -170,12 +180,23 @@ class StageHost:
         """The epoch of each stage here."""
         return {index: hosted.epoch for index, hosted in self._stages.items()}
 
+    @property
+    def _owned(self) -> dict[int, int]:
+        """The epoch of each stage that is ours in the store."""
+        return {**self._claimed, **self.epochs}
+
     def has(self, stage: int) -> bool:
         """Tell whether a stage is here."""
         return stage in self._stages
 
+    def owns(self, stage: int) -> bool:
+        """See standby.Claims."""
+        return stage in self._stages or stage in self._claimed
+
     def stage(self, index: int) -> Stage:
-        """Return a stage that is here, for read-only queries inside ``Work.run``."""
+        """Return a stage, for read-only queries inside ``Work.run``. Raises StageElsewhere."""
+        if index not in self._stages:
+            raise StageElsewhere
         return self._stages[index].stage
 
     def submit(self, work: Work) -> None:
@@ -183,7 +204,7 @@ class StageHost:
         if not self._is_ready:
             self._settle(work)
             return
-        if self._backlog or self._rides or not self._has_room:
+        if self._backlog or self._rides or self._is_holding or not self._has_room:
             self._backlog.append(work)
             self._backlog_bytes += work.size
             self._check_pressure()
@@ -192,7 +213,9 @@ class StageHost:
         self._wake.set()
 
     def step(self, stage: int, command: AnyCommand) -> None:
-        """Inside ``Work.run``: step a command; its effects leave after its commit."""
+        """Inside ``Work.run``: step a command; its effects leave after its commit. Raises StageElsewhere."""
+        if stage not in self._stages:
+            raise StageElsewhere
         try:
             effects, size = self._stages[stage].step(command)
         except Exception as error:
@@ -227,8 +250,12 @@ class StageHost:
         self._open.after.append(call)
 
     def roles(self) -> dict[int, str]:
-        """Tell what this worker is to each stage: ``active``, or ``elsewhere`` for one of another worker."""
-        return {stage: "active" if stage in self._stages else "elsewhere" for stage in range(self.count)}
+        """Tell what this worker is to each stage: ``active``, ``standby`` for one that it follows and may take over, or
+        ``elsewhere`` for another one."""
+        others = {
+            stage: "standby" if stage in self._settings.hosted_stages else "elsewhere" for stage in range(self.count)
+        }
+        return {**others, **dict.fromkeys(self._stages, "active")}
 
     @property
     def queued(self) -> int:
@@ -249,6 +276,7 @@ class StageHost:
         """Return numbers for health and status."""
         return {
             "ready": self._is_ready,
+            "state": self.state,
             "stages": [
                 {"stage": hosted.index, "epoch": hosted.epoch, "rows": hosted.seq, "time_ms": hosted.now()}
                 for hosted in self._stages.values()
@@ -273,8 +301,12 @@ class StageHost:
         if self._exits and self._hold(work):
             return
         if (work.source is None or work.source.is_current) and self._broken is None:
-            with contextlib.suppress(StageBroken):
+            try:
                 work.run()
+            except StageElsewhere:
+                work.elsewhere()
+            except StageBroken:
+                pass
         if work.source is not None:
             _, count, size = self._open.settled.get(id(work.source), (work.source, 0, 0))
             self._open.settled[id(work.source)] = (work.source, count + 1, size + work.size)
@@ -366,6 +398,8 @@ class StageHost:
 
     def _fill(self) -> None:
         """Step rides first, then waiting work, as far as the collecting commit has room."""
+        if self._is_holding:
+            return
         while self._rides and self._has_room and self._broken is None:
             origin, send = self._rides.popleft()
             try:
@@ -451,7 +485,7 @@ class StageHost:
 
     async def _show_ownership(self) -> None:
         """Beat, and send what waited for the store to confirm that the stages are ours."""
-        owned, proven = list(self.epochs.items()), self._unproven
+        owned, proven = list(self._owned.items()), self._unproven
         self._unproven = []
         await self._in_store(lambda: self._journal.beat(owned))
         for reply in proven:
@@ -461,7 +495,11 @@ class StageHost:
         """See where the stages of other workers are."""
         if len(self._stages) < self.count:
             self._looked_at = asyncio.get_running_loop().time()
-            self._sink.map_read(await self._in_store(self._journal.read_map))
+            self.map_read(await self._in_store(self._journal.read_map))
+
+    def map_read(self, rows: list[Holder]) -> None:
+        """This is where all stages are now, somebody found."""
+        self._sink.map_read(rows)
 
     def look_around_soon(self) -> None:
         """Somebody has a hint that a stage is elsewhere now, or that we lost one."""
@@ -498,7 +536,7 @@ class StageHost:
         times = [self._beat_at] if self._beat_interval else []
         for hosted in self._stages.values():
             deadline = hosted.stage.next_deadline()
-            if deadline is not None and deadline <= hosted.now():
+            if deadline is not None and deadline <= hosted.now() and not self._is_holding:
                 self._tick(hosted)
                 deadline = hosted.stage.next_deadline()
             if deadline is not None:
@@ -513,47 +551,68 @@ class StageHost:
             with contextlib.suppress(StageBroken):
                 self.step(hosted.index, Tick())
 
-    # -- recovery ----------------------------------------------------------------------------------------------
+    # -- stages come and go ------------------------------------------------------------------------------------
 
-    async def _warn_owner(self) -> None:
-        """Look whether the owner of our stages lives, and if so say from whom we are about to take them. Nothing is
-        kept from it."""
-        interval, ours = self._settings.beat_interval, self._settings.hosted_stages
-        holders = await self._in_store(self._journal.holders) if interval else []
-        before = {each.stage: each for each in holders if each.stage in ours}
-        loop = asyncio.get_running_loop()
-        until = loop.time() + min(OWNER_LOOK_BEATS * interval, OWNER_LOOK_MAX)
-        while before and loop.time() < until:
-            await asyncio.sleep(min(interval, OWNER_LOOK_MAX) / 10)
-            holders = [each for each in await self._in_store(self._journal.holders) if each.stage in ours]
-            if not holders:
-                return
-            for found in holders:
-                if found != before.get(found.stage):
-                    log.warning(
-                        "event=taking_over store=%s stage=%d owner=%s hint=%s",
-                        self._journal.url, found.stage, found.owner,
-                        "that worker is alive and loses the stage now, because a stage has one worker; give each other "
-                        "stages, or a store of its own",
-                    )  # fmt: skip
-                    return
+    async def claim(self, stage: int, seen: int | None, beat: int | None) -> int:
+        """See standby.Claims. From now on the beat holds the stage for us. Raises StoreError."""
+        call = partial(self._journal.claim, stage, self.owner, seen, self._address, beat)
+        epoch = self._claimed[stage] = await self._in_store(call)
+        return epoch
 
-    async def _take_stages(self, wanted: dict[int, int | None]) -> None:
-        """Claim stages (by the epochs that we know of ours), replay, tell each what it must know first, and send again
-        what was under way. Raises Fenced if none can be had."""
-        epochs = await self._in_store(lambda: self._claim(wanted))
-        self._stages = await self._in_store(
-            lambda: {index: recover(self._journal, index, self.count, epoch) for index, epoch in epochs.items()}
-        )
+    def join(self, hosted: HostedStage, began: float | None) -> None:
+        """See standby.Claims."""
+        self._joining.append((hosted, began))
+        self._wake.set()
+
+    async def _let_join(self) -> None:
+        """Take in the stages that were claimed and read. Raises StoreError."""
+        async with self._quiet():
+            while self._joining:
+                hosted, began = self._joining.popleft()
+                epoch = self._claimed.pop(hosted.index, None)
+                if epoch is None:  # lost again, or let go meanwhile
+                    continue
+                hosted.own(epoch)
+                self._stages[hosted.index] = hosted
+                self._brief(hosted)
+                seconds = 0.0 if began is None else time.monotonic() - began
+                if began is not None:
+                    self.metrics.took_over(seconds)
+                log.info("event=took_stage stage=%d epoch=%d seconds=%.3f", hosted.index, epoch, seconds)
+            self._arrange()
+        self._sink.stages_changed()
+
+    @contextlib.asynccontextmanager
+    async def _quiet(self) -> AsyncIterator[None]:
+        """Commit and release all that was stepped; inside, nothing is under way, and nothing new is stepped. Raises
+        StoreError."""
+        self._is_holding = True
+        try:
+            while self._committed is not None or not self._open.is_empty:
+                await self._turn()
+            yield
+        finally:
+            self._is_holding = False
+            self._wake.set()
+
+    def _brief(self, hosted: HostedStage) -> None:
+        """Tell a stage that came here what it must know first."""
+        for command in hosted.first_commands(self._settings.stage_settings(), self._topics_in_order()):
+            self.step(hosted.index, command)
+
+    def _arrange(self) -> None:
+        """The stages here are others than before, and nothing is under way: find out through which of them rides leave,
+        and what is to be sent again."""
+        held = [work for waiting in self._held.values() for work in waiting]
+        self._held.clear()
+        self._backlog.extendleft(reversed(held))
+        self._backlog_bytes += sum(work.size for work in held)
         self._exits = _exits(set(self._stages))
         self._sent = {
             (index, target): hosted.stage.sent(target)
             for index, hosted in self._stages.items() for target in range(self.count) if target not in self._stages
         }  # fmt: skip
-        topics = self._topics_in_order()
-        for hosted in self._stages.values():
-            for command in hosted.first_commands(self._settings.stage_settings(), topics):
-                self.step(hosted.index, command)
+        self._rides.clear()
         for origin in self._stages.values():
             for target in self._stages.values():
                 if origin is not target:
@@ -561,20 +620,34 @@ class StageHost:
                     self._rides.extend((origin.index, send) for send in origin.stage.unacknowledged(target.index))
         self._links.stages_changed()
 
-    def _claim(self, wanted: dict[int, int | None]) -> dict[int, int]:
+    async def _take_again(self) -> None:
+        """Claim our stages anew, by the epochs that we know of ours, and read them from the store."""
+        epochs = await self._in_store(partial(self._claim_again, self.epochs))
+        self._stages = await self._in_store(partial(self._recover, epochs))
+        for hosted in self._stages.values():
+            self._brief(hosted)
+        self._arrange()
+
+    def _claim_again(self, wanted: dict[int, int]) -> dict[int, int]:
         """On the store's thread: claim stages, all of them before the first is read. One that another worker took
-        meanwhile is let go; the others go on. Raises Fenced if none is left."""
+        meanwhile is let go; the others go on."""
         epochs: dict[int, int] = {}
-        lost: Fenced | None = None
         for stage, seen in wanted.items():
             try:
-                epochs[stage] = self._journal.claim(stage, self._owner, seen, self._address)
+                epochs[stage] = self._journal.claim(stage, self.owner, seen, self._address)
             except Fenced as error:
                 log.warning("event=lost_stage stage=%d reason=%s", stage, error)
-                lost = error
-        if lost is not None and not epochs:
-            raise lost
+        if not epochs:
+            log.warning("event=stepped_down hint=%s", "other workers have all stages; this one is a standby now")
         return epochs
+
+    def _recover(self, epochs: dict[int, int]) -> dict[int, HostedStage]:
+        """On the store's thread: bring stages that were claimed to where their journals end."""
+        reader, stages = Follower(self._journal, self.count, self._settings), {}
+        for stage, epoch in epochs.items():
+            stages[stage] = reader.take(stage)
+            stages[stage].own(epoch)
+        return stages
 
     def _topics_in_order(self) -> list[TopicInfo]:
         placed = [(stage, text) for stage, texts in enumerate(self._topic_order) for text in texts]
@@ -585,28 +658,27 @@ class StageHost:
         return topics
 
     async def _start_anew(self, error: StoreError) -> None:
-        """Forget what ran ahead of the store, and recover from it, however long it takes. Raises Fenced when no stage
-        is left to us."""
-        if isinstance(error, Fenced) and len(self._stages) == 1:
-            raise error
+        """Forget what ran ahead of the store, and recover from it, however long it takes. What is not ours any more is
+        let go."""
         log.error("event=store_failed error=%s", error)
         self._is_ready = False
         self._release()
         self._forget()
+        if isinstance(error, Fenced):
+            self._claimed.clear()
         self._sink.store_failed(error)
         while not self._stop.is_set():
             await self._pause_before_retry()
             try:
-                await self._take_stages(dict(self.epochs))
+                await self._take_again()
                 await self._look_around()
-            except Fenced:
-                raise
             except StoreError as again:
                 log.error("event=store_still_failing error=%s", again)
                 self._forget()
                 continue
             self._is_ready = True
             self._sink.store_recovered()
+            self._sink.stages_changed()
             log.info("event=store_recovered epochs=%s", self.epochs)
             return
 

@@ -24,8 +24,7 @@ from inorder.core.commands import (
 )
 from inorder.core.stage import Stage
 from inorder.core.wire import TopicInfo
-from inorder.errors import StoreVersionMismatch
-from inorder.worker.journal import Batch, Journal
+from inorder.worker.journal import Batch
 
 Monotonic = Callable[[], float]
 
@@ -67,17 +66,17 @@ _image_decoder: Final = msgspec.msgpack.Decoder(StageImage)
 
 
 class HostedStage:
-    """A stage that this worker owns.
+    """A stage that this worker owns, or follows.
 
     Invariant: ``stage`` is what replay of all rows up to ``seq``, and then of the open row, would give.
 
     Attributes:
         stage: the state machine.
-        epoch: of our ownership.
+        epoch: of our ownership; 0 before ``own``.
         seq: number of the last row that was closed (committed or on its way).
     """
 
-    def __init__(self, stage: Stage, epoch: int, monotonic: Monotonic = time.monotonic) -> None:
+    def __init__(self, stage: Stage, epoch: int = 0, monotonic: Monotonic = time.monotonic) -> None:
         self.stage, self.epoch, self.seq = stage, epoch, 0
         stage.epoch = epoch
         self._monotonic = monotonic
@@ -143,7 +142,7 @@ class HostedStage:
         commands += [LeaveSession(client_id, incarnation) for client_id, incarnation in self._sessions.items()]
         return commands
 
-    # -- recovery ----------------------------------------------------------------------------------------------
+    # -- replay ------------------------------------------------------------------------------------------------
 
     def take_image(self, seq: int, data: bytes) -> None:
         """Begin from a snapshot. Raises msgspec.DecodeError."""
@@ -165,8 +164,14 @@ class HostedStage:
         self._rows_since_snapshot += 1
         self._bytes_since_snapshot += len(entries)
 
-    def start_clock(self) -> None:
-        """Let the stage's time go on from where it stood."""
+    def expect_snapshot(self, bounds: SnapshotBounds) -> None:
+        """While another worker has the stage: what is due for a snapshot has got one there, or will soon."""
+        if self._rows_since_snapshot >= bounds.snapshot_rows or self._bytes_since_snapshot >= bounds.snapshot_bytes:
+            self._rows_since_snapshot = self._bytes_since_snapshot = 0
+
+    def own(self, epoch: int) -> None:
+        """The stage is ours from now on: let its time go on from where it stood."""
+        self.epoch = self.stage.epoch = epoch
         self._since = self._monotonic()
         self.stage.changed_heads()  # whoever connects is told all of them
         self.stage.begin_tally()
@@ -179,23 +184,3 @@ class HostedStage:
                 del self._sessions[command.client_id]
         elif isinstance(command, Configure):
             self._settings = command.settings
-
-
-def recover(journal: Journal, index: int, count: int, epoch: int) -> HostedStage:
-    """Bring a stage that was claimed to where its journal ends: last snapshot, then replay. Blocks; for the store's
-    thread. Raises StoreCorrupt, StoreVersionMismatch and other StoreErrors."""
-    hosted = HostedStage(Stage(index, count), epoch)
-    seq = 0
-    try:
-        if snapshot := journal.load_snapshot(index):
-            seq = snapshot.seq
-            hosted.take_image(seq, snapshot.state)
-        for row in journal.replay(index, seq):
-            seq = row.seq
-            hosted.replay_row(seq, row.entries)
-    except msgspec.DecodeError as error:
-        # Its hash fits, so it is what was written: by a release that wrote it in another way under the same format.
-        reason = f"stage {index}: row or snapshot {seq} is whole, but not of this release's encoding ({error})"
-        raise StoreVersionMismatch(journal.url, f"{reason}; use the release that wrote it") from None
-    hosted.start_clock()
-    return hosted

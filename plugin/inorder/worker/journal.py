@@ -2,15 +2,17 @@
 
 Contract, shown by ``inorder.testing.journal_conformance``:
 
-1. ``claim`` raises a stage's epoch by a conditional update; from its return on, no other owner's append succeeds.
+1. ``claim`` raises a stage's epoch by a conditional update; from its return on, no other owner's append succeeds. Of
+   several that saw the same epoch exactly one gets the stage.
 2. ``append`` writes all its batches or none, and only if no batch's stage has a higher epoch (Fenced).
 3. An append that returned is durable. One that raised may or may not be; the caller claims again and replays.
-4. ``replay`` yields rows in order, and never yields one whose chain or numbering it has not checked.
+4. ``replay`` and ``read_on`` yield rows in order, and never one whose chain or numbering was not checked.
 """
 
 from __future__ import annotations
 
 import secrets
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -80,12 +82,10 @@ class Journal(Protocol):
         Raises StoreUnreachable, StoreReadOnly, StoreVersionMismatch, StoreCorrupt.
         """
 
-    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
         """Own a stage and return its new epoch. ``seen``: claim only if the epoch still is this one (or was raised
-        by this very owner). ``address``: where the owner is reached. Raises Fenced if it is not."""
-
-    def holders(self) -> list[Holder]:
-        """Return who claimed the stages and may still live: without those that released them."""
+        by this very owner). ``address``: where the owner is reached. ``beat``: claim only if the owner has shown no
+        life since this one. Raises Fenced where that is not so."""
 
     def read_map(self) -> list[Holder]:
         """Return every stage, in order, with who had it last, dead or alive."""
@@ -101,6 +101,10 @@ class Journal(Protocol):
         """Yield the rows after ``after_seq`` (0, or that of a snapshot), checked. Raises StoreCorrupt, and
         StoreVersionMismatch for a row of a newer release."""
 
+    def read_on(self, stage: int, tail: Tail) -> Iterator[Row]:
+        """Yield the rows after the one that was read last, checked, while others write. Raises StoreCorrupt also where
+        the next one was forgotten (see ``save_snapshot``), and StoreVersionMismatch."""
+
     def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
         """Keep a stage's state after row ``seq``; once that is durable, forget older snapshots but the last, and the
         rows that the last one covers."""
@@ -111,6 +115,9 @@ class Journal(Protocol):
 
     def beat(self, owned: Sequence[tuple[int, int]]) -> None:
         """Show that the owner of these (stage, epoch) pairs lives. Raises Fenced if one is not owned any more."""
+
+    def sibling(self) -> Journal:
+        """Return another journal over the same store, for another thread."""
 
     def close(self) -> None:
         """Let go of the store. No error."""
@@ -165,6 +172,11 @@ def fenced(url: str, stage: int, ours: int | None, found: int, holder: str = "")
     return Fenced(url, f"stage {stage} was taken over by another worker{name}: {before}the store has epoch {found}")
 
 
+def alive(url: str, stage: int, holder: str) -> Fenced:
+    """Return the error for a stage that is not taken over, because its owner has shown life meanwhile."""
+    return Fenced(url, f"stage {stage} stays where it is: its owner ({holder}) has shown life")
+
+
 @dataclass(slots=True)
 class MemoryStore:
     """What a store holds, for journals in memory that share it."""
@@ -174,6 +186,7 @@ class MemoryStore:
     owners: dict[int, str] = field(default_factory=dict)
     addresses: dict[int, str] = field(default_factory=dict)
     beats: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    lock: threading.RLock = field(default_factory=threading.RLock)
     rows: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
     snapshots: dict[int, list[Snapshot]] = field(default_factory=lambda: defaultdict(list))
 
@@ -192,19 +205,19 @@ class MemoryJournal:
             self.store.info = StoreInfo(new_domain(), stages, frozen_order(topic_order))
         return self.store.info
 
-    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
         """See Journal."""
-        epoch = self.store.epochs[stage]
-        if seen is not None and epoch != seen and self.store.owners.get(stage) != owner:
-            raise fenced(self.url, stage, seen, epoch, self.store.owners.get(stage, ""))
-        self.store.epochs[stage] = epoch + 1
-        self.store.owners[stage], self.store.addresses[stage] = owner, address
-        self._tails[stage] = self._tail(stage)
+        store = self.store
+        with store.lock:
+            epoch, holder = store.epochs[stage], store.owners.get(stage, "")
+            if seen is not None and epoch != seen and holder != owner:
+                raise fenced(self.url, stage, seen, epoch, holder)
+            if beat is not None and store.beats[stage] != beat and holder:
+                raise alive(self.url, stage, holder)
+            store.epochs[stage] = epoch + 1
+            store.owners[stage], store.addresses[stage] = owner, address
+            self._tails[stage] = self._tail(stage)
         return epoch + 1
-
-    def holders(self) -> list[Holder]:
-        """See Journal."""
-        return [each for each in self.read_map() if each.owner]
 
     def read_map(self) -> list[Holder]:
         """See Journal."""
@@ -222,24 +235,30 @@ class MemoryJournal:
 
     def release(self, owned: Sequence[tuple[int, int]]) -> None:
         """See Journal."""
-        for stage, epoch in owned:
-            if self.store.epochs[stage] == epoch:
-                self.store.owners[stage] = ""
+        with self.store.lock:
+            for stage, epoch in owned:
+                if self.store.epochs[stage] == epoch:
+                    self.store.owners[stage] = ""
 
     def append(self, batches: Sequence[Batch]) -> None:
         """See Journal."""
-        self._check_epochs((batch.stage, batch.epoch) for batch in batches)
-        rows = self._tails.make_rows(batches)
-        for row in rows:
-            self.store.rows[row.stage].append(row)
+        with self.store.lock:
+            self._check_epochs((batch.stage, batch.epoch) for batch in batches)
+            rows = self._tails.make_rows(batches)
+            for row in rows:
+                self.store.rows[row.stage].append(row)
         self._tails.advance(rows)
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
         """See Journal."""
         known: list[Row | Snapshot] = [*self.store.rows[stage], *self.store.snapshots[stage]]
         start = Tail(after_seq, next((one.hash for one in known if one.seq == after_seq), NO_HASH))
-        rows = [row for row in self.store.rows[stage] if row.seq > after_seq]
-        return checked(rows, self.url, stage, start)
+        return self.read_on(stage, start)
+
+    def read_on(self, stage: int, tail: Tail) -> Iterator[Row]:
+        """See Journal."""
+        rows = [row for row in list(self.store.rows[stage]) if row.seq > tail.seq]
+        return checked(rows, self.url, stage, tail)
 
     def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
         """See Journal."""
@@ -257,9 +276,14 @@ class MemoryJournal:
 
     def beat(self, owned: Sequence[tuple[int, int]]) -> None:
         """See Journal."""
-        self._check_epochs(owned)
-        for stage, _ in owned:
-            self.store.beats[stage] += 1
+        with self.store.lock:
+            self._check_epochs(owned)
+            for stage, _ in owned:
+                self.store.beats[stage] += 1
+
+    def sibling(self) -> Journal:
+        """See Journal."""
+        return MemoryJournal(self.store)
 
     def close(self) -> None:
         """See Journal."""

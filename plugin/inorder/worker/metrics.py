@@ -27,9 +27,10 @@ class HostMetrics:
 
     def __init__(self) -> None:
         self.commits = self.commands = self.timestamps = self.snapshots = 0
-        self.requests = self.questions = self.failures = 0
+        self.requests = self.questions = self.failures = self.takeovers = 0
         self.commit_counts = [0] * (len(COMMIT_BUCKETS) + 1)
         self.commit_seconds = 0.0
+        self._takeover: float | None = None
         self._durations: deque[float] = deque(maxlen=REMEMBERED_COMMITS)
 
     def committed(self, seconds: float, commands: int) -> None:
@@ -46,6 +47,11 @@ class HostMetrics:
             if isinstance(frame, Timestamps):
                 self.timestamps += len(frame.events)
 
+    def took_over(self, seconds: float) -> None:
+        """A stage was taken over from another worker, which took so long from the decision on."""
+        self.takeovers += 1
+        self._takeover = seconds
+
     def describe(self) -> dict[str, object]:
         """Return all numbers; durations in milliseconds."""
         ordered = sorted(self._durations)
@@ -57,6 +63,8 @@ class HostMetrics:
             "questions": self.questions,
             "snapshots": self.snapshots,
             "store_failures": self.failures,
+            "takeovers": self.takeovers,
+            "takeover_ms": None if self._takeover is None else round(self._takeover * 1000, 3),
             "commit_ms_p50": _percentile(ordered, 0.50),
             "commit_ms_p99": _percentile(ordered, 0.99),
         }

@@ -18,7 +18,7 @@ from inorder.errors import BackupError, StoreInUse
 from inorder.worker import schema, upgrading
 from inorder.worker.backup import Backup, Table
 from inorder.worker.journal import new_domain
-from inorder.worker.sql_journal import is_gone
+from inorder.worker.identity import is_gone
 from inorder.worker.store import Store, meta_seal, stage_seal
 from inorder.worker.verification import check
 

@@ -32,7 +32,7 @@ from inorder.core.wire import (
 )
 from inorder.errors import ProtocolError
 from inorder.worker.host import StageHost
-from inorder.worker.work import Session
+from inorder.worker.work import Session, StageElsewhere
 
 MAX_SPACE_BYTES: Final = 255
 MAX_NAME_BYTES: Final = 65_535
@@ -53,10 +53,6 @@ def entry_of(frame: ClientFrame, host: StageHost) -> int | None:
     if isinstance(frame, CreateTimestamps):
         return frame.stage
     return host.count - 1 if isinstance(frame, Resolve | Subscribe | ChangeOrder) else None
-
-
-class StageElsewhere(Exception):
-    """The frame is for a stage of another worker."""
 
 
 def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Callable[[], None]:

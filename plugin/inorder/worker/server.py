@@ -8,6 +8,7 @@ import contextlib
 import errno
 import hmac
 import socket
+from collections.abc import Callable
 from typing import cast
 
 from inorder.core.commands import LeaveSession, OpenSession
@@ -24,7 +25,7 @@ from inorder.core.wire import (
     Subscribed,
     Welcome,
 )
-from inorder.errors import InvalidOption, PortInUse
+from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
 from inorder.logs import logger
 from inorder.worker.cluster import Cluster
 from inorder.worker.connection import FRAME_COST, Connection, common_version
@@ -32,10 +33,10 @@ from inorder.worker.host import StageHost
 from inorder.worker.journal import Holder
 from inorder.worker.links import Links
 from inorder.worker.peers import Peers
-from inorder.worker.router import StageElsewhere, entry_of, route
+from inorder.worker.router import entry_of, route
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.slow import SlowClient, SlowClients
-from inorder.worker.work import Session, Work
+from inorder.worker.work import Session, StageElsewhere, Work
 
 MAX_CLIENT_ID = 128
 BACKLOG = 1024
@@ -222,14 +223,17 @@ class Server:
 
     def asked(self, connection: Connection, frame: ClientFrame | SenderFrame, size: int) -> None:
         """See ConnectionOwner."""
-        if connection.session is None:
+        session = connection.session
+        if session is None:
             self._peers.asked(connection, cast(SenderFrame, frame), size)
             return
         host, frame = self._the_host, cast(ClientFrame, frame)
+        show_map = lambda: self._show_map(connection)  # noqa: E731
         try:
-            work = Work(connection, size, route(frame, connection.session, host), entry_of(frame, host))
+            run = self._greet_again(connection, frame) if isinstance(frame, Hello) else route(frame, session, host)
+            work = Work(connection, size, run, entry_of(frame, host), show_map)
         except StageElsewhere:
-            work = Work(connection, size, lambda: self._show_map(connection))
+            work = Work(connection, size, show_map)
         if isinstance(frame, AskHeads):
             connection.is_told = False
         host.submit(work)
@@ -262,8 +266,13 @@ class Server:
             frames = frames[next((i for i, frame in enumerate(frames) if frame is connection.welcome), len(frames)) :]
             if not frames or connection.welcome is None:
                 return
-            connection.welcome.stages = self._cluster.told(self._the_host.epochs)  # news since: none was told it yet
             connection.is_welcome = True
+        epochs = self._the_host.epochs
+        for frame in frames:
+            if isinstance(frame, Welcome):  # news since it was made: none was told it yet
+                frame.stages = self._cluster.told(dict(connection.opened & epochs.items()))
+                if not epochs.items() <= connection.opened:
+                    frames = [*frames, ClusterMap(self._cluster.told(epochs))]
         if any(isinstance(frame, Subscribed) for frame in frames):
             connection.is_told = False
         connection.send(frames)
@@ -277,6 +286,10 @@ class Server:
         if not self._cluster.update(rows):
             return
         self._links.stages_changed()
+        self.stages_changed()
+
+    def stages_changed(self) -> None:
+        """See HostSink."""
         for connection in self._sessions.values():
             if connection.is_welcome and connection.is_current:
                 self._show_map(connection)
@@ -284,11 +297,12 @@ class Server:
     def store_failed(self, error: Exception) -> None:
         """See HostSink."""
         self._store_error = error
+        code = "moved" if isinstance(error, Fenced) else "store"
         self._heads_queued = False
         self._sessions.clear()
         for connection in list(self._connections):
             if connection.is_greeted:
-                connection.fail("store", self._store_text())
+                connection.fail(code, str(error) if code == "moved" else self._store_text())
 
     def store_recovered(self) -> None:
         """See HostSink."""
@@ -344,23 +358,37 @@ class Server:
             older.fail("replaced", "another process connected with this client id")
         self._the_host.submit(Work(None, FRAME_COST, lambda: self._welcome(connection, session, hello, version)))
 
+    def _greet_again(self, connection: Connection, hello: Hello) -> Callable[[], None]:
+        """A stage came here while the client was connected: it says hello once more, for that stage. Raises
+        ProtocolError."""
+        session, version = connection.session, common_version(hello, PROTOCOL_VERSIONS)
+        if session != (hello.client_id, hello.incarnation) or version is None:
+            raise ProtocolError("a second hello is that of the same session")
+        return lambda: self._welcome(connection, session, hello, version)
+
     def _welcome(self, connection: Connection, session: Session, hello: Hello, version: int) -> None:
+        """Tell each stage here of the session, once for each connection."""
         if not connection.is_current:
             return
-        connection.welcome = Welcome(
+        welcome = Welcome(
             version=version,
             domain=self._domain,
             worker=self.settings.name,
-            order_epoch=max((stage.order_epoch for stage in self._the_host.stages.values()), default=1),
+            order_epoch=max((stage.order_epoch for stage in self._the_host.stages.values()), default=0),
             stages=[],  # filled in when it leaves
             publisher_grace_ms=self.settings.stage_settings().publisher_grace_ms,
             max_frame_bytes=self.settings.max_frame_bytes,
             address=self.advertised,
         )
-        self._the_host.reply(session, connection.welcome)
+        if connection.welcome is None:
+            connection.welcome = welcome
+        self._the_host.reply(session, welcome)
         asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
         anywhere = max(0, *asked.values(), 0)
-        for stage in self._the_host.epochs:
+        for stage, epoch in self._the_host.epochs.items():
+            if (stage, epoch) in connection.opened:
+                continue
+            connection.opened.add((stage, epoch))
             first, most = (min(each, MAX_NUMBER - 1) + 1 for each in (asked.get(stage, 0), anywhere))
             self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch))
 

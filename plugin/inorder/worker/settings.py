@@ -18,9 +18,11 @@ LOG_FORMATS = ("text", "json")
 LEASE_BEATS = 4
 """Beat intervals in a session timeout at least: an idle worker answers a client's question with its next beat, and a
 client that asks every sixth of the timeout holds its events after half of it without an answer (R12)."""
+TAKEOVER_BEATS = 3
+"""Beat intervals in a lease at least: one that is late, and one that is lost, make nobody suspect."""
 _DURATIONS = (
     "linger", "publisher_grace", "confirm_timeout", "session_timeout", "heads_interval", "hello_timeout",
-    "write_timeout", "stop_timeout", "store_timeout", "retry_max",
+    "write_timeout", "stop_timeout", "store_timeout", "retry_max", "lease",
 )  # fmt: skip
 _COUNTS = (
     "number_retention", "max_batch_commands", "max_batch_bytes", "max_queue_bytes", "snapshot_rows",
@@ -44,7 +46,7 @@ class WorkerSettings:
         name: what the worker is called in answers and logs; made up if empty.
         log_format: ``text`` or ``json``, for ``run``.
         stages: number of stages; fixed when the store is made.
-        hosted: the stages that this worker processes; all of them if empty.
+        hosted: the stages that this worker may process; all of them if empty.
         advertise: ``host:port`` where clients and other workers reach this one; else the first address it listens
             on, or this machine's name where it listens on all.
         topic_order: for a new store, ``space:name`` of the topics of each stage, from the top.
@@ -55,8 +57,11 @@ class WorkerSettings:
         hello_timeout: how long a connection may be silent before its hello.
         write_timeout: how long a client may leave its answers unread before it is disconnected.
         stop_timeout: how long a clean stop may take before connections are cut.
-        beat_interval: how often an idle worker shows the store that it lives, and looks where other stages are;
-            0: it shows nothing, and looks every second.
+        beat_interval: how often a worker shows the store that it lives, and looks where other stages are; 0: it shows
+            nothing but its commits, and looks every second.
+        lease: how long the owner of a stage may show no sign of life before a standby takes it over; at least three
+            beat intervals.
+        take_over: at the start, take the stages also from an owner that is alive.
         store_timeout: how long the store may be locked or silent before it counts as unreachable.
         retry_max: longest pause between two attempts to recover from the store.
         max_batch_commands, max_batch_bytes: bounds of one commit.
@@ -97,7 +102,9 @@ class WorkerSettings:
     hello_timeout: float = 10.0
     write_timeout: float = 10.0
     stop_timeout: float = 3.0
-    beat_interval: float = 1.0
+    beat_interval: float = 0.5
+    lease: float = 2.0
+    take_over: bool = False
     store_timeout: float = 10.0
     retry_max: float = 5.0
     max_batch_commands: int = 2_000
@@ -125,6 +132,11 @@ class WorkerSettings:
             self.session_timeout >= LEASE_BEATS * self.beat_interval,
             "session_timeout", self.session_timeout,
             f"{SECONDS}, at least {LEASE_BEATS} beat_intervals ({LEASE_BEATS * self.beat_interval:g})",
+        )  # fmt: skip
+        _require(
+            self.lease >= TAKEOVER_BEATS * self.beat_interval,
+            "lease", self.lease,
+            f"{SECONDS}, at least {TAKEOVER_BEATS} beat_intervals ({TAKEOVER_BEATS * self.beat_interval:g})",
         )  # fmt: skip
         _require(0 <= self.port <= 65535, "port", self.port, "a port, 0 to 65535 (0: any free one)")
         http = self.http_port

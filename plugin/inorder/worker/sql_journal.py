@@ -8,10 +8,9 @@ On SQLite it is one transaction that has the write lock before it reads the epoc
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -30,7 +29,7 @@ from inorder.worker.chain import (
     snapshot_problem,
 )
 from inorder.worker.failpoints import reach
-from inorder.worker.journal import Batch, Holder, Snapshot, StoreInfo, Tails, TopicOrder, fenced
+from inorder.worker.journal import Batch, Holder, Journal, Snapshot, StoreInfo, Tails, TopicOrder, alive, fenced
 from inorder.worker.schema import journal, snapshots, stages
 from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
 
@@ -73,6 +72,7 @@ class SqlJournal:
 
     def __init__(self, url: str, *, timeout: float = 10.0, driver: ModuleType | None = None) -> None:
         self._store = Store(url, timeout=timeout, driver=driver)
+        self._make_sibling = partial(SqlJournal, url, timeout=timeout, driver=driver)
         self._timeout = timeout
         self._tails = Tails()
         self.url = self._store.url
@@ -81,7 +81,7 @@ class SqlJournal:
         """See Journal."""
         return self._store.open(stages, topic_order)
 
-    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
+    def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
         """See Journal. The tail is read after the epoch is raised, when no older append can follow any more."""
         reach("claim.before")
         while True:
@@ -89,16 +89,13 @@ class SqlJournal:
             epoch: int = found["epoch"]
             if seen is not None and epoch != seen and found["owner"] != owner:
                 raise fenced(self.url, stage, seen, epoch, found["owner"])
+            if beat is not None and found["beat"] != beat and found["owner"] not in ("", owner):
+                raise alive(self.url, stage, found["owner"])
             if self._raise_epoch(found, owner, address):
                 break
         reach("claim.after")
         self._tails[stage] = self._tail(stage)
         return epoch + 1
-
-    def holders(self) -> list[Holder]:
-        """See Journal. An SQLite file is used from one machine, so a process that is gone is known to be."""
-        owned = [each for each in self.read_map() if each.owner]
-        return [each for each in owned if not (self._store.is_sqlite and is_gone(each.owner))]
 
     def read_map(self) -> list[Holder]:
         """See Journal."""
@@ -139,9 +136,12 @@ class SqlJournal:
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
         """See Journal."""
-        start = Tail(after_seq, self._hash_at(stage, after_seq))
-        rows = chunks(lambda after: self._rows(stage, after), lambda row: row.seq, after_seq)
-        return checked(rows, self.url, stage, start)
+        return self.read_on(stage, Tail(after_seq, self._hash_at(stage, after_seq)))
+
+    def read_on(self, stage: int, tail: Tail) -> Iterator[Row]:
+        """See Journal."""
+        rows = chunks(lambda after: self._rows(stage, after), lambda row: row.seq, tail.seq)
+        return checked(rows, self.url, stage, tail)
 
     def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
         """See Journal. Two transactions: a crash between them leaves rows that the next one forgets."""
@@ -206,6 +206,10 @@ class SqlJournal:
                 self._change(connection, found, {"beat": found["beat"] + 1})
 
         self._store.write(write)
+
+    def sibling(self) -> Journal:
+        """See Journal."""
+        return self._make_sibling()
 
     def close(self) -> None:
         """See Journal."""
@@ -334,20 +338,6 @@ def _snapshot_problem(found: sa.RowMapping) -> Problem | None:
     return snapshot_problem(
         found["stage"], found["seq"], found["hash"], found["state_hash"], found["state"], found["format"]
     )
-
-
-def is_gone(owner: str) -> bool:
-    """Tell whether an owner (``name/pid/...``) is known to have ended; where that is not certain, it has not."""
-    pid = owner.rpartition("/")[0].rpartition("/")[2]
-    if os.name != "posix" or not (pid.isascii() and pid.isdigit()) or int(pid) == 0:
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except OSError:
-        return False
-    return False
 
 
 @lru_cache(maxsize=64)

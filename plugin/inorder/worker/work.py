@@ -38,6 +38,9 @@ class HostSink(Protocol):
     def map_read(self, rows: list[Holder]) -> None:
         """This is where all stages are now."""
 
+    def stages_changed(self) -> None:
+        """The stages here are not those of before."""
+
     def store_failed(self, error: Exception) -> None:
         """All sessions are void; no work is taken until ``store_recovered``."""
 
@@ -67,16 +70,22 @@ class Work:
         size: its cost in bytes.
         run: calls ``StageHost.step`` and ``StageHost.reply``.
         entry: the stage here from which it may send rides up; ``None`` for what never does.
+        elsewhere: called instead if the stage has gone to another worker meanwhile.
     """
 
     source: Source | None
     size: int
     run: Callable[[], None]
     entry: int | None = None
+    elsewhere: Callable[[], None] = lambda: None
 
 
 class StageBroken(StoreError):
     """A stage raised on a command. The command was not journaled; the stage is read again from the store."""
+
+
+class StageElsewhere(Exception):
+    """What was asked for is for a stage of another worker (now)."""
 
 
 @dataclass(slots=True)

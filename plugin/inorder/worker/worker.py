@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
-import secrets
 import signal
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +16,7 @@ from inorder.logs import logger, set_up
 from inorder.worker.cluster import Cluster
 from inorder.worker.exposition import View
 from inorder.worker.host import StageHost
+from inorder.worker.identity import new_owner
 from inorder.worker.journal import Journal
 from inorder.worker.links import Links
 from inorder.worker.monitor import Monitor
@@ -25,6 +24,7 @@ from inorder.worker.server import Server
 from inorder.worker.settings import WorkerSettings, masked
 from inorder.worker.slow import NAMED, SlowClient
 from inorder.worker.sql_journal import SqlJournal
+from inorder.worker.standby import Standby
 
 log = logger("inorder.worker")
 
@@ -43,12 +43,17 @@ class Worker:
         self._links = Links(settings, cluster)
         self._server = Server(settings, cluster, self._links)
         self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout)
-        owner = f"{settings.name}/{os.getpid()}/{secrets.token_hex(8)}"
-        self._host = StageHost(self._journal, settings, owner, self._server, self._links)
+        self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
+        self._standby = Standby(self._journal.sibling(), settings, self._host)
         view = View(settings, self._host, self._server, self._links.describe, _release())
         self._monitor = Monitor(settings, self.health, view)
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
+
+    @property
+    def state(self) -> str:
+        """``active`` with a stage, else ``standby``."""
+        return self._host.state
 
     @property
     def address(self) -> str:
@@ -62,19 +67,22 @@ class Worker:
         try:
             await self._monitor.start()
             await self._server.bind()
-            info = await self._host.start(self._server.advertised)
+            info = await self._host.open(self._server.advertised)
             self._links.serve(self._host, info.domain, self._server.advertised)
+            await self._standby.begin()
+            await self._host.begin()
             await self._server.serve(self._host, info.domain)
         except BaseException:
             self._server.stop_accepting()
+            await self._standby.close()
             await self._host.close()
             await self._monitor.close()
             raise
         self._task = asyncio.create_task(self._run(), name="inorder-worker")
         log.info(
-            "event=started worker=%s address=%s store=%s advertised=%s epochs=%s tls=%s token=%s http=%s",
+            "event=started worker=%s address=%s store=%s advertised=%s state=%s epochs=%s tls=%s token=%s http=%s",
             self.settings.name, ",".join(self._server.addresses), masked(self.settings.store),
-            self._server.advertised, self._host.epochs,
+            self._server.advertised, self._host.state, self._host.epochs,
             "yes" if self.settings.tls_cert else "no", "yes" if self.settings.token else "no",
             self.http_address or "no",
         )  # fmt: skip
@@ -93,7 +101,7 @@ class Worker:
         self._stop.set()
 
     async def wait_stopped(self) -> None:
-        """Return when it has stopped cleanly. Raises what made it stop otherwise (Fenced, or a defect)."""
+        """Return when it has stopped cleanly. Raises what made it stop otherwise: a defect."""
         assert self._task is not None, "not started"
         await asyncio.shield(self._task)
 
@@ -106,6 +114,7 @@ class Worker:
             **self._server.describe(),
             "links": self._links.describe(),
             **self._host.describe(),
+            **self._standby.describe(),
         }
 
     @property
@@ -128,6 +137,7 @@ class Worker:
         facts: dict[str, object] = {
             "status": status,
             "worker": self.settings.name,
+            "state": self._host.state,
             "store": masked(self.settings.store),
             "store_error": None if error is None else str(error),
             "stages": [
@@ -147,8 +157,10 @@ class Worker:
                 commits = group.create_task(self._host.run(), name="inorder-commits")
                 heads = group.create_task(self._server.send_heads(), name="inorder-heads")
                 links = group.create_task(self._links.run(), name="inorder-links")
+                standby = group.create_task(self._standby.run(), name="inorder-standby")
                 await self._stop.wait()
                 self._server.stop_accepting()
+                standby.cancel()
                 heads.cancel()
                 self._host.stop()
                 with contextlib.suppress(TimeoutError):
@@ -162,6 +174,7 @@ class Worker:
             raise error from None
         finally:
             await self._server.close(self.settings.stop_timeout)
+            await self._standby.close()
             await self._host.close()
             await self._monitor.close()
             log.info("event=stopped worker=%s", self.settings.name)

@@ -1,0 +1,129 @@
+"""Keeps stages of other workers warm: last snapshot, then every new row of their journals as it is written.
+
+What is followed is exactly what recovery would give, so a take-over costs only the rows since the last look.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from inorder.core.stage import Stage
+from inorder.errors import StoreCorrupt, StoreVersionMismatch
+from inorder.worker.chain import EMPTY_TAIL, Tail
+from inorder.worker.hosted import HostedStage, SnapshotBounds
+from inorder.worker.journal import Holder, Journal
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A stage as far as it was read, and the last row of that; ``hosted`` is ``None`` before the first look."""
+
+    hosted: HostedStage | None = None
+    tail: Tail = EMPTY_TAIL
+
+
+class Follower:
+    """Reads journals that others write.
+
+    Its calls block. One of them runs at a time, on any thread; the journal is used by nobody else.
+
+    Args:
+        journal: opened already or not; a connection of its own.
+        count: how many stages the store has.
+        bounds: when the owners take snapshots.
+    """
+
+    def __init__(self, journal: Journal, count: int, bounds: SnapshotBounds) -> None:
+        self._journal, self._count, self._bounds = journal, count, bounds
+        self._stages: dict[int, _Followed] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def rows(self) -> dict[int, int]:
+        """The last row of each stage that is followed."""
+        return {stage: each.tail.seq for stage, each in list(self._stages.items())}
+
+    def read_map(self) -> list[Holder]:
+        """Return who has which stage. Raises StoreError."""
+        with self._lock:
+            return self._journal.read_map()
+
+    def read(self, stages: Iterable[int]) -> None:
+        """Follow these stages, up to the last row there is, and no others. Raises StoreError."""
+        wanted = set(stages)
+        with self._lock:
+            for stage in self._stages.keys() - wanted:
+                del self._stages[stage]
+            for stage in sorted(wanted):
+                self._catch_up(stage)
+
+    def take(self, stage: int) -> HostedStage:
+        """Read a stage to the end of its journal, where nobody else can write any more, and hand it out. Raises
+        StoreError; it is followed on then."""
+        with self._lock:
+            self._catch_up(stage)
+            hosted = self._stages.pop(stage).hosted
+        assert hosted is not None
+        return hosted
+
+    def close(self) -> None:
+        """Let go of the journal. No error."""
+        with self._lock:
+            self._journal.close()
+
+    def interrupt(self) -> None:
+        """From another thread: let a running call end soon."""
+        self._journal.interrupt()
+
+    def _catch_up(self, stage: int) -> None:
+        followed = self._stages.setdefault(stage, _Followed())
+        try:
+            try:
+                if followed.hosted is None:
+                    self._begin(stage, followed)
+                self._read_rows(stage, followed)
+            except StoreCorrupt:
+                if not self._begin_later(stage, followed):
+                    raise
+                self._read_rows(stage, followed)
+        except BaseException:
+            followed.hosted = None  # a row may have been stepped in part: begin anew
+            raise
+
+    def _begin(self, stage: int, followed: _Followed) -> None:
+        """Begin with the newest snapshot, or with nothing."""
+        hosted, tail = HostedStage(Stage(stage, self._count)), EMPTY_TAIL
+        snapshot = self._journal.load_snapshot(stage)
+        if snapshot is not None:
+            tail = Tail(snapshot.seq, snapshot.hash)
+            try:
+                hosted.take_image(snapshot.seq, snapshot.state)
+            except msgspec.DecodeError as error:
+                raise self._undecodable(stage, snapshot.seq, error) from None
+        followed.hosted, followed.tail = hosted, tail
+
+    def _begin_later(self, stage: int, followed: _Followed) -> bool:
+        """A row that should follow is not there: its owner may have forgotten it, after a later snapshot. Begin with
+        that one; false if there is none."""
+        before = followed.tail.seq
+        self._begin(stage, followed)
+        return followed.tail.seq > before
+
+    def _read_rows(self, stage: int, followed: _Followed) -> None:
+        assert followed.hosted is not None
+        for row in self._journal.read_on(stage, followed.tail):
+            try:
+                followed.hosted.replay_row(row.seq, row.entries)
+            except msgspec.DecodeError as error:
+                raise self._undecodable(stage, row.seq, error) from None
+            followed.tail = Tail(row.seq, row.hash)
+        followed.hosted.expect_snapshot(self._bounds)
+
+    def _undecodable(self, stage: int, seq: int, error: Exception) -> StoreVersionMismatch:
+        # Its hash fits, so it is what was written: by a release that wrote it in another way under the same format.
+        reason = f"stage {stage}: row or snapshot {seq} is whole, but not of this release's encoding ({error})"
+        return StoreVersionMismatch(self._journal.url, f"{reason}; use the release that wrote it")

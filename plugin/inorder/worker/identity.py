@@ -1,0 +1,94 @@
+"""Who owns a stage: a name that is unique to one process start, and tells a successor on the same machine whether that
+process is still there.
+
+``name/place/pid-start/token``. The place stands for one running kernel and one numbering of processes: a container
+beside ours has its own, and its process 17 is not ours. ``start``: when the process began, in ticks since the boot, so
+that a process that got an old number is not taken for the one before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PROC: Final = Path("/proc")
+
+
+class Process(NamedTuple):
+    """A process of this machine; ``start`` is 0 where the system does not tell."""
+
+    pid: int
+    start: int
+
+
+def new_owner(name: str) -> str:
+    """Return an owner's name for this process start."""
+    pid = os.getpid()
+    return f"{name}/{_place()}/{pid}-{_start(pid) or 0}/{secrets.token_hex(8)}"
+
+
+def process_of(owner: str) -> Process | None:
+    """Return the process that an owner is (or was), ``None`` where it is not one of this machine's, or unknown."""
+    parts = owner.rsplit("/", 3)
+    if len(parts) != 4 or not parts[1] or parts[1] != _place():
+        return None
+    pid, _, start = parts[2].partition("-")
+    if not (pid.isascii() and pid.isdigit() and start.isascii() and start.isdigit()):
+        return None
+    return Process(int(pid), int(start)) if 0 < int(pid) < 2**31 else None
+
+
+def is_gone(owner: str) -> bool:
+    """Tell whether an owner is known to have ended; where that is not certain, it has not."""
+    process = process_of(owner)
+    if process is None:
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # somebody else's, so there is one
+    return not _is_same(process)
+
+
+def is_stopped(process: Process) -> bool:
+    """Tell whether a process is there and stands still (SIGSTOP, a debugger)."""
+    return _is_same(process) and _state(process.pid) in ("T", "t")
+
+
+def _is_same(process: Process) -> bool:
+    start = _start(process.pid)
+    return start is None or not process.start or start == process.start
+
+
+def _place() -> str:
+    """Return the running kernel and numbering of processes as a short text; empty where the system does not tell."""
+    try:
+        boot = (PROC / "sys/kernel/random/boot_id").read_text()
+        numbering = os.readlink(PROC / "self/ns/pid")
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{boot}{numbering}".encode()).hexdigest()[:12]
+
+
+def _state(pid: int) -> str:
+    fields = _stat(pid)
+    return fields[0] if fields else ""
+
+
+def _start(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what /proc says of a process from its state on; nothing where there is none."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()  # its name may hold anything, blanks and parentheses too

@@ -25,21 +25,32 @@ def test_starts_says_so_and_stops_cleanly(start: Start, command: str, number: in
     assert "Traceback" not in ended.err
 
 
-def test_a_second_worker_on_a_store_says_whom_it_stops(start: Start) -> None:
+def test_a_second_worker_on_a_store_is_a_standby(start: Start) -> None:
+    """It steals nothing, says whom it follows, and takes over when the first one has left."""
     first = start("worker", "--port", 0, "--json")
-    assert json.loads(first.line())["type"] == "ready"
+    assert json.loads(first.line())["state"] == "active"
     second = start("up", "--port", 0, "--json")
-    assert json.loads(second.line())["type"] == "ready"
-    stopped, taken = first.wait(), second.interrupt()
-    assert stopped.code == 1
-    owner = next(part for part in taken.err.split() if part.startswith("owner="))
-    assert f"/{first.pid}/" in owner
-    assert taken.err.count("event=taking_over") == 1
-    assert f"/{second.pid}/" in stopped.err
-    assert "taken over by another worker (" in stopped.err
-    third = start("up", "--port", 0, "--json")  # the second one has left: nobody to warn of
-    third.line()
-    assert third.interrupt().err == ""
+    assert json.loads(second.line())["state"] == "standby"
+    left = first.interrupt()
+    assert left.code == 0
+    assert "event=lost_stage" not in left.err
+    third = start("up", "--port", 0, "--json")
+    assert json.loads(third.line())["state"] == "standby"
+    said = second.interrupt().err
+    assert "event=standby" in said
+    assert f"/{first.pid}-" in said
+    assert f"/{second.pid}-" in third.interrupt().err
+
+
+def test_a_worker_may_be_told_to_take_over(start: Start) -> None:
+    first = start("worker", "--port", 0, "--json")
+    first.line()
+    second = start("worker", "--port", 0, "--json", "--take-over")
+    assert json.loads(second.line())["state"] == "active"
+    assert second.interrupt().code == 0
+    stopped = first.interrupt()
+    assert stopped.code == 0
+    assert "event=stepped_down" in stopped.err
 
 
 def test_up_tells_a_person_what_to_do_next(start: Start) -> None:

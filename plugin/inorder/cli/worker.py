@@ -58,7 +58,7 @@ def worker(
     stages: Annotated[int | None, typer.Option(metavar="N", help="Stages of the store, 0 being the top one.")] = None,
     stage: Annotated[
         list[int] | None,
-        typer.Option(metavar="I", help="A stage that this worker processes; again for more. Else all of them."),
+        typer.Option(metavar="I", help="A stage that this worker may process; again for more. Else all of them."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Name in answers and logs; else a random one.")
@@ -76,24 +76,35 @@ def worker(
         float | None,
         typer.Option(metavar="SECONDS", help="How long a client may be gone before its subscription ends (30)."),
     ] = None,
+    lease: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long a worker may be silent before its standby takes over (2)."),
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the stages now, also from a worker that is alive.")
+    ] = False,
     json: options.Json = False,
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
     """Run one ordering worker, logging to stderr, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
 
-    With --json one line on stdout says when it is ready, and where it listens.
+    With --json one line on stdout says when it is ready, where it listens, and its state: active or standby.
 
-    Several workers may share a store, each with stages of its own (--stages 3 --stage 0, --stages 3 --stage 1 ...);
-    they find each other in the store, and clients need the address of any of them. A worker that starts with a stage
-    of another takes it over: it first looks, for 1.5 beat intervals, whether the other lives, and warns; the other
-    lets the stage go, logs who took it, and stops when none is left.
+    A store has one active worker for each stage. A second worker on the same store is a **standby**: it follows what
+    the first one writes, and takes over by itself when that one has ended, or was silent for --lease seconds. Clients
+    go to the new one by themselves; give them the addresses of both. A worker that was taken over is a standby from
+    then on. --take-over takes the stages at once, for a planned change.
+
+    Several workers may each have stages of their own (--stages 3 --stage 0, --stages 3 --stage 1 ...); they find each
+    other in the store, and clients need the address of any of them.
     """
     flags: dict[str, Any] = {
         "host": host, "port": port, "http_host": http_host, "http_port": http_port,
         "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages,
         "hosted": stage or None, "name": name, "advertise": advertise, "session_timeout": session_timeout,
         "log_format": log_format,
+        "lease": lease, "take_over": take_over or None,
     }  # fmt: skip
     loaded = options.settings(config, worker=flags, store={"url": store})
     set_up(loaded.settings.worker.log_format)
@@ -123,7 +134,8 @@ def up(
         from inorder.settings import masked_url
 
         console = output.console()
-        console.print(f"[bold green]inorder is up[/]: worker {escape(running.address)}, {_store(running)}")
+        state = "" if running.state == "active" else " (a standby: another worker has this store)"
+        console.print(f"[bold green]inorder is up[/]{state}: worker {escape(running.address)}, {_store(running)}")
         other = "" if running.address.endswith(":7401") else f" --worker {running.address}"
         console.print(f"broker: {escape(' '.join(map(masked_url, brokers)))} (yours; name another with --broker)")
         console.print(
@@ -154,6 +166,7 @@ def _print_ready(running: Worker) -> None:
     output.emit(
         {
             "type": "ready",
+            "state": status["state"],
             "address": running.address,
             "http": running.http_address or None,
             "worker": status["worker"],

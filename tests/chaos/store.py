@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from inorder.worker.hosted import recover
+from inorder.worker.following import recover
 from inorder.worker.journal import Holder
 from inorder.worker.sql_journal import SqlJournal
 from inorder.worker.verification import verify
@@ -46,7 +46,7 @@ def read_numbers(url: str, stages: int) -> Numbers:
     journal = SqlJournal(url)
     try:
         journal.open(stages)
-        recovered = [recover(journal, index, stages, 1).stage for index in range(stages)]
+        recovered = [recover(journal, index, stages).stage for index in range(stages)]
     finally:
         journal.close()
     names = {each.id: each.name for stage in recovered for each in stage._state.topics.values()}

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack
 from tests.client.helpers import PATIENCE, take_events
 from tests.client.recorder import Recorder
 from tests.e2e.helpers import STAGES
-from tests.e2e.test_several_workers import Workers, Writer, three_workers
+from tests.e2e.load import Writer
+from tests.e2e.test_several_workers import Workers, three_workers
 
 from inorder import Client
 from inorder.cli.operator import Operator

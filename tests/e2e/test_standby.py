@@ -109,7 +109,9 @@ async def test_the_active_worker_stands_still_and_goes_on(
                 await workers.taken_over(old)
             finally:
                 os.kill(old.pid, signal.SIGCONT)
-            await until(lambda: "event=stepped_down" in old.log, "the old owner to step down")
+            await until(lambda: "event=stepped_down" in old.log() or not old.is_running, "the old owner to step down")
+            if not old.is_running:  # SQLite, and it stood still in the middle of a write
+                await asyncio.to_thread(old.start)
 
         async def kill(_: int) -> None:
             new = await workers.active()

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.worker.helpers import settings, until
 from tests.worker.processes import WorkerProcess, connected
 from tests.worker.raw_client import RawClient
 
 from inorder.core.names import exact
 from inorder.core.wire import (
     AskNumbers,
+    ClusterMap,
     CreateTimestamps,
     Failure,
     Frame,
@@ -30,6 +32,7 @@ from inorder.core.wire import (
     Settle,
     Settled,
     SpaceFilter,
+    StageInfo,
     StampedEvent,
     Subscribe,
     Subscribed,
@@ -38,7 +41,7 @@ from inorder.core.wire import (
 )
 from inorder.errors import InvalidOption
 from inorder.testing.services import PostgresServer, wait_until
-from inorder.worker import failpoints
+from inorder.worker import Worker, failpoints
 from inorder.worker.failpoints import POINTS
 from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
@@ -208,6 +211,30 @@ async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -
             journal.close()
         assert worker.end(signal.SIGTERM) == 0
         assert "was taken over by another worker" in worker.log
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
+async def test_an_owner_that_stands_still_inside_a_transaction_does_not_keep_the_store(store: str) -> None:
+    """It holds the lock that its successor needs. On SQLite it is killed for that, on PostgreSQL the server ends its
+    transaction; nobody else's process is touched."""
+    quick = {"beat_interval": 0.05, "lease": 0.5}
+    with WorkerProcess(store, "commit.before=stop@6", **quick) as owner:  # a beat: nothing else is written
+        stat = Path(f"/proc/{owner.process.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", what="the owner to stand still")
+        async with Worker(settings(store=store, store_timeout=5.0, **quick)) as successor:
+            await until(lambda: successor.state == "active")
+            async with RawClient(successor.address) as client:
+                topic, *_ = await client.resolve("a")
+                assert [each.number for each in await client.create(topic, 1)] == [1]
+            if store.startswith("sqlite"):
+                assert owner.end(None) == -signal.SIGKILL
+                return
+            os.kill(owner.process.pid, signal.SIGCONT)
+            async with connected(owner) as client:
+                client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+                assert (await client.next(ClusterMap)).stages == [StageInfo(0, 2, successor.address)]
+            assert owner.end(signal.SIGTERM) == 0
+            assert "event=stepped_down" in owner.log
 
 
 @pytest.mark.parametrize("point", ["rides.before", "rides.after", "append.before", "append.after"])

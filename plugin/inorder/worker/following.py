@@ -34,10 +34,10 @@ class Follower:
     Args:
         journal: opened already or not; a connection of its own.
         count: how many stages the store has.
-        bounds: when the owners take snapshots.
+        bounds: when the owners take snapshots, if they may do so meanwhile.
     """
 
-    def __init__(self, journal: Journal, count: int, bounds: SnapshotBounds) -> None:
+    def __init__(self, journal: Journal, count: int, bounds: SnapshotBounds | None) -> None:
         self._journal, self._count, self._bounds = journal, count, bounds
         self._stages: dict[int, _Followed] = {}
         self._lock = threading.Lock()
@@ -52,6 +52,11 @@ class Follower:
         with self._lock:
             return self._journal.read_map()
 
+    def unblock(self, owner: str) -> bool:
+        """See Journal."""
+        with self._lock:
+            return self._journal.unblock(owner)
+
     def read(self, stages: Iterable[int]) -> None:
         """Follow these stages, up to the last row there is, and no others. Raises StoreError."""
         wanted = set(stages)
@@ -59,16 +64,17 @@ class Follower:
             for stage in self._stages.keys() - wanted:
                 del self._stages[stage]
             for stage in sorted(wanted):
-                self._catch_up(stage)
+                hosted = self._catch_up(stage)
+                if self._bounds is not None:
+                    hosted.expect_snapshot(self._bounds)
 
     def take(self, stage: int) -> HostedStage:
         """Read a stage to the end of its journal, where nobody else can write any more, and hand it out. Raises
         StoreError; it is followed on then."""
         with self._lock:
-            self._catch_up(stage)
-            hosted = self._stages.pop(stage).hosted
-        assert hosted is not None
-        return hosted
+            hosted = self._catch_up(stage)
+            del self._stages[stage]
+            return hosted
 
     def close(self) -> None:
         """Let go of the journal. No error."""
@@ -79,22 +85,24 @@ class Follower:
         """From another thread: let a running call end soon."""
         self._journal.interrupt()
 
-    def _catch_up(self, stage: int) -> None:
+    def _catch_up(self, stage: int) -> HostedStage:
         followed = self._stages.setdefault(stage, _Followed())
         try:
             try:
-                if followed.hosted is None:
-                    self._begin(stage, followed)
-                self._read_rows(stage, followed)
+                hosted = followed.hosted or self._begin(stage, followed)
+                self._read_rows(stage, hosted, followed)
             except StoreCorrupt:
-                if not self._begin_later(stage, followed):
-                    raise
-                self._read_rows(stage, followed)
+                before = followed.tail.seq
+                hosted = self._begin(stage, followed)
+                if followed.tail.seq <= before:
+                    raise  # else the row that should follow was forgotten by its owner, after this later snapshot
+                self._read_rows(stage, hosted, followed)
+            return hosted
         except BaseException:
             followed.hosted = None  # a row may have been stepped in part: begin anew
             raise
 
-    def _begin(self, stage: int, followed: _Followed) -> None:
+    def _begin(self, stage: int, followed: _Followed) -> HostedStage:
         """Begin with the newest snapshot, or with nothing."""
         hosted, tail = HostedStage(Stage(stage, self._count)), EMPTY_TAIL
         snapshot = self._journal.load_snapshot(stage)
@@ -105,25 +113,23 @@ class Follower:
             except msgspec.DecodeError as error:
                 raise self._undecodable(stage, snapshot.seq, error) from None
         followed.hosted, followed.tail = hosted, tail
+        return hosted
 
-    def _begin_later(self, stage: int, followed: _Followed) -> bool:
-        """A row that should follow is not there: its owner may have forgotten it, after a later snapshot. Begin with
-        that one; false if there is none."""
-        before = followed.tail.seq
-        self._begin(stage, followed)
-        return followed.tail.seq > before
-
-    def _read_rows(self, stage: int, followed: _Followed) -> None:
-        assert followed.hosted is not None
+    def _read_rows(self, stage: int, hosted: HostedStage, followed: _Followed) -> None:
         for row in self._journal.read_on(stage, followed.tail):
             try:
-                followed.hosted.replay_row(row.seq, row.entries)
+                hosted.replay_row(row.seq, row.entries)
             except msgspec.DecodeError as error:
                 raise self._undecodable(stage, row.seq, error) from None
             followed.tail = Tail(row.seq, row.hash)
-        followed.hosted.expect_snapshot(self._bounds)
 
     def _undecodable(self, stage: int, seq: int, error: Exception) -> StoreVersionMismatch:
         # Its hash fits, so it is what was written: by a release that wrote it in another way under the same format.
         reason = f"stage {stage}: row or snapshot {seq} is whole, but not of this release's encoding ({error})"
         return StoreVersionMismatch(self._journal.url, f"{reason}; use the release that wrote it")
+
+
+def recover(journal: Journal, stage: int, count: int) -> HostedStage:
+    """Bring a stage to where its journal ends: last snapshot, then replay. Blocks. Raises StoreCorrupt,
+    StoreVersionMismatch and other StoreErrors."""
+    return Follower(journal, count, None).take(stage)

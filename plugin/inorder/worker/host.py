@@ -25,7 +25,7 @@ from inorder.core.wire import Frame, TopicInfo
 from inorder.errors import Fenced, InvalidOption, StoreError
 from inorder.logs import logger
 from inorder.worker.failpoints import reach
-from inorder.worker.following import Follower
+from inorder.worker.following import recover
 from inorder.worker.hosted import HostedStage
 from inorder.worker.journal import Holder, Journal, StoreInfo, TopicOrder
 from inorder.worker.metrics import HostMetrics
@@ -643,9 +643,8 @@ class StageHost:
 
     def _recover(self, epochs: dict[int, int]) -> dict[int, HostedStage]:
         """On the store's thread: bring stages that were claimed to where their journals end."""
-        reader, stages = Follower(self._journal, self.count, self._settings), {}
+        stages = {stage: recover(self._journal, stage, self.count) for stage in epochs}
         for stage, epoch in epochs.items():
-            stages[stage] = reader.take(stage)
             stages[stage].own(epoch)
         return stages
 

@@ -8,9 +8,11 @@ that a process that got an old number is not taken for the one before.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
+import signal
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -52,7 +54,39 @@ def is_gone(owner: str) -> bool:
         return True
     except OSError:
         pass  # somebody else's, so there is one
-    return not _is_same(process)
+    return not _is_same(process) or _state(process.pid) in ("Z", "X")
+
+
+def kill_stopped(process: Process) -> bool:
+    """Kill a process that stands still (SIGSTOP, a debugger); return whether that was done. What is killed is the
+    process that was looked at, even if its number is given away at the same moment."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (OSError, AttributeError):  # gone, or a system that cannot do so
+        return False
+    try:
+        if not is_stopped(process):
+            return False
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def locks_of(process: Process, path: Path) -> list[tuple[int, int]]:
+    """Return which bytes of a file (first, last) a process has write locks on, as far as the system tells. Nothing is
+    opened: to close a file would drop our own locks on it."""
+    found = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        inode = str(path.stat().st_ino)
+        for line in (PROC / "locks").read_text().splitlines():
+            _, kind, _, mode, pid, place, first, last = line.split()[:8]
+            if kind == "POSIX" and mode == "WRITE" and pid == str(process.pid) and place.rpartition(":")[2] == inode:
+                found.append((int(first), 2**63 if last == "EOF" else int(last)))
+    return found
 
 
 def is_stopped(process: Process) -> bool:

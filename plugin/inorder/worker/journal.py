@@ -116,6 +116,10 @@ class Journal(Protocol):
     def beat(self, owned: Sequence[tuple[int, int]]) -> None:
         """Show that the owner of these (stage, epoch) pairs lives. Raises Fenced if one is not owned any more."""
 
+    def unblock(self, owner: str) -> bool:
+        """An owner was silent for a whole lease: if it stands still in the middle of a write, so that nobody else can
+        write, end it; return whether that was done."""
+
     def sibling(self) -> Journal:
         """Return another journal over the same store, for another thread."""
 
@@ -280,6 +284,10 @@ class MemoryJournal:
             self._check_epochs(owned)
             for stage, _ in owned:
                 self.store.beats[stage] += 1
+
+    def unblock(self, owner: str) -> bool:
+        """See Journal. Nobody stands still in there."""
+        return False
 
     def sibling(self) -> Journal:
         """See Journal."""

@@ -29,6 +29,7 @@ from inorder.worker.chain import (
     snapshot_problem,
 )
 from inorder.worker.failpoints import reach
+from inorder.worker.identity import kill_stopped, process_of
 from inorder.worker.journal import Batch, Holder, Journal, Snapshot, StoreInfo, Tails, TopicOrder, alive, fenced
 from inorder.worker.schema import journal, snapshots, stages
 from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
@@ -70,9 +71,11 @@ _SNAPSHOT_SEQS = (
 class SqlJournal:
     """A Journal over a Store. See Journal for the calls."""
 
-    def __init__(self, url: str, *, timeout: float = 10.0, driver: ModuleType | None = None) -> None:
-        self._store = Store(url, timeout=timeout, driver=driver)
-        self._make_sibling = partial(SqlJournal, url, timeout=timeout, driver=driver)
+    def __init__(
+        self, url: str, *, timeout: float = 10.0, pause: float | None = None, driver: ModuleType | None = None
+    ) -> None:
+        self._store = Store(url, timeout=timeout, pause=pause, driver=driver)
+        self._make_sibling = partial(SqlJournal, url, timeout=timeout, pause=pause, driver=driver)
         self._timeout = timeout
         self._tails = Tails()
         self.url = self._store.url
@@ -206,6 +209,14 @@ class SqlJournal:
                 self._change(connection, found, {"beat": found["beat"] + 1})
 
         self._store.write(write)
+
+    def unblock(self, owner: str) -> bool:
+        """See Journal. On SQLite whoever stands still between BEGIN and COMMIT keeps the lock; on PostgreSQL the server
+        ends such a transaction (see Store)."""
+        process = process_of(owner)
+        if process is None or not self._store.has_write_lock(process):
+            return False
+        return kill_stopped(process)
 
     def sibling(self) -> Journal:
         """See Journal."""

@@ -8,7 +8,6 @@ goes on following. An owner that shows life at the last moment keeps it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,9 @@ T = TypeVar("T")
 log = logger("inorder.worker")
 
 LOOKS: Final = 10
-"""Looks at the store in a lease."""
+"""Looks at the store in a lease, at least."""
+LONGEST_PAUSE: Final = 0.25
+"""Seconds between two looks at most: an owner that leaves is followed by somebody at once."""
 
 
 class Claims(Protocol):
@@ -67,13 +68,12 @@ class Standby:
         self._settings, self._claims = settings, claims
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-follow")
         self._follower = Follower(journal, settings.stages, settings)
-        self._interval = settings.lease / LOOKS
+        self._interval = min(settings.lease / LOOKS, LONGEST_PAUSE)
         self._watch = Watch(2 * self._interval)
         self._holders: dict[int, Holder] = {}
         self._claimed: dict[int, float | None] = {}  # not read to the end yet -> when their take-over began
         self._told: dict[int, str] = {}  # stage -> the owner that the log says we follow
         self._failure = ""
-        self._wake = asyncio.Event()
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -91,10 +91,9 @@ class Standby:
     async def run(self) -> None:
         """Follow and take over, until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._interval if self._followed or self._claimed else None):
-                    await self._wake.wait()
-            self._wake.clear()
+            await asyncio.sleep(self._interval)
+            if not (self._followed or self._claimed):
+                continue
             try:
                 await self._look()
                 self._failure = ""
@@ -102,10 +101,6 @@ class Standby:
                 if str(error) != self._failure:  # not ten times in a lease
                     log.warning("event=following_failed error=%s", error)
                 self._failure = str(error)
-
-    def look_soon(self) -> None:
-        """The stages that are here have changed."""
-        self._wake.set()
 
     async def close(self) -> None:
         """Let go of the journal and its thread. No error."""
@@ -182,6 +177,8 @@ class Standby:
             log.warning(
                 "event=taking_over store=%s stage=%d owner=%s reason=%s", self._url, holder.stage, holder.owner, reason
             )
+        if reason == "silent" and await self._on_thread(partial(self._follower.unblock, holder.owner)):
+            log.warning("event=killed owner=%s hint=%s", holder.owner, "it stood still, and kept the store locked")
         beat = holder.beat if reason == "silent" else None
         try:
             await self._claims.claim(holder.stage, holder.epoch, beat)

@@ -38,6 +38,7 @@ from inorder.errors import (
 from inorder.worker import schema, upgrading
 from inorder.worker.chain import Problem, seal
 from inorder.worker.failpoints import reach
+from inorder.worker.identity import Process, locks_of
 from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain
 from inorder.worker.settings import masked
 
@@ -49,6 +50,8 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
 _ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database"
 _SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an empty database wait for each other
 _BUSY_WAIT_MS: Final = 250
+_WAL_WRITE_LOCK: Final = 120
+"""Byte of the WAL's index that a writer has locked (see SQLite's wal.c)."""
 
 
 class Busy(StoreUnreachable):
@@ -65,15 +68,23 @@ class Store:
     Args:
         url: SQLAlchemy URL. Raises InvalidOption or MissingExtra where it cannot be used.
         timeout: seconds that a lock may be waited for.
+        pause: on a server, seconds for which we may stand still inside a transaction before it is undone; else the
+            rows that we have locked would keep others out for as long as we do.
         is_read_only: nothing can be written, and no file is made.
         driver: for SQLite, a DB-API module instead of Python's own; for tests that bring a file system.
     """
 
     def __init__(
-        self, url: str, *, timeout: float = 10.0, is_read_only: bool = False, driver: ModuleType | None = None
+        self,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        pause: float | None = None,
+        is_read_only: bool = False,
+        driver: ModuleType | None = None,
     ) -> None:
         self.url = masked(url)
-        self._timeout, self._is_read_only = timeout, is_read_only
+        self._timeout, self._pause, self._is_read_only = timeout, pause, is_read_only
         self._interrupted = threading.Event()
         self._lock = threading.RLock()
         self._connection: sa.Connection | None = None
@@ -140,6 +151,13 @@ class Store:
         if connection is not None and not self.is_sqlite:
             with contextlib.suppress(Exception):  # it may break or end by itself at the same moment
                 _shut_down(connection.connection.dbapi_connection)
+
+    def has_write_lock(self, process: Process) -> bool:
+        """Tell whether a process of this machine keeps everybody else from writing to the SQLite file."""
+        if self._path is None:
+            return False
+        index = self._path.with_name(f"{self._path.name}-shm")
+        return any(first <= _WAL_WRITE_LOCK <= last for first, last in locks_of(process, index))
 
     def close(self) -> None:
         """Close the connection. No error."""
@@ -238,6 +256,9 @@ class Store:
     def _prepare_postgresql(self, connection: sa.Connection) -> None:
         connection.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(self._timeout * 1000))}")
+        if self._pause is not None:
+            milliseconds = max(1, round(self._pause * 1000))
+            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {milliseconds}")
         if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
             connection.exec_driver_sql("SET synchronous_commit = on")
 

@@ -42,7 +42,7 @@ class Worker:
         cluster = Cluster()
         self._links = Links(settings, cluster)
         self._server = Server(settings, cluster, self._links)
-        self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout)
+        self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout, pause=settings.lease)
         self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
         self._standby = Standby(self._journal.sibling(), settings, self._host)
         view = View(settings, self._host, self._server, self._links.describe, _release())

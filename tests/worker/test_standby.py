@@ -1,0 +1,265 @@
+"""Standbys: following, the lease, the race for a stage, stepping down and coming back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from tests.worker.helpers import TestJournal, kinds, settings, until
+from tests.worker.raw_client import RawClient
+
+from inorder.core.wire import ClusterMap, CreateTimestamps, NewEvent, Opened, StageInfo, Timestamps, Welcome
+from inorder.errors import Fenced, InvalidOption, StoreError
+from inorder.worker import Worker
+from inorder.worker.following import Follower, recover
+from inorder.worker.identity import is_gone, new_owner, process_of
+from inorder.worker.journal import Holder, MemoryJournal, MemoryStore
+from inorder.worker.watch import Watch
+
+# -- the lease, in time that the test makes ---------------------------------------------------------------------------
+
+
+def holder(owner: str = "a", *, stage: int = 0, epoch: int = 1, beat: int = 0) -> Holder:
+    return Holder(stage, owner, epoch, beat)
+
+
+def test_silence_is_counted_while_nothing_changes() -> None:
+    watch = Watch(0.4)
+    for at in range(10):
+        watch.see([holder()], {}, at * 0.2)
+        assert watch.silence("a") == pytest.approx(at * 0.2)
+        assert not watch.has_shown_life("a")
+    watch.see([holder(beat=1)], {}, 2.0)
+    assert watch.silence("a") == 0.0
+    assert watch.has_shown_life("a")
+
+
+@pytest.mark.parametrize("sign", ["beat", "epoch", "row", "other stage"])
+def test_any_sign_of_life_counts_for_all_stages_of_an_owner(sign: str) -> None:
+    """Beats, claims and rows: a worker that commits one stage under load lives with all of them."""
+    watch = Watch(1.0)
+    for at in range(3):
+        watch.see([holder(stage=0), holder(stage=1)], {0: 5, 1: 7}, float(at))
+    changed = holder(stage=1, beat=sign == "beat", epoch=1 + (sign == "epoch"))
+    found = [holder(stage=0), changed, *([holder(stage=2)] if sign == "other stage" else [])]
+    watch.see(found, {0: 5, 1: 7 + (sign == "row")}, 3.0)
+    assert watch.silence("a") == 0.0
+
+
+def test_losing_a_stage_is_no_sign_of_life() -> None:
+    """Of an owner that stands still one stage is taken; the others follow at once, not a lease later."""
+    watch = Watch(1.0)
+    for at in range(3):
+        watch.see([holder(stage=0), holder(stage=1)], {0: 5}, float(at))
+    watch.see([holder("b", stage=0, epoch=2), holder(stage=1)], {}, 3.0)
+    assert watch.silence("a") == 3.0
+
+
+def test_time_that_was_not_watched_does_not_count() -> None:
+    """The watcher was paused, or the store was away from everybody: the owner could show nothing, or we saw nothing."""
+    watch = Watch(0.4)
+    watch.see([holder()], {}, 0.0)
+    watch.see([holder()], {}, 3600.0)
+    assert watch.silence("a") == 0.4
+
+
+def test_an_owner_seen_for_the_first_time_has_a_whole_lease() -> None:
+    watch = Watch(0.4)
+    watch.see([holder("a")], {}, 0.0)
+    watch.see([holder("a")], {}, 0.3)
+    watch.see([holder("b", epoch=2)], {}, 0.6)
+    assert (watch.silence("a"), watch.silence("b")) == (0.0, 0.0)
+
+
+# -- who an owner is --------------------------------------------------------------------------------------------------
+
+
+def test_an_owner_that_ended_is_known_to_be_gone() -> None:
+    """On the same machine: by number and start of its process."""
+    code = "from inorder.worker.identity import new_owner; print(new_owner('a/b'), flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with child:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        owner = child.stdout.readline().strip()
+        assert not is_gone(owner)
+        child.stdin.close()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert is_gone(owner)  # not reaped yet
+    assert is_gone(owner)
+
+
+def test_of_others_nobody_knows() -> None:
+    """Another machine, another container, somebody else's way to write owners, a process that got an old number."""
+    ours = new_owner("me")
+    name, place, process, token = ours.split("/")
+    assert process_of(ours) is not None
+    assert not is_gone(ours)
+    for other in ("another", f"{name}/elsewhere/{process}/{token}", f"{name}/{place}/x-1/{token}", f"{name}//1-1/x"):
+        assert process_of(other) is None
+        assert not is_gone(other)
+    assert is_gone(f"{name}/{place}/{os.getpid()}-1/{token}")
+
+
+# -- two and three workers over one store in memory -------------------------------------------------------------------
+
+
+def worker(store: MemoryStore, name: str, **changes: Any) -> Worker:
+    """Return a worker that may have the only stage; a lease is a third of a second."""
+    quick = {"beat_interval": 0.02, "lease": 0.3, "name": name}
+    return Worker(settings(**{**quick, **changes}), journal=TestJournal(store))
+
+
+def freeze(worker: Worker, store: MemoryStore) -> None:
+    """Let a worker show no life any more, as if it were cut from its store."""
+    journal = worker._journal
+    assert isinstance(journal, TestJournal)
+    journal.hold()
+    journal.beat = lambda owned: None  # type: ignore[method-assign]
+
+
+async def test_a_second_worker_steals_nothing_and_follows() -> None:
+    store = MemoryStore()
+    async with worker(store, "first") as first, worker(store, "second") as second:
+        assert (first.state, second.state) == ("active", "standby")
+        assert store.epochs[0] == 1
+        async with RawClient(first.address) as client:
+            topic, *_ = await client.resolve("a")
+            await client.create(topic, 1, 2, 3)
+        rows = len(store.rows[0])
+        await until(lambda: second.status()["following"][0]["rows"] >= rows)  # type: ignore[index]
+        followed = second._standby._follower._stages[0].hosted
+        assert followed is not None
+        assert followed.stage.has_number(topic.id, 3)
+        assert second.health()[1]["stages"] == [{"stage": 0, "role": "standby", "epoch": None}]
+
+
+async def test_a_standby_answers_nobody_but_says_where_the_stage_is() -> None:
+    store = MemoryStore()
+    async with worker(store, "first") as first, worker(store, "second") as second, RawClient(second.address) as client:
+        place = StageInfo(0, 1, first.address)
+        assert client.welcome.stages == [place]
+        assert client.welcome.order_epoch == 0
+        client.send(CreateTimestamps(0, 1, [NewEvent(1, 1)]))
+        assert (await client.next(ClusterMap)).stages == [place]
+        await client.ping()
+        assert not [each for each in client.skipped if isinstance(each, Timestamps | Opened)]
+        assert "OpenSession" not in kinds(MemoryJournal(store))
+
+
+async def test_a_standby_takes_over_when_the_owner_has_left() -> None:
+    """At once, with all that was committed; a client that waits there introduces itself to the stage."""
+    store = MemoryStore()
+    async with AsyncExitStack() as stack:
+        first = worker(store, "first")
+        await first.__aenter__()
+        second = await stack.enter_async_context(worker(store, "second", lease=60.0))
+        async with RawClient(first.address, "p") as client:
+            topic, *_ = await client.resolve("a")
+            events = await client.create(topic, 1, 2, 3)
+        waiting = await stack.enter_async_context(RawClient(second.address, "p"))
+        assert first.status()["takeovers"] == 0
+        await first.__aexit__(None, None, None)
+        places = (await waiting.next(ClusterMap)).stages
+        while places != [StageInfo(0, 2, "")]:
+            places = (await waiting.next(ClusterMap)).stages
+        assert second.state == "active"
+        waiting.send(waiting.hello)
+        assert (await waiting.next(Welcome)).stages == [StageInfo(0, 2, "")]
+        assert (await waiting.next(Opened)).epoch == 2
+        assert await waiting.create(topic, 1, 2, 3) == events
+        assert [each.number for each in await waiting.create(topic, 4)] == [4]
+        assert kinds(MemoryJournal(store)).count("RestartTimers") == 1
+
+
+async def test_an_owner_that_is_silent_is_taken_over_and_steps_down() -> None:
+    """It is cut from its store for longer than the lease, and comes back: it has lost its stage, answers nobody, is a
+    standby, and takes over when the other one is silent."""
+    store = MemoryStore()
+    async with worker(store, "first") as first, worker(store, "second") as second:
+        async with RawClient(first.address, "p") as client:
+            topic, *_ = await client.resolve("a")
+            freeze(first, store)
+            client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+            await until(lambda: second.state == "active")
+            assert second.status()["takeovers"] == 1
+            assert second.status()["takeover_ms"] is not None
+            async with RawClient(second.address, "q") as other:
+                assert [each.number for each in await other.create(topic, 1)] == [1]
+            first._journal.let_go()  # type: ignore[attr-defined]
+            assert (await client.failure()).code == "moved"
+            assert not [each for each in client.skipped if isinstance(each, Timestamps)]
+        del first._journal.beat
+        await until(lambda: first.state == "standby" and first.status()["ready"] is True)
+        freeze(second, store)
+        await until(lambda: first.state == "active")
+        assert store.epochs[0] == 3
+        second._journal.let_go()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("standbys", [2, 3])
+async def test_of_several_standbys_exactly_one_takes_over(standbys: int) -> None:
+    """One crash after another, down to the last one: each time the epoch rises by one, and one worker has the stage."""
+    store = MemoryStore()
+    async with AsyncExitStack() as stack:
+        workers = [await stack.enter_async_context(worker(store, str(each))) for each in range(standbys + 1)]
+        for crash in range(1, standbys + 1):
+            before = next(each for each in workers if each.state == "active")
+            workers.remove(before)
+            freeze(before, store)
+            await until(lambda: any(each.state == "active" for each in workers))
+            assert store.epochs[0] == crash + 1
+            async with RawClient(next(each for each in workers if each.state == "active").address) as client:
+                await client.resolve(f"topic-{crash}")
+            assert [each.state for each in workers].count("active") == 1
+            before._journal.let_go()  # type: ignore[attr-defined]
+
+
+async def test_false_suspicion_costs_nothing() -> None:
+    """The owner shows life after a standby has decided, and before its claim: it keeps the stage."""
+    store = MemoryStore()
+    journal, late = MemoryJournal(store), MemoryJournal(store)
+    journal.open(1)
+    epoch = journal.claim(0, "owner")
+    seen = late.read_map()[0]
+    journal.beat([(0, epoch)])
+    with pytest.raises(Fenced, match="has shown life"):
+        late.claim(0, "late", seen.epoch, beat=seen.beat)
+    assert journal.read_map()[0].owner == "owner"
+
+
+async def test_a_stage_that_cannot_be_read_is_not_taken() -> None:
+    """A standby that has not followed to the end does not claim; its owner goes on."""
+    store = MemoryStore()
+    async with worker(store, "first") as first:
+        async with RawClient(first.address) as client:
+            await client.resolve("a")
+        rows, store.rows[0] = store.rows[0], [row._replace(entries=row.entries + b"x") for row in store.rows[0]]
+        with pytest.raises(StoreError, match="damaged"):
+            async with worker(store, "second", take_over=True):
+                pass
+        store.rows[0] = rows
+        assert (store.epochs[0], first.state) == (1, "active")
+
+
+async def test_a_follower_that_fell_behind_begins_with_a_later_snapshot() -> None:
+    """The rows that it would need next were forgotten meanwhile."""
+    store = MemoryStore()
+    async with worker(store, "first", snapshot_rows=3) as first, RawClient(first.address) as client:
+        follower = Follower(MemoryJournal(store), 1, first.settings)
+        follower.read([0])
+        for at in range(30):
+            await client.resolve(f"topic-{at}")
+        assert store.rows[0][0].seq > follower.rows[0] + 1
+        follower.read([0])
+        assert follower.rows[0] == store.rows[0][-1].seq
+        assert follower.take(0).stage.snapshot() == recover(MemoryJournal(store), 0, 1).stage.snapshot()
+
+
+def test_a_lease_that_a_late_beat_would_end_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="at least 3 beat_intervals"):
+        settings(beat_interval=1.0, lease=2.9)

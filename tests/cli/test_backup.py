@@ -17,7 +17,7 @@ def test_there_and_back(cli: Cli, start: Start) -> None:
     assert Path("x.backup").stat().st_mode & 0o077 == 0, "others can read it"
     cli("backup", "x.backup", "--store", "sqlite:///numbers.db").assert_refused(1, "x.backup", "there already")
     refused = cli("restore", "x.backup", "--store", "sqlite:///numbers.db", "--force")
-    refused.assert_refused(1, f"/{child.pid}/", "stop it first")
+    refused.assert_refused(1, f"/{child.pid}-", "stop it first")
     assert child.interrupt().code == 0
     cli("restore", "x.backup", "--store", "sqlite:///numbers.db").assert_refused(1, "holds numbers already", "--force")
     forced = cli("restore", "x.backup", "--store", "sqlite:///numbers.db", "--force", "--json")

@@ -8,8 +8,9 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from tests.client.helpers import times
-from tests.e2e.helpers import STAGES
+from tests.client.helpers import PATIENCE, take_events, times
+from tests.client.recorder import Recorder
+from tests.e2e.helpers import STAGES, assert_one_order
 from tests.e2e.load import run
 
 from inorder import Client, Receipt

@@ -575,10 +575,10 @@ class StageHost:
                 hosted.own(epoch)
                 self._stages[hosted.index] = hosted
                 self._brief(hosted)
-                seconds = 0.0 if began is None else time.monotonic() - began
                 if began is not None:
-                    self.metrics.took_over(seconds)
-                log.info("event=took_stage stage=%d epoch=%d seconds=%.3f", hosted.index, epoch, seconds)
+                    self.metrics.took_over(time.monotonic() - began)
+                if self._is_ready or began is not None:
+                    log.info("event=took_stage stage=%d epoch=%d row=%d", hosted.index, epoch, hosted.seq)
             self._arrange()
         self._sink.stages_changed()
 

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from inorder.errors import BackupError, StoreInUse
 from inorder.worker import schema, upgrading
 from inorder.worker.backup import Backup, Table
+from inorder.worker.identity import is_gone, process_of
 from inorder.worker.journal import new_domain
-from inorder.worker.identity import is_gone
 from inorder.worker.store import Store, meta_seal, stage_seal
 from inorder.worker.verification import check
 
@@ -93,7 +93,7 @@ class _State:
     def check(self, store: Store, *, force: bool) -> None:
         """Raise StoreInUse for a store with rows, unless forced; for an owner whose process is there at once."""
         for stage, owner, *_ in self.living:
-            if store.is_sqlite and not is_gone(owner):
+            if process_of(owner) is not None and not is_gone(owner):
                 raise StoreInUse(store.url, f"{_lives(stage, owner)} (its process runs)")
         if self.has_rows and not force:
             raise StoreInUse(store.url, "it holds numbers already, and they would be lost; --force replaces them")

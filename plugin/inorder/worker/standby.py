@@ -163,7 +163,7 @@ class Standby:
         if self._watch.has_shown_life(holder.owner) and self._told.get(holder.stage) != holder.owner:
             self._told[holder.stage] = holder.owner
             log.warning(
-                "event=standby store=%s stage=%d owner=%s lease=%g hint=%s",
+                "event=standby store=%s stage=%d owner=%s lease=%s hint=%s",
                 self._url, holder.stage, holder.owner, self._settings.lease,
                 "that worker is alive and keeps the stage; this one follows it, and takes over when it is silent",
             )  # fmt: skip

@@ -8,31 +8,35 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 import pytest
-import sqlalchemy as sa
 from tests.core import without
 
 from inorder.errors import Fenced
-from inorder.worker.schema import journal, snapshots
+from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
 
 Patch = pytest.MonkeyPatch
 
 
-def lost_rows(patch: Patch) -> None:
-    """Whoever recovers a stage does not find its last two commits: their numbers are given again."""
-    whole = SqlJournal.claim
+def early_answers(patch: Patch) -> None:
+    """A commit is answered when the one before it is written: whoever is killed has promised what it did not keep, and
+    the next one gives the same numbers again."""
+    append, close = SqlJournal.append, SqlJournal.close
+    held: list[Sequence[Batch]] = []
 
-    def claim(self: SqlJournal, stage: int, owner: str, seen: int | None = None, address: str = "") -> int:
-        def forget(connection: sa.Connection) -> None:
-            of_stage = journal.c.stage == stage
-            last = connection.execute(sa.select(sa.func.max(journal.c.seq)).where(of_stage)).scalar() or 0
-            connection.execute(journal.delete().where(of_stage, journal.c.seq > max(last - 2, 1)))
-            connection.execute(snapshots.delete().where(snapshots.c.stage == stage, snapshots.c.seq > max(last - 2, 1)))
+    def write(self: SqlJournal) -> None:
+        while held:
+            append(self, held.pop())
 
-        self._store.write(forget)
-        return whole(self, stage, owner, seen, address)
+    def append_later(self: SqlJournal, batches: Sequence[Batch]) -> None:
+        write(self)
+        held.append(batches)
 
-    patch.setattr(SqlJournal, "claim", claim)
+    def close_later(self: SqlJournal) -> None:
+        write(self)
+        close(self)
+
+    patch.setattr(SqlJournal, "append", append_later)
+    patch.setattr(SqlJournal, "close", close_later)
 
 
 def unfenced(patch: Patch) -> None:
@@ -50,7 +54,7 @@ def unfenced(patch: Patch) -> None:
         patch.setattr(SqlJournal, name, ignoring(getattr(SqlJournal, name)))
 
 
-IN_WORKERS: dict[str, Callable[[Patch], None]] = {each.__name__: each for each in (lost_rows, unfenced)}
+IN_WORKERS: dict[str, Callable[[Patch], None]] = {each.__name__: each for each in (early_answers, unfenced)}
 IN_CLIENTS: dict[str, Callable[[Patch], None]] = dict(without.RULES)
 BUGS = sorted({*IN_WORKERS, *IN_CLIENTS})
 

@@ -35,6 +35,7 @@ from inorder_analytics.checks import History, Violation
 LINGER = 60.0
 LOOK_SECONDS = 0.1
 LOG_LINES = 25
+START_PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class _Run:
     def __init__(self, made: Site, result: Result, began: float) -> None:
         self.site, self.result, self.options, self._began = made, result, result.options, began
         self.faults = Faults(made, self._mark)
-        self._deadline = time.monotonic() + self.options.patience
+        self._deadline = time.monotonic() + START_PATIENCE
 
     def _mark(self, what: str) -> None:
         self.result.marks.append((round(time.monotonic() - self._began, 2), what))
@@ -112,7 +113,7 @@ class _Run:
         await self._wait(self._is_going, "the first events of every client")
         self._mark("faults begin")
         try:
-            async with asyncio.timeout(self.options.seconds + self.options.patience):
+            async with asyncio.timeout(self.options.seconds + START_PATIENCE):
                 await self.faults.run(self.result.plan)
         except TimeoutError:
             self.result.stuck.append("faults could not be made: the last marks say which")

@@ -40,7 +40,7 @@ class Options:
         store: ``sqlite`` or ``postgresql``.
         writers, readers: client processes; every second reader changes its subscription, the last one is bounded.
         pause: seconds between two faults, on average; ``pace``: between two publishes of a writer.
-        patience: seconds that the end may wait for anything.
+        patience: seconds for everything to converge in.
         planted: a bug to run with.
         only: kinds of faults that may come; all of them if empty.
     """

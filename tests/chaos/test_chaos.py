@@ -36,10 +36,9 @@ async def test_a_short_run_keeps_every_promise(store: str, seed: int) -> None:
 
 
 async def test_a_planted_bug_is_seen() -> None:
-    """A worker that recovers without its last commits gives their numbers again."""
-    options = Options(
-        seconds=4.0, readers=1, writers=1, planted="lost_rows", only=frozenset({"kill_worker"}), pause=1.2
-    )
+    """A worker that answers before it has written gives numbers again after a kill."""
+    kills = frozenset({"kill_worker"})
+    options = Options(seconds=4.0, readers=1, writers=1, planted="early_answers", only=kills, pause=1.2, patience=5.0)
     result = await run(options)
     assert "R1" in {each.rule for each in result.violations}, in_words(result)
 

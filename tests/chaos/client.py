@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 import time
 from pathlib import Path
@@ -133,16 +134,25 @@ class Subscriptions:
         self._write(Unsubscribed(topics=topics, called=called))
 
 
-async def obey(role: Role, client: Client, write: Write, writer: Writer | None) -> None:
-    """Subscribe as the role says, then carry out the commands on standard input, until told to close."""
+async def listen(commands: asyncio.Queue[Command]) -> None:
+    """Take commands from standard input, while others are carried out; leave at once when it ends."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        commands.put_nowait(msgspec.json.decode(line, type=Command))
+    os._exit(1)  # the parent is gone, and nobody is left to wait for
+
+
+async def obey(
+    role: Role, client: Client, write: Write, writer: Writer | None, commands: asyncio.Queue[Command]
+) -> None:
+    """Subscribe as the role says, then carry out commands, until told to close."""
     subscriptions = Subscriptions(client, write)
     if writer is None:
         await subscriptions.subscribe(tuple(role.topics))
-    while line := await reader.readline():
-        command = msgspec.json.decode(line, type=Command)
+    while True:
+        command = await commands.get()
         match command.do:
             case "subscribe":
                 await subscriptions.subscribe(command.topics)
@@ -163,6 +173,8 @@ async def tell_stats(client: Client, write: Write) -> None:
 
 async def serve(role: Role, write: Write) -> None:
     """Be a client until told to close. Raises what the client failed with."""
+    commands: asyncio.Queue[Command] = asyncio.Queue()
+    listening = asyncio.create_task(listen(commands), name="commands")
     client = await opened(role)
     try:
         write(Began(incarnation=client.incarnation, mode=role.mode))
@@ -173,10 +185,11 @@ async def serve(role: Role, write: Write) -> None:
                 tasks.append(group.create_task(read(client, write)))
             else:
                 tasks.append(group.create_task(publish(writer, write)))
-            await obey(role, client, write, writer)
+            await obey(role, client, write, writer, commands)
             for task in tasks:
                 task.cancel()
     finally:
+        listening.cancel()
         await client.close()
 
 

@@ -10,7 +10,18 @@ from paho.mqtt import publish as paho
 from paho.mqtt.client import MQTTv5
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from tests.client.helpers import events_of, gaps_of, keys, payloads, published, take, take_events, take_through, until
+from tests.client.helpers import (
+    PATIENCE,
+    events_of,
+    gaps_of,
+    keys,
+    payloads,
+    published,
+    take,
+    take_events,
+    take_through,
+    until,
+)
 from tests.e2e.helpers import client
 
 from inorder import GapReason, Reconnected, Verdict
@@ -115,3 +126,34 @@ async def test_a_half_open_connection(
         assert keys(seen) == [(topic, number) for number in range(1, 31) if number not in missing]
         assert missing == set(range(11, 21))
         assert {each.verdict for each in events_of(seen)} == {Verdict.IN_ORDER}
+
+
+@pytest.mark.parametrize("kind", ["mqtt", "redis"])
+async def test_a_reply_that_is_lost(
+    mosquitto: Mosquitto, redis_server: RedisServer, worker: WorkerServer, kind: str
+) -> None:
+    """B54: the broker has the event and its answer never comes, so it is handed over once more: under the same number,
+    and the subscriber counts the second copy."""
+    topic = unique("t")
+    server: Any = mosquitto if kind == "mqtt" else redis_server
+    options = {"keepalive": 2} if kind == "mqtt" else {"health_check_interval": 1.0}
+    async with (
+        FaultProxy(server.port) as proxy,
+        client(server.url, worker) as one,
+        client(f"{kind}://127.0.0.1:{proxy.port}", worker, connect_timeout=0.5, **options) as publisher,
+    ):
+        await one.subscribe(topic)
+        await publisher.publish(topic, b"first")
+        proxy.stall("down")
+        future = publisher.publish(topic, b"once", qos=1 if kind == "mqtt" else 0)
+        seen = await take_events(one, 2)
+        await until(lambda: not publisher.stats().connected, "the silence to be noticed")
+        assert not future.done()
+        await proxy.heal()
+        async with asyncio.timeout(PATIENCE):
+            assert (await future).number == 2
+        await publisher.publish(topic, b"last")
+        seen += await take_through(one, b"last")
+        assert payloads(seen) == [b"first", b"once", b"last"]
+        assert [each.number for each in events_of(seen)] == [1, 2, 3]
+        assert (one.stats().duplicates, gaps_of(seen)) == (1, [])

@@ -179,6 +179,9 @@ class WorkerSection(_Section):
     session_timeout: float = _seconds(30.0, "how long a client may be gone before its subscription ends")
     confirm_timeout: float = _seconds(60.0, "how long a number may be unconfirmed")
     number_retention: int = _count(10_000, "settled numbers of a topic that are remembered one by one")
+    topic_ttl: float = _option(86_400.0, "how long a topic without subscribers may get no number before it retires",
+                               "a number of seconds, at least linger (0: it never does)", ge=0,
+                               allow_inf_nan=False)  # fmt: skip
     popularity_window: float = _option(0.0, "over which topics' events are counted to reorder them by popularity",
                                        "a number of seconds from 0 (0: never)", ge=0, allow_inf_nan=False)  # fmt: skip
     popularity_alpha: float = _option(0.1, "how many events make a topic popular: the greater, the fewer",

@@ -421,7 +421,8 @@ class Table(Cluster):
         lease.bottom = len(self.stages) - 1
         lease.needs(range(len(self.stages)))
         for stage in range(len(self.stages)):
-            command = OpenSession(client, subscriber.incarnation, publisher.asked.get(stage, 0) + 1)
+            first = max((counter for asked, counter in publisher.asked.items() if asked >= stage), default=0) + 1
+            command = OpenSession(client, subscriber.incarnation, first)
             for frame in self.step(stage, command):
                 assert isinstance(frame, Opened)
                 self.answers[stage, client].remove(frame)

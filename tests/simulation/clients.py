@@ -133,7 +133,7 @@ class Client:
         self.greeted = self.world.now
         self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch)
         for host in self.world.hosts:
-            first, anywhere = self.asked[host.index] + 1, max(self.asked) + 1
+            first, anywhere = max(self.asked[host.index :]) + 1, max(self.asked) + 1
             command = OpenSession(self.name, self.incarnation, first, anywhere, self.publisher.asked_epoch)
             self._queue(host.index).append(command)
         self.naming.clear()

@@ -45,11 +45,15 @@ class Host:
     def run(self, command: AnyCommand) -> None:
         self.opened.append((_encode(command), self.now))
         lingering = len(self.stage._state.lingers)
+        retired = self.stage.figures().retired if self.world.profile.topic_ttl else 0
         homes_epoch = self.stage._state.homes_epoch
         self.effects += self.stage.step(command, self.now)
         if self.stage._state.is_bottom:
             self.world.done["reorders"] += self.stage._state.homes_epoch > homes_epoch
         self.world.done["lingers_ended"] += max(0, lingering - len(self.stage._state.lingers))
+        if self.world.profile.topic_ttl:
+            self.world.done["retired"] += max(0, self.stage.figures().retired - retired)
+            self.world.done["revived"] += max(0, retired - self.stage.figures().retired)
         self.note_states()
 
     def ask(self, name: str, ask: Ask) -> None:
@@ -103,7 +107,7 @@ class Host:
 
     def note_states(self, always: bool = False) -> None:
         """Keep what became of numbers for the checks, before the stage forgets them."""
-        if always or self.world.retention < 100:
+        if always or self.world.retention < 100 or self.world.profile.topic_ttl:
             states, unheard = self.world.history.states, self.world.history.unheard
             for manager in self.stage._state.topics.values():
                 for record in manager.records.values():

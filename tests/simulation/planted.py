@@ -17,13 +17,15 @@ from tests.core import without
 from tests.simulation import hosts
 from tests.simulation.hosts import Host
 
-from inorder.core import stamping
+from inorder.core import retiring, stamping
 from inorder.core.commands import Create, Send
 from inorder.core.ordering import OrderingModule
 from inorder.core.reordering import Reordering
+from inorder.core.retiring import Retiring
 from inorder.core.settling import Settling
 from inorder.core.stage import Stage
 from inorder.core.state import StageState, Switch
+from inorder.core.topic_manager import TopicManager
 from inorder.core.waiting import Sequenced
 from inorder.core.wire import NumberAnswer, NumberState
 
@@ -148,6 +150,22 @@ def belt(patch: Patch) -> None:
     patch.setattr(hosts, "check_ride", lambda ride, origin, stage: None)
 
 
+def restarted_numbers(patch: Patch) -> None:
+    """A topic that retires begins with number 1 when it is used again."""
+    whole = Retiring._retire
+
+    def retire(self: Retiring, manager: TopicManager) -> None:
+        whole(self, manager)
+        manager.number = manager.expired = 0
+
+    patch.setattr(Retiring, "_retire", retire)
+
+
+def retired_open(patch: Patch) -> None:
+    """A topic retires although it has numbers of which nobody knows yet what became of them."""
+    patch.setattr(retiring, "_is_open", lambda manager: False)
+
+
 @dataclass(frozen=True, slots=True)
 class Bug:
     """A bug to plant.
@@ -193,6 +211,8 @@ _BUGS = (
     Bug(without.path, "path", 5),
     Bug(without.full_for_bounded, "compact", 5),
     Bug(without.gained, "gain", 40),
+    Bug(restarted_numbers, "idle", 10),
+    Bug(retired_open, "idle", 20),
 )
 BUGS = {each.plant.__name__: each for each in _BUGS}
 

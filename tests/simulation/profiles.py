@@ -31,7 +31,7 @@ class Profile:
         wildcards: the share of runs with wildcard filters.
         loss, reordering: shares of the broker's messages.
         retention: numbers that a topic manager remembers one by one.
-        linger: s. popularity_window_ms, publisher_grace_ms, session_timeout_ms: see StageSettings.
+        linger, topic_ttl: s. popularity_window_ms, publisher_grace_ms, session_timeout_ms: see StageSettings.
         actions: how many there are before faults stop (from, to).
         weights: factors of actions, by name (see ``world``).
         spread: factors of all actions' weights, drawn one by one.
@@ -58,6 +58,7 @@ class Profile:
     reordering: tuple[float, ...] = (0.0, 0.5, 1.0)
     retention: tuple[int, ...] = (10_000, 10_000, 4)
     linger: float = 20.0
+    topic_ttl: float = 0.0
     popularity_window_ms: tuple[int, ...] = (0, 0, 3_000)
     publisher_grace_ms: tuple[int, ...] = (10_000, 2_000)
     session_timeout_ms: tuple[int, ...] = (30_000, 4_000)
@@ -178,6 +179,12 @@ REORDERED = Profile(
     weights={"reorder": 6.0, "crash": 4.0, "snapshot": 2.0, "disconnect": 3.0, "publish": 2.0, "change": 0.5}
 )  # fmt: skip
 """The topic order changes while everything else goes wrong."""
+IDLE = Profile(
+    "idle", stages=(1, 2, 3), topics=(2, 3, 4), new_topics=(0,), wildcards=0.1, linger=1.0, topic_ttl=1.0, first=(1, 2),
+    weights={"change": 3.0, "reorder": 1.0, "time": 3.0, "tick": 4.0, "publish": 1.5, "crash": 2.0, "snapshot": 2.0},
+    session_timeout_ms=(30_000,), popularity_window_ms=(0,)
+)  # fmt: skip
+"""Topics are left by all, retire, and are taken again."""
 
 PROFILES = {
     each.name: each
@@ -204,6 +211,7 @@ PROFILES = {
         REROUTED,
         ORDER,
         REORDERED,
+        IDLE,
     )
 }
 

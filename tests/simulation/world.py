@@ -69,6 +69,7 @@ class World:
             popularity_window_ms=rng.choice(profile.popularity_window_ms),
             publisher_grace_ms=rng.choice(profile.publisher_grace_ms),
             session_timeout_ms=rng.choice(profile.session_timeout_ms),
+            topic_ttl_ms=int(profile.topic_ttl * 1000),
         )
         self.names = [f"t/{number}" for number in range(min(rng.choice(profile.topics), bounds.topics))]
         self.new_names = [f"n/{number}" for number in range(rng.choice(profile.new_topics))]

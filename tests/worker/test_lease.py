@@ -66,6 +66,21 @@ async def test_a_client_that_is_new_here_says_what_it_has_asked_for_before() -> 
             assert [event.counter for each in answers for event in each.events] == [4]
 
 
+async def test_what_was_asked_of_a_stage_below_may_have_been_numbered_above() -> None:
+    """R19: such a request rode up. Where the session is forgotten its counter gets no second number (R1)."""
+    order = [["s:high"], ["s:low"]]
+    async with Worker(settings(stages=2, topic_order=order), journal=TestJournal()) as worker:
+        client = RawClient(worker.address)
+        client.hello.asked = [0, 2, 1, 8]
+        async with client:
+            high, *_ = await client.resolve("high")
+            assert high.stage == 0
+            client.send(CreateTimestamps(0, 1, [NewEvent(8, high.id), NewEvent(9, high.id)]))
+            answers = [await client.next(Timestamps) for _ in (0, 1)]
+            assert [number for each in answers for number in each.forgotten] == [8]
+            assert [event.counter for each in answers for event in each.events] == [9]
+
+
 async def test_an_idle_worker_shows_with_a_beat_that_it_has_its_stages() -> None:
     journal = _BeatJournal()
     quick = settings(stages=2, beat_interval=0.05)

@@ -72,3 +72,10 @@ def test_bad_tls_files_are_named(tmp_path: Path) -> None:
     cert.write_text("not a certificate")
     with pytest.raises(InvalidOption, match=r"tls_cert .*cert\.pem"):
         WorkerSettings(tls_cert=cert, tls_key=cert).ssl_context()
+
+
+def test_a_topic_lives_at_least_as_long_as_it_may_linger() -> None:
+    assert WorkerSettings(topic_ttl=0.0).stage_settings().topic_ttl_ms == 0
+    assert WorkerSettings(topic_ttl=60.0).stage_settings().topic_ttl_ms == 60_000
+    with pytest.raises(InvalidOption, match="at least linger"):
+        WorkerSettings(topic_ttl=59.0)

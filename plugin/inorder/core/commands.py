@@ -267,6 +267,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         session_timeout_ms: how long a client may be gone before its subscription and its session end (R12).
         popularity_window_ms: over which events are counted to reorder topics by themselves (R15); 0: never.
         popularity_alpha, popularity_beta: how fast popularity saturates, and how much more of it makes a topic rise.
+        topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
     """
 
     linger_ms: int = 60_000
@@ -277,6 +278,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     popularity_window_ms: int = 0
     popularity_alpha: float = 0.1
     popularity_beta: float = 0.2
+    topic_ttl_ms: int = 0
 
 
 class Configure(Command, tag=1):
@@ -295,8 +297,8 @@ class OpenSession(Command, tag=3):
     """A client connected. Another incarnation of the same client is replaced.
 
     Attributes:
-        first: the lowest counter that it has not asked this stage for on an earlier connection; where its session is
-            forgotten, lower ones are never numbered (R1).
+        first: the lowest counter that it has not asked this stage, or one below it, for on an earlier connection; where
+            its session is forgotten, lower ones are never numbered (R1).
         anywhere: the lowest that it has asked no stage for. It counts instead where topics came here after the order
             epoch ``asked_epoch``, in which its oldest open request was first made (R14).
     """

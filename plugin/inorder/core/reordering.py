@@ -395,6 +395,7 @@ class Reordering:
         state.overlaps.stale |= bit_set(state.topics)
         for manager in state.topics.values():
             manager.filled = state.tick
+            manager.idle_since, manager.is_retired = 0, False
             manager.counted = manager.number
         state.window_began = state.now
 

@@ -37,6 +37,7 @@ from inorder.core.commands import (
     TopicRide,
 )
 from inorder.core.reordering import Reordering
+from inorder.core.retiring import Retiring
 from inorder.core.sessions import Sessions
 from inorder.core.settling import Settling
 from inorder.core.stamping import Stamping
@@ -73,6 +74,7 @@ class Stage:
         self._settling = Settling(state, self._outbox)
         self._sessions = Sessions(state, self._outbox, self._subscribing)
         self._reordering = Reordering(state, self._outbox, self._sessions)
+        self._retiring = Retiring(state)
 
     def __repr__(self) -> str:
         state = self._state
@@ -173,6 +175,7 @@ class Stage:
             self._settling.abandon_due()
             self._sessions.end_due()
             self._reordering.count_popularity()
+            self._retiring.retire_due()
 
     def _arrived(self, command: Deliver) -> None:
         if self._state.switch is None or not self._reordering.is_early(command):
@@ -204,7 +207,8 @@ class Stage:
         if self._state.is_sealed:
             return None  # timers stand still while the topic order changes (R14)
         due = [linger.due for linger in self._state.lingers]
-        others = (self._settling.next_deadline(), self._sessions.next_deadline(), self._reordering.next_deadline())
+        departments = (self._settling, self._sessions, self._reordering, self._retiring)
+        others = (each.next_deadline() for each in departments)
         due += [when for when in others if when is not None]
         return min(due, default=None)
 
@@ -307,8 +311,10 @@ class Stage:
     def figures(self) -> StageFigures:
         """Return how much this stage keeps."""
         state = self._state
+        here = [each for each in state.topics.values() if each.stage == state.index]
         return StageFigures(
-            topics=sum(1 for each in state.topics.values() if each.stage == state.index),
+            topics=len(here),
+            retired=sum(1 for each in here if each.is_retired),
             sessions=sum(1 for each in state.sessions.values() if each.connected),
             subscriptions=sum(1 for _ in state.overlaps),
             pending=sum(len(each.open) for each in state.sessions.values()),

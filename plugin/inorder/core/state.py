@@ -86,6 +86,7 @@ class Snapshot(msgspec.Struct):
     switch: Switch | None
     pins: set[int]
     window_began: int
+    looked_at: int = 0
 
 
 class StageState:
@@ -107,6 +108,7 @@ class StageState:
         switch: a change of the order under way; ``due``: what it held back, to be done at the end of this step.
         pins: topics that the operator keeps on their stage, known at the bottom stage (R15).
         window_began: when the window of popularity began, stage time.
+        looked_at: when idle topics were looked for last, stage time.
         tally: what was done since somebody began to count.
     """
 
@@ -133,6 +135,7 @@ class StageState:
         self.due: list[AnyCommand] = []
         self.pins: set[int] = set()
         self.window_began = 0
+        self.looked_at = 0
         self.tally = Tally()
 
     @property
@@ -163,6 +166,7 @@ class StageState:
     def raise_number(self, manager: TopicManager, number: int) -> None:
         """A number of this topic was created here, passed, or was announced: it is the most recent now."""
         manager.number = number
+        manager.idle_since, manager.is_retired = 0, False
         self.tick = manager.tick = self.tick + 1
         recent, topic = self.recent, manager.id
         recent.pop(topic, None)
@@ -229,6 +233,7 @@ class StageState:
             switch=self.switch,
             pins=self.pins,
             window_began=self.window_began,
+            looked_at=self.looked_at,
         )
 
     @classmethod
@@ -254,6 +259,7 @@ class StageState:
         state.sent, state.outbox, state.received = snapshot.sent, snapshot.outbox, snapshot.received
         state.order, state.order_epoch, state.homes_epoch = snapshot.order, snapshot.order_epoch, snapshot.homes_epoch
         state.switch, state.pins, state.window_began = snapshot.switch, snapshot.pins, snapshot.window_began
+        state.looked_at = snapshot.looked_at
         return state
 
 

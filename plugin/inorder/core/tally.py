@@ -25,7 +25,7 @@ class StageFigures(msgspec.Struct, frozen=True):
     """How much a stage keeps now.
 
     Attributes:
-        topics: whose home it is.
+        topics: whose home it is; ``retired``: those of them of which just the last number is kept.
         sessions: whose clients are connected.
         subscriptions: of all clients, as far as this stage knows.
         pending: numbers neither confirmed nor given up.
@@ -33,6 +33,7 @@ class StageFigures(msgspec.Struct, frozen=True):
     """
 
     topics: int
+    retired: int
     sessions: int
     subscriptions: int
     pending: int

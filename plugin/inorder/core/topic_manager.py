@@ -58,6 +58,8 @@ class TopicManager(msgspec.Struct):
         expired_base: the dependencies of all numbers up to there.
         moved: the order epoch in which the topic came to its stage (R14).
         counted: the number with which the window of its popularity began (R15).
+        idle_since: when nobody was found to use it (stage time), 0 while somebody does.
+        is_retired: this stage has forgotten all but the number since then (see ``retiring``).
     """
 
     id: int
@@ -80,6 +82,8 @@ class TopicManager(msgspec.Struct):
     expired_base: dict[int, int] = {}
     moved: int = 0
     counted: int = 0
+    idle_since: int = 0
+    is_retired: bool = False
 
 
 class Session(msgspec.Struct):

@@ -151,6 +151,8 @@ METRICS: Final[tuple[Metric, ...]] = (
            _stages(lambda h, s: h.stage(s).order_epoch)),
     Metric("inorder_stage_topics", "gauge", ("stage",), "topics whose home it is",
            _stages(lambda h, s: h.stage(s).figures().topics)),
+    Metric("inorder_stage_retired_topics", "gauge", ("stage",), "those of them of which just the last number is kept",
+           _stages(lambda h, s: h.stage(s).figures().retired)),
     Metric("inorder_stage_sessions", "gauge", ("stage",), "clients that it hears",
            _stages(lambda h, s: h.stage(s).figures().sessions)),
     Metric("inorder_stage_subscriptions", "gauge", ("stage",), "clients with a subscription",

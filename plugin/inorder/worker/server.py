@@ -389,7 +389,9 @@ class Server:
             if (stage, epoch) in connection.opened:
                 continue
             connection.opened.add((stage, epoch))
-            first, most = (min(each, MAX_NUMBER - 1) + 1 for each in (asked.get(stage, 0), anywhere))
+            # what it asked of stages below may have ridden up to this one, and been numbered here (R19)
+            here = max(0, *(counter for other, counter in asked.items() if other >= stage), 0)
+            first, most = (min(each, MAX_NUMBER - 1) + 1 for each in (here, anywhere))
             self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch))
 
     def _leave(self, session: Session) -> None:

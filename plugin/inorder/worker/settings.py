@@ -51,6 +51,8 @@ class WorkerSettings:
             on, or this machine's name where it listens on all.
         topic_order: for a new store, ``space:name`` of the topics of each stage, from the top.
         linger, publisher_grace, confirm_timeout, session_timeout, number_retention: see StageSettings (R10, R12, R16).
+        topic_ttl: how long a topic that nobody has subscribed to may get no number before it retires: its numbers are
+            forgotten but for the last one. At least ``linger``; 0: it never does.
         popularity_window: over which events are counted, for topics to change places by themselves (R15); 0 for never.
         popularity_alpha, popularity_beta: see StageSettings.
         heads_interval: how often changed heads are sent (R17).
@@ -95,6 +97,7 @@ class WorkerSettings:
     session_timeout: float = 30.0
     confirm_timeout: float = 60.0
     number_retention: int = 10_000
+    topic_ttl: float = 86_400.0
     popularity_window: float = 0.0
     popularity_alpha: float = 0.1
     popularity_beta: float = 0.2
@@ -125,6 +128,10 @@ class WorkerSettings:
             _require(getattr(self, name) > 0, name, getattr(self, name), "a whole number over 0")
         window, beta = self.popularity_window, self.popularity_beta
         _require(window >= 0, "popularity_window", window, f"{SECONDS}, or 0 for never")
+        _require(
+            self.topic_ttl == 0 or self.topic_ttl >= self.linger,
+            "topic_ttl", self.topic_ttl, f"{SECONDS}, at least linger ({self.linger:g}), or 0 for never",
+        )  # fmt: skip
         _require(self.popularity_alpha > 0, "popularity_alpha", self.popularity_alpha, "a number over 0")
         _require(0 <= beta < 1, "popularity_beta", beta, "a number from 0 to below 1")
         _require(self.beat_interval >= 0, "beat_interval", self.beat_interval, f"{SECONDS}, or 0 for never")
@@ -216,6 +223,7 @@ class WorkerSettings:
             popularity_window_ms=_milliseconds(self.popularity_window) if self.popularity_window else 0,
             popularity_alpha=self.popularity_alpha,
             popularity_beta=self.popularity_beta,
+            topic_ttl_ms=_milliseconds(self.topic_ttl) if self.topic_ttl else 0,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

@@ -1,0 +1,65 @@
+"""Topics that nobody uses any more retire: what is left of them is their name, their id and their last number.
+
+A topic is in use while a subscription contains it (also one that lingers, R10), while one of its numbers is neither
+settled nor complete, and when it gets a number. Once it has not been for ``topic_ttl_ms``, each stage forgets by itself
+what it kept for it: numbers one by one, what they depended on, its sequencing group. No ride is needed, because nothing
+that is left depends on it:
+
+- Its numbers go on where they were, so none is ever given again; an event id whose number is forgotten is answered
+  ``forgotten``, never numbered (R1), as beyond ``number_retention``.
+- Nobody has the topic, so nobody can ask for its numbers (R17). Who takes it again begins behind all of them.
+- What they depended on would be the base of such a beginning (R8). It was reached before the time to live began, which
+  is at least ``linger``, and that is longer than an event may wait at a live subscriber.
+- Its next timestamp carries its whole group once, as that of any topic whose group is new (R21).
+"""
+
+from __future__ import annotations
+
+from inorder.core.state import StageState
+from inorder.core.topic_manager import TopicManager
+from inorder.core.wire import NumberState
+
+LOOKS = 8
+"""How often topics are looked at within their time to live; one retires up to two looks after it."""
+
+
+class Retiring:
+    """The department of a stage that retires topics."""
+
+    def __init__(self, state: StageState) -> None:
+        self._state = state
+
+    def next_deadline(self) -> int | None:
+        """Return the stage time at which topics are looked at next, ``None`` if they never are."""
+        ttl = self._state.settings.topic_ttl_ms
+        return self._state.looked_at + max(1, ttl // LOOKS) if ttl else None
+
+    def retire_due(self) -> None:
+        """Look at all topics, if it is time to, and retire those that were idle for long enough."""
+        state, due = self._state, self.next_deadline()
+        if due is None or due > state.now:
+            return
+        state.looked_at = state.now
+        for manager in state.topics.values():
+            if state.overlaps.anyone >> manager.id & 1:
+                manager.idle_since = 0
+            elif not manager.idle_since:
+                manager.idle_since = state.now
+            elif not manager.is_retired and manager.idle_since + state.settings.topic_ttl_ms <= state.now:
+                if _is_open(manager):
+                    manager.idle_since = 0
+                else:
+                    self._retire(manager)
+
+    def _retire(self, manager: TopicManager) -> None:
+        state = self._state
+        manager.is_retired = True
+        manager.records, manager.marks, manager.mark_at = {}, [], 0
+        manager.expired, manager.expired_base, manager.base = manager.number, {}, {}
+        state.groups.pop(manager.id, None)
+        state.overlaps.stale |= 1 << manager.id
+
+
+def _is_open(manager: TopicManager) -> bool:
+    """Tell whether one of its numbers is not complete, or what became of it is not known."""
+    return any(each.state is NumberState.PENDING or each.deps is None for each in manager.records.values())

@@ -21,7 +21,7 @@ from inorder.cli.operator import Operator
 from inorder.core.link_wire import LinkHello
 from inorder.core.wire import HEADER_BYTES
 from inorder.errors import InorderError
-from inorder.testing.services import FaultProxy
+from inorder.testing.services import FaultProxy, ServerFailed
 from inorder.worker.journal import Holder
 
 ORDER_PATIENCE = 10.0
@@ -116,21 +116,23 @@ class Faults:
             taken = [each for each in stages if after[each].epoch > before[each].epoch]
             self.take_overs += [TakeOver(at, each, fault) for each in taken]
 
-    async def _replace_worker(self, fault: Fault) -> bool:
-        """Where there are no standbys: start another worker for the same stages meanwhile."""
-        spare = self.site.spare
-        if spare is None:
-            return False
-        async with self._owner(fault) as (seat, stages), spare.lock:
-            if spare.is_wanted or spare.server.is_running:
-                return False
-            spare.server.stages, seat.server.stages = seat.server.stages, []
-            spare.is_wanted, seat.is_wanted = True, False
-            self._lost(fault, stages)
-            seat.signal(signal.SIGSTOP)
-        await asyncio.sleep(fault.seconds)
+    async def _take_over(self, fault: Fault) -> bool:
+        stage = _stage_of(fault)
+        holders = await self.site.holders()
+        others = [each for each in self.site.seats if stage in each.stages and each.address != holders[stage].address]
+        seat = random.Random(fault.seed).choice(others)
         async with seat.lock:
-            seat.signal(signal.SIGCONT)
+            self._begun[fault] = time.monotonic()
+            await seat.kill()
+            lost = [each for each in seat.stages if holders[each].address != seat.address]
+            self._lost(fault, lost)
+            seat.server.takes_over = True
+            try:
+                await asyncio.to_thread(seat.server.start)
+            except ServerFailed:
+                return False
+            finally:
+                seat.server.takes_over = False
         return True
 
     def _lost(self, fault: Fault, stages: list[int]) -> None:

@@ -86,9 +86,9 @@ def stop_worker(dice: Dice, at: float) -> Fault:
     return Fault(at, "stop_worker", dice.stage(), round(dice.rng.uniform(0.7, 1.8) * LEASE, 3))
 
 
-def replace_worker(dice: Dice, at: float) -> Fault:
-    """SIGSTOP; another worker is started for its stages; SIGCONT: the old one must notice, and end."""
-    return Fault(at, "replace_worker", dice.stage(), round(dice.rng.uniform(0.2, 1.0), 3))
+def take_over(dice: Dice, at: float) -> Fault:
+    """A standby is started anew with ``--take-over``: whoever has its stages loses them while it lives."""
+    return Fault(at, "take_over", dice.stage(), seed=dice.rng.randrange(2**31))
 
 
 def cut_worker(dice: Dice, at: float) -> Fault:
@@ -153,7 +153,7 @@ KINDS: dict[str, tuple[Draw, int]] = {
     for each, weight in (
         (kill_worker, 4),
         (stop_worker, 2),
-        (replace_worker, 2),
+        (take_over, 2),
         (cut_worker, 3),
         (stall_worker, 3),
         (delay_worker, 1),

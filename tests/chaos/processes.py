@@ -36,7 +36,7 @@ class ChaosWorker(WorkerServer):
         planted: see ``planted``.
 
     Attributes:
-        stages: what it is told to process at its next start.
+        takes_over: it is told to take its stages at its next start, whoever has them.
     """
 
     def __init__(
@@ -44,15 +44,14 @@ class ChaosWorker(WorkerServer):
     ) -> None:
         super().__init__(store=store, port=port, args=args)
         self._settings, self._planted = settings, planted
-        self.stages: list[int] = []
+        self.takes_over = False
 
     def _environment(self) -> dict[str, str]:
         return {**environment(), **self._settings, VARIABLE: self._planted}
 
     def _command(self) -> list[str]:
         binary, _, _, *rest = super()._command()
-        hosted = [part for stage in self.stages for part in ("--stage", str(stage))]
-        return [binary, "-m", "tests.chaos.worker", *rest, *hosted]
+        return [binary, "-m", "tests.chaos.worker", *rest, *(["--take-over"] if self.takes_over else [])]
 
 
 class Seat:
@@ -62,13 +61,17 @@ class Seat:
     Attributes:
         way: the proxy before it.
         store_way: the proxy between it and its store, if there is one.
+        stages: that its worker may have.
         is_wanted: start it whenever it does not run.
         is_up: it has been started once.
         died: the exit codes it ended with by itself.
         lock: held by whoever starts, stops or breaks it.
     """
 
-    def __init__(self, name: str, way: FaultProxy, server: ChaosWorker, store_way: FaultProxy | None) -> None:
+    def __init__(
+        self, name: str, stages: Sequence[int], way: FaultProxy, server: ChaosWorker, store_way: FaultProxy | None
+    ) -> None:
+        self.stages = tuple(stages)
         self.name, self.way, self.server, self.store_way = name, way, server, store_way
         self.is_wanted = False
         self.is_up = False
@@ -77,7 +80,15 @@ class Seat:
         self.lock = asyncio.Lock()
 
     @classmethod
-    async def make(cls, name: str, store: str, settings: dict[str, str], planted: str, store_port: int | None) -> Seat:
+    async def make(
+        cls,
+        name: str,
+        stages: Sequence[int],
+        store: str,
+        settings: dict[str, str],
+        planted: str,
+        store_port: int | None,
+    ) -> Seat:
         """Return a seat with open proxies."""
         way = FaultProxy(free_port(), port=free_port())
         await way.start()
@@ -85,8 +96,9 @@ class Seat:
         if store_way is not None:
             store = store.replace(f":{store_port}/", f":{store_way.port}/")
         args = ["--name", name, "--advertise", f"127.0.0.1:{way.port}"]
+        args += [part for stage in stages for part in ("--stage", str(stage))]
         server = ChaosWorker(store=store, port=way.target_port, args=args, settings=settings, planted=planted)
-        return cls(name, way, server, store_way)
+        return cls(name, stages, way, server, store_way)
 
     @property
     def address(self) -> str:

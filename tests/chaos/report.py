@@ -30,7 +30,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "subscribers": len(history.subscribers),
         "gaps": dict(sorted(gaps.items())),
         "kills": faults["kill_worker"] + faults["kill_client"],
-        "stops": faults["stop_worker"] + faults["replace_worker"] + faults["stop_client"],
+        "stops": faults["stop_worker"] + faults["stop_client"],
         "cuts": sum(count for kind, count in faults.items() if kind.startswith("cut_")),
         "stalls": sum(count for kind, count in faults.items() if kind.startswith(("stall_", "delay_"))),
         "faults": dict(sorted(faults.items())),

@@ -44,7 +44,8 @@ class TakenOver:
 
     Attributes:
         kind: of the fault that took its worker.
-        seconds: from there to the next timestamp through the stage; ``None`` where none came.
+        seconds: from there to the next timestamp through the stage; ``None`` where none came, and for planned
+            take-overs, of which it is not known when the old worker lost the stage.
         is_alone: no other fault of workers or stores came in between.
     """
 
@@ -242,6 +243,8 @@ class _Run:
 
     def _seconds_of(self, take_over: TakeOver) -> float | None:
         """Return the time from a fault to the next timestamp that the stage answered, of what was published since."""
+        if take_over.fault.kind == "take_over":
+            return None
         called: set[int] = set()
         for each in self.site.meters[take_over.stage].records:
             if isinstance(each, Called) and each.when >= take_over.at:

@@ -22,6 +22,8 @@ from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, Serv
 from inorder.worker.journal import Holder
 
 STAGES = 3
+MAY_HAVE = ((0, 1), (1, 2), (2, 0), (0, 1, 2))
+"""The stages of each worker: every stage has standbys, and who has which one changes with every take-over."""
 TOPICS_PER_STAGE = 2
 METER_PAUSE = 0.04
 SETTINGS = {
@@ -139,31 +141,22 @@ class Site:
     def seat_of(self, holder: Holder) -> Seat:
         return next(each for each in self.seats if each.address == holder.address)
 
-    @property
-    def spare(self) -> Seat | None:
-        """A seat where no worker runs, and none is wanted."""
-        free = (each for each in self.seats if not (each.is_wanted or each.server.is_running))
-        return next(free, None)
-
     # -- making it ---------------------------------------------------------------------------------------------
 
     async def start_workers(self, stack: AsyncExitStack, store_port: int | None) -> None:
         settings = {f"INORDER_WORKER__{name}": value for name, value in SETTINGS.items()}
         settings["INORDER_WORKER__TOPIC_ORDER"] = _topic_order()
-        for at in range(STAGES + 1):
-            seat = await Seat.make(f"worker-{at}", self.url, settings, self.options.planted, store_port)
+        for at, stages in enumerate(MAY_HAVE):
+            seat = await Seat.make(f"worker-{at}", stages, self.url, settings, self.options.planted, store_port)
             stack.push_async_callback(seat.leave)
             self.seats.append(seat)
-        for stage, seat in enumerate(self.seats[:STAGES]):
-            seat.server.stages = [stage]
-            seat.is_wanted = True
         group = await stack.enter_async_context(_cancelled_at_the_end())
         for seat in self.seats:
             group.append(asyncio.create_task(seat.supervise(), name=f"supervise {seat.name}"))
-        starting = set(self.seats[:STAGES])
-        while starting:
-            await asyncio.sleep(0.05)
-            starting = {each for each in starting if not each.is_up}
+        for seat in self.seats:
+            seat.is_wanted = True
+            while not seat.is_up:  # noqa: ASYNC110 (one after the other, so that no worker has all stages)
+                await asyncio.sleep(0.02)
 
     async def start_clients(self, stack: AsyncExitStack) -> None:
         for at, name in enumerate(self.options.shape.clients):

@@ -250,6 +250,18 @@ class StoreInUse(StoreError):
     """A worker lives on the store, or it holds numbers already; it is left as it is."""
 
 
+class StoreReplaced(StoreError):
+    """The store was restored, or is another one, since this process opened it: what is known of it here is void.
+
+    Attributes: ``before`` and ``domain``, its domain id then and now.
+    """
+
+    def __init__(self, url: str, before: int, domain: int) -> None:
+        self.before, self.domain = before, domain
+        what = f"it was restored, or is another one: its domain is {domain}, it was {before} when this worker started"
+        super().__init__(url, f"{what}; start the worker again")
+
+
 class BackupError(StoreError):
     """A backup file that cannot be used (it is none, is damaged, or of a newer release), or cannot be made."""
 

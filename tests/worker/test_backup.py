@@ -10,10 +10,18 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from tests.worker.helpers import settings
+from tests.worker.helpers import PATIENCE, settings
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import BackupError, StoreCorrupt, StoreError, StoreFull, StoreInUse, StoreUnreachable
+from inorder.errors import (
+    BackupError,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreInUse,
+    StoreReplaced,
+    StoreUnreachable,
+)
 from inorder.testing.services import PostgresServer
 from inorder.worker import Worker, schema
 from inorder.worker.backup import Backup, back_up
@@ -114,6 +122,55 @@ async def test_between_sqlite_and_postgresql(tmp_path: Path, postgres: PostgresS
     assert rows_of(there) == rows_of(url)
 
 
+# -- workers that were there before ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_journal_that_was_opened_before_a_restore_claims_nothing(
+    tmp_path: Path, postgres: PostgresServer, kind: str
+) -> None:
+    url = sqlite_url(tmp_path) if kind == "sqlite" else postgres.database()
+    journal = SqlJournal(url)
+    domain = journal.open(1).domain
+    back_up(url, tmp_path / "x.backup")
+    assert [each.stage for each in journal.read_map()] == [0]
+    done = restore(url, tmp_path / "x.backup", force=True)
+    for call in (lambda: journal.claim(0, "old/1/x"), journal.read_map):
+        with pytest.raises(StoreReplaced) as caught:
+            call()
+        assert (caught.value.before, caught.value.domain) == (domain, done.domain)
+    journal.close()
+    again = SqlJournal(url)
+    again.open(1)
+    assert again.claim(0, "new/1/x") > 0
+    again.close()
+
+
+async def test_a_standby_that_lived_through_a_restore_stops(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Its owner was killed; before the lease is over the store is put back. What the standby has read is void."""
+    url = postgres.database()
+    owner = SqlJournal(url)
+    owner.open(1)
+    epoch = owner.claim(0, "killed/elsewhere/1-1/x")
+    watched = asyncio.create_task(_beating(owner, epoch))
+    async with Worker(settings(store=url, lease=60.0, beat_interval=0.5)) as standby:
+        assert standby.state == "standby"
+        watched.cancel()
+        await asyncio.wait([watched])
+        await asyncio.to_thread(back_up, url, tmp_path / "x.backup")
+        await asyncio.to_thread(restore, url, tmp_path / "x.backup", force=True, beat_interval=BEAT)
+        with pytest.raises(StoreReplaced, match="start the worker again"):
+            async with asyncio.timeout(PATIENCE):
+                await standby.wait_stopped()
+    owner.close()
+
+
+async def _beating(journal: SqlJournal, epoch: int) -> None:
+    while True:
+        await asyncio.to_thread(journal.beat, [(0, epoch)])
+        await asyncio.sleep(BEAT)
+
+
 # -- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -153,8 +210,11 @@ def test_an_owner_that_shows_no_life_is_passed_over_and_fenced(tmp_path: Path, p
     restore(url, tmp_path / "x.backup", force=True, beat_interval=BEAT)
     with pytest.raises(StoreError, match="taken over"):
         journal.beat([(0, epoch)])
-    assert journal.claim(0, "next/1/x") == epoch + 2
-    journal.close()
+    successor = SqlJournal(url)
+    successor.open(1)
+    assert successor.claim(0, "next/1/x") == epoch + 2
+    for each in (journal, successor):
+        each.close()
 
 
 async def test_damage_of_a_file_is_found_before_anything_is_changed(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import TypeVar
 from inorder.core.commands import AnyCommand, AnyRide, Deliver, Reply, Send, Tick
 from inorder.core.stage import Stage
 from inorder.core.wire import Frame, TopicInfo
-from inorder.errors import Fenced, InvalidOption, StoreError
+from inorder.errors import Fenced, InvalidOption, StoreError, StoreReplaced
 from inorder.logs import logger
 from inorder.worker.failpoints import reach
 from inorder.worker.following import recover
@@ -110,7 +110,8 @@ class StageHost:
         self._wake.set()
 
     async def run(self) -> None:
-        """Commit until stopped. Stages that others take over are let go; without any this worker is a standby."""
+        """Commit until stopped. Stages that others take over are let go; without any this worker is a standby. Raises
+        StoreReplaced."""
         while not (self._stop.is_set() and self._is_idle):
             await self._wake.wait()
             self._wake.clear()
@@ -120,6 +121,8 @@ class StageHost:
                 await self._turn()
                 await self._beat_if_due()
                 self._look_soon()
+            except StoreReplaced:
+                raise
             except StoreError as error:
                 await self._start_anew(error)
             if not self._is_idle:
@@ -478,7 +481,7 @@ class StageHost:
             if is_due:
                 self._beat_at = now + interval
                 await self._look_around()
-        except Fenced:
+        except (Fenced, StoreReplaced):
             raise
         except StoreError as error:
             log.warning("event=beat_failed error=%s", error)
@@ -671,6 +674,8 @@ class StageHost:
             try:
                 await self._take_again()
                 await self._look_around()
+            except StoreReplaced:
+                raise
             except StoreError as again:
                 log.error("event=store_still_failing error=%s", again)
                 self._forget()

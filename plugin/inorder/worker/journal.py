@@ -7,6 +7,8 @@ Contract, shown by ``inorder.testing.journal_conformance``:
 2. ``append`` writes all its batches or none, and only if no batch's stage has a higher epoch (Fenced).
 3. An append that returned is durable. One that raised may or may not be; the caller claims again and replays.
 4. ``replay`` and ``read_on`` yield rows in order, and never one whose chain or numbering was not checked.
+5. ``claim`` and ``read_map`` of a journal that was opened find out whether the store is still the same one
+   (StoreReplaced): a restored store has another domain id. It has higher epochs too, so no claim slips in between.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from inorder.errors import Fenced
+from inorder.errors import Fenced, StoreReplaced
 from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, checked, row_hash
 
 TopicOrder = Sequence[Sequence[str]]
@@ -135,6 +137,12 @@ def new_domain() -> int:
     return secrets.randbelow(2**32 - 1) + 1
 
 
+def require_same(url: str, before: int, domain: int) -> None:
+    """Raise StoreReplaced if a store has another domain id than when it was opened."""
+    if domain != before:
+        raise StoreReplaced(url, before, domain)
+
+
 def frozen_order(order: TopicOrder) -> tuple[tuple[str, ...], ...]:
     """Return a topic order as StoreInfo keeps it."""
     return tuple(map(tuple, order))
@@ -202,17 +210,20 @@ class MemoryJournal:
         self.url = "memory"
         self.store = store or MemoryStore()
         self._tails = Tails()
+        self._domain = 0
 
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """See Journal."""
         if self.store.info is None:
             self.store.info = StoreInfo(new_domain(), stages, frozen_order(topic_order))
+        self._domain = self.store.info.domain
         return self.store.info
 
     def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
         """See Journal."""
         store = self.store
         with store.lock:
+            self._check_domain()
             epoch, holder = store.epochs[stage], store.owners.get(stage, "")
             if seen is not None and epoch != seen and holder != owner:
                 raise fenced(self.url, stage, seen, epoch, holder)
@@ -226,6 +237,7 @@ class MemoryJournal:
     def read_map(self) -> list[Holder]:
         """See Journal."""
         store = self.store
+        self._check_domain()
         return [
             Holder(
                 stage,
@@ -298,6 +310,10 @@ class MemoryJournal:
 
     def interrupt(self) -> None:
         """See Journal."""
+
+    def _check_domain(self) -> None:
+        if self._domain and self.store.info is not None:
+            require_same(self.url, self._domain, self.store.info.domain)
 
     def _check_epochs(self, owned: Iterable[tuple[int, int]]) -> None:
         for stage, epoch in owned:

@@ -30,8 +30,19 @@ from inorder.worker.chain import (
 )
 from inorder.worker.failpoints import reach
 from inorder.worker.identity import kill_stopped, process_of
-from inorder.worker.journal import Batch, Holder, Journal, Snapshot, StoreInfo, Tails, TopicOrder, alive, fenced
-from inorder.worker.schema import journal, snapshots, stages
+from inorder.worker.journal import (
+    Batch,
+    Holder,
+    Journal,
+    Snapshot,
+    StoreInfo,
+    Tails,
+    TopicOrder,
+    alive,
+    fenced,
+    require_same,
+)
+from inorder.worker.schema import journal, meta, snapshots, stages
 from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
 
 CHUNK_ROWS: Final = 64
@@ -39,6 +50,7 @@ KEPT_SNAPSHOTS: Final = 2
 
 _STAGE = sa.select(stages).where(stages.c.stage == sa.bindparam("of"))
 _MAP = sa.select(*(stages.c[name] for name in Holder._fields)).order_by(stages.c.stage)
+_DOMAIN = sa.select(meta.c.domain)
 _EPOCHS = sa.select(stages.c.stage, stages.c.epoch, stages.c.owner).where(
     stages.c.stage.in_(sa.bindparam("of", expanding=True))
 )
@@ -78,17 +90,21 @@ class SqlJournal:
         self._make_sibling = partial(SqlJournal, url, timeout=timeout, pause=pause, driver=driver)
         self._timeout = timeout
         self._tails = Tails()
+        self._domain = 0
         self.url = self._store.url
 
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """See Journal."""
-        return self._store.open(stages, topic_order)
+        info = self._store.open(stages, topic_order)
+        self._domain = info.domain
+        return info
 
     def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
         """See Journal. The tail is read after the epoch is raised, when no older append can follow any more."""
         reach("claim.before")
         while True:
             found = self._find_stage(stage)
+            self._check_domain()  # after that: a restore from then on raises the epoch that was found
             epoch: int = found["epoch"]
             if seen is not None and epoch != seen and found["owner"] != owner:
                 raise fenced(self.url, stage, seen, epoch, found["owner"])
@@ -102,7 +118,9 @@ class SqlJournal:
 
     def read_map(self) -> list[Holder]:
         """See Journal."""
-        return [Holder(*row) for row in self._store.run(lambda connection: connection.execute(_MAP).all())]
+        holders = [Holder(*row) for row in self._store.run(lambda connection: connection.execute(_MAP).all())]
+        self._check_domain()
+        return holders
 
     def release(self, owned: Sequence[tuple[int, int]]) -> None:
         """See Journal."""
@@ -286,6 +304,11 @@ class SqlJournal:
                 raise fenced(self.url, stage, epoch, there, holder)
 
     # -- reading -----------------------------------------------------------------------------------------------
+
+    def _check_domain(self) -> None:
+        if self._domain:
+            found = self._store.run(lambda connection: connection.execute(_DOMAIN).scalar_one())
+            require_same(self.url, self._domain, found)
 
     def _find_stage(self, stage: int) -> sa.RowMapping:
         return self._store.run(lambda connection: self._stage(connection, stage))

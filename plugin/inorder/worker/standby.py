@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from inorder.errors import Fenced, StoreError
+from inorder.errors import Fenced, StoreError, StoreReplaced
 from inorder.logs import logger
 from inorder.worker.following import Follower
 from inorder.worker.hosted import HostedStage
@@ -89,7 +89,7 @@ class Standby:
             await asyncio.sleep(self._interval)
 
     async def run(self) -> None:
-        """Follow and take over, until cancelled."""
+        """Follow and take over, until cancelled. Raises StoreReplaced."""
         while True:
             await asyncio.sleep(self._interval)
             if not (self._followed or self._claimed):
@@ -97,6 +97,8 @@ class Standby:
             try:
                 await self._look()
                 self._failure = ""
+            except StoreReplaced:
+                raise  # the numbers that are followed here are not those of the store any more
             except StoreError as error:
                 if str(error) != self._failure:  # not ten times in a lease
                     log.warning("event=following_failed error=%s", error)

@@ -209,6 +209,16 @@ class WorkerSection(_Section):
     max_write_bytes: int = _count(32 * 1024 * 1024, "unread answers of a client before it is disconnected")
     max_link_bytes: int = _count(8 * 1024 * 1024, "bytes under way to a stage of another worker")
     max_outbox: int = _count(100_000, "rides that may wait for the stage above before requests are held")
+    log_topics: Annotated[list[str], BeforeValidator(_words)] = _option(
+        [], "for a new store: topics with an event log", "texts space:filter"
+    )
+    log_max_age: float = _option(604_800.0, "seconds that an event log keeps events",
+                                 "a number from 0 (0: no such bound)", ge=0, allow_inf_nan=False)  # fmt: skip
+    log_max_count: int = _option(100_000, "events of a topic that its log keeps",
+                                 "a whole number from 0 (0: no such bound)", ge=0)  # fmt: skip
+    log_max_bytes: int = _option(256 * 1024 * 1024, "bytes of a topic that its log keeps",
+                                 "a whole number from 0 (0: no such bound)", ge=0)  # fmt: skip
+    log_trim_interval: float = _seconds(5.0, "how often event logs over their bounds are looked for")
 
 
 class StoreSection(_Section):

@@ -12,11 +12,15 @@ from inorder.core.commands import (
     Create,
     CreateTopics,
     Deliver,
+    LogChange,
+    LogDeps,
+    LogEvent,
     OpenSession,
     Place,
     Reorder,
     Reply,
     Send,
+    SetLogRule,
     SettleNumbers,
     StageSettings,
 )
@@ -26,6 +30,9 @@ from inorder.core.stage import Stage
 from inorder.core.wire import (
     AskNumbers,
     Frame,
+    LoggedEvent,
+    LoggedEvents,
+    LogRule,
     NewEvent,
     Numbers,
     SpaceFilter,
@@ -54,6 +61,7 @@ class Cluster:
         self.now = 1000
         self.ids = {name: number for number, name in enumerate(topics, start=1)}
         self.versions: dict[str, int] = {}
+        self.log: dict[int, dict[int, LoggedEvent]] = {}
         self.counters: dict[str, int] = {}
         placed = [TopicInfo(self.ids[name], SPACE, name, stage) for name, stage in topics.items()]
         for stage in range(count):
@@ -67,9 +75,36 @@ class Cluster:
             if isinstance(effect, Reply):
                 self.frames.append((effect.client_id, effect.frame))
                 frames.append(effect.frame)
+            elif isinstance(effect, LogChange):
+                self.keep(effect)
             else:
                 self.links.setdefault((stage, effect.stage), deque()).append(effect)
         return frames
+
+    def keep(self, change: LogChange) -> None:
+        """Write a row of the event log as a store does (R18)."""
+        rows = self.log.setdefault(change.topic, {})
+        if isinstance(change, LogEvent):
+            rows[change.number] = LoggedEvent(change.number, self.now, change.deps or [], change.content)
+        elif isinstance(change, LogDeps):
+            rows[change.number].deps = change.deps
+        else:
+            for number in [each for each in rows if each <= change.through]:
+                del rows[number]
+
+    def read_log(self, topic: int, ranges: list[int], limit: int = 1000) -> LoggedEvents:
+        """Answer a question to the log."""
+        rows = self.log.get(topic, {})
+        wanted = [number for at in range(0, len(ranges), 2) for number in range(ranges[at], ranges[at + 1] + 1)]
+        found = [rows[number] for number in wanted if number in rows][:limit]
+        through = found[-1].number if len(found) == limit else wanted[-1]
+        return LoggedEvents(1, topic, ranges, through, found, min(rows, default=0), max(rows, default=0))
+
+    def rule(self, *names: str, is_on: bool = True) -> None:
+        """Give topics an event log, or take it from them."""
+        for name in names:
+            self.step(len(self.stages) - 1, SetLogRule("op", 1, 1, LogRule(SPACE, exact(name)), is_on))
+        self.run()
 
     def move(self, origin: int, target: int, rides: int = 1) -> list[Frame]:
         """Let the next rides of one link arrive."""
@@ -120,6 +155,7 @@ class Cluster:
         low: int = 0,
         after: list[int] = [],  # noqa: B006
         epoch: int = 0,
+        content: bytes | None = None,
     ) -> list[StampedEvent]:
         """Ask for a timestamp at the topic's stage, or at the stage ``at``; planned for its order epoch by default."""
         counter = counter or self.counters.get(client, 0) + 1
@@ -128,12 +164,20 @@ class Cluster:
         stage = self.stages[0].stage_of(topic) if at is None else at
         assert stage is not None
         epoch = epoch or self.stages[stage].order_epoch
-        command = Create(client, 1, low, [NewEvent(counter, topic, after)], epoch)
+        command = Create(client, 1, low, [NewEvent(counter, topic, after, content)], epoch)
         return stamps(self.step(stage, command))
 
-    def stamp(self, client: str, name: str, *, at: int | None = None, after: list[int] = []) -> StampedEvent:  # noqa: B006
+    def stamp(
+        self,
+        client: str,
+        name: str,
+        *,
+        at: int | None = None,
+        after: list[int] = [],  # noqa: B006
+        content: bytes | None = None,
+    ) -> StampedEvent:
         """Ask for a timestamp and let it ride to its end."""
-        got = self.request(client, name, at=at, after=after) or stamps(self.run())
+        got = self.request(client, name, at=at, after=after, content=content) or stamps(self.run())
         return got[-1]
 
     def topic(self, client: str, name: str) -> int:

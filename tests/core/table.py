@@ -19,6 +19,7 @@ from inorder.core.commands import (
     Create,
     CreateTopics,
     LeaveSession,
+    LogChange,
     OpenSession,
     Reply,
     RestartTimers,
@@ -28,7 +29,7 @@ from inorder.core.commands import (
 )
 from inorder.core.lease import Lease
 from inorder.core.names import Filter
-from inorder.core.ordering import GapFound, Mode, OrderingModule, OrderingTimes, Output
+from inorder.core.ordering import Found, GapFound, Mode, OrderingModule, OrderingTimes, Output
 from inorder.core.publisher import Publication, Publisher
 from inorder.core.stage import Stage
 from inorder.core.subscriber import Subscriber
@@ -36,6 +37,7 @@ from inorder.core.wire import (
     AskNumbers,
     CreateTimestamps,
     Frame,
+    LoggedEvent,
     Moved,
     Numbers,
     Opened,
@@ -105,7 +107,7 @@ class PublisherRole:
         self._requests = 0
 
     def publish(self, label: str, topic: str) -> None:
-        self.publications[label] = self.publisher.publish((SPACE, topic), label)
+        self.publications[label] = self.publisher.publish((SPACE, topic), label, label.encode)
         self.pump()
 
     def cancel(self, label: str) -> None:
@@ -288,6 +290,13 @@ class SubscriberRole:
         infos = self.subscriber.topics
         return [AskNumbers(1, infos[each.topic].stage, each.topic, each.ranges) for each in asked]
 
+    def fetched(self, topic: int, ranges: list[int], through: int, found: list[Found], now: float) -> None:
+        """The log of a topic answered (R18)."""
+        before = len(self.module.interrupted)
+        self._interrupted(self.module.fetched(topic, ranges, through, found, now), now)
+        if len(self.module.interrupted) > before:
+            self._begin_anew()
+
     def answered(self, frame: Numbers, now: float) -> None:
         before = len(self.module.interrupted)
         self._interrupted(self.module.answered(frame, now), now)
@@ -332,6 +341,7 @@ class SubscriberRole:
                 if each.verdict != "retained":  # that is outside the order, and may come at any time
                     self.history.notified.append(Notified(each.content.event, place, str(each.verdict), now))
                 tag = "" if each.verdict == "in_order" else f" {each.verdict}"
+                tag += " repaired" if each.repaired else ""
                 self.words.append(each.content.label + tag)
 
 
@@ -472,6 +482,9 @@ class Table(Cluster):
         frames: list[Frame] = []
         effects = self.stages[stage].step(command, self.now)
         for effect in effects:
+            if isinstance(effect, LogChange):
+                self.keep(effect)
+                continue
             if not isinstance(effect, Reply):
                 self.links.setdefault((stage, effect.stage), deque()).append(effect)
                 continue
@@ -527,8 +540,23 @@ class Table(Cluster):
         role, now = self.subscribers[client], self.seconds
         for question in role.questions(now):
             role.answered(self.stages[question.stage].numbers(question), now)
+        for wanted in role.module.fetches(now):
+            answer = self.read_log(wanted.topic, wanted.ranges)
+            found = [Found(each.number, each.deps, self._logged(each), 1) for each in answer.events]
+            role.fetched(wanted.topic, wanted.ranges, answer.through, found, now)
         if ids := role.unnamed():
             role.named([each for each in self.infos if each.id in ids], now)
+
+    def _logged(self, event: LoggedEvent) -> Message | None:
+        """Return the event that the log has; it need never have been handed over to the ENS."""
+        if event.content is None:
+            return None
+        for role in [*self.past, *self.publishers.values()]:
+            publication = role.publications.get(event.content.decode())
+            if publication is not None:
+                place = publication.topic_id, publication.topic[1], event.number
+                return Message(publication.content, (role.name, role.incarnation, publication.counter), *place, ())
+        raise AssertionError(event)
 
     def tell_heads(self, client: str) -> None:
         """The stages tell a client the highest confirmed numbers of its topics (R17)."""

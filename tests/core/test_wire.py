@@ -15,15 +15,21 @@ from inorder.core.wire import (
     MAX_FRAME_BYTES,
     AskHeads,
     AskNumbers,
+    ChangeLog,
     ChangeOrder,
     ClientFrame,
     ClusterMap,
     CreateTimestamps,
+    Done,
     Failure,
     Frame,
     FrameSplitter,
     Heads,
     Hello,
+    LoggedEvent,
+    LoggedEvents,
+    LogRule,
+    Logs,
     Moved,
     NameTopics,
     NewEvent,
@@ -35,11 +41,13 @@ from inorder.core.wire import (
     Ping,
     PinTopics,
     Pong,
+    ReadLog,
     Renew,
     Renewed,
     Resolve,
     Settle,
     Settled,
+    ShowLogs,
     ShowOrder,
     SpaceFilter,
     StageInfo,
@@ -60,6 +68,7 @@ from inorder.core.wire import (
 from inorder.errors import ProtocolError
 
 _TOPIC = TopicInfo(7, "m", "a/ü", 2)
+_RULE = LogRule("m", Filter("a/#", FilterKind.MQTT, "a/#"), 1, 2, 3)
 CLIENT_FRAMES: list[ClientFrame] = [
     Ping(1),
     Pong(2**63 - 1),
@@ -76,6 +85,9 @@ CLIENT_FRAMES: list[ClientFrame] = [
     ChangeOrder(1, 4, [[1, 2], []]),
     ShowOrder(2),
     PinTopics(3, [7], False),
+    ReadLog(4, 0, 7, [1, 5, 9, 9], 1_700_000_000_000),
+    ChangeLog(5, _RULE, False),
+    ShowLogs(6),
 ]
 WORKER_FRAMES: list[WorkerFrame] = [
     Ping(),
@@ -94,6 +106,9 @@ WORKER_FRAMES: list[WorkerFrame] = [
     Moved(1, 2, 4, 3, [7, 0]),
     TopicOrder(2, 4, 3, [_TOPIC], [7], True),
     OrderChanged(3, 4, "why not"),
+    LoggedEvents(4, 7, [1, 9], 5, [LoggedEvent(1, 1_700_000_000_000, [2, 3], b"x"), LoggedEvent(2, 0, [], None)], 1, 9),
+    Done(5, "why not"),
+    Logs(6, [_RULE], [_TOPIC]),
 ]
 
 

@@ -24,7 +24,17 @@ from tests.explorer.configs import Again, Ask, Back, Config, Cut, Hold, Publish
 from tests.explorer.freeze import publisher_key, subscriber_key
 from tests.explorer.words import Words
 
-from inorder.core.commands import AnyCommand, Deliver, LeaveSession, OpenSession, Reorder, Reply, StageSettings, Tick
+from inorder.core.commands import (
+    AnyCommand,
+    Deliver,
+    LeaveSession,
+    OpenSession,
+    Reorder,
+    Reply,
+    Send,
+    StageSettings,
+    Tick,
+)
 from inorder.core.names import Filter, FilterKind, exact
 from inorder.core.publisher import PublicationState
 from inorder.core.stage import Stage
@@ -324,7 +334,7 @@ class Model:
                 names, base = (self.readers, self.first_reader) if is_reader else (self.writers, self.stages)
                 target = base + names.index(effect.client_id)
                 sent.append((self._channels[actor, target], self._item(_encode(effect.frame), effect.frame)))
-            else:
+            elif isinstance(effect, Send):
                 stage.acknowledge(effect.stage, effect.number)  # nothing is lost here
                 deliver = Deliver(actor, effect.number, effect.ride)
                 sent.append((self._channels[actor, effect.stage], self._item(_encode(deliver), deliver)))

@@ -472,6 +472,13 @@ def reorder(player: Player, stages: str) -> None:
         raise ScenarioError(refusals[0])
 
 
+@line("the operator logs TOPICS")
+def log(player: Player, topics: str) -> None:
+    """The topics get an event log (R18); publishers hear of it at once."""
+    player.on.rule(*topics.split())
+    player.on.settle_down()
+
+
 @line("the operator pins TOPICS")
 def pin(player: Player, topics: str) -> None:
     """The topics stay on their stages, whatever their popularity (R15)."""

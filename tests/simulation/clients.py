@@ -18,19 +18,23 @@ from inorder.core.commands import (
 from inorder.core.lease import Lease
 from inorder.core.names import Filter, FilterKind
 from inorder.core.notifications import Verdict
-from inorder.core.ordering import GapFound, Mode, OrderingModule, Output
+from inorder.core.ordering import Found, GapFound, Mode, OrderingModule, Output
 from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.subscriber import Subscriber
+from inorder.core.waiting import Sequenced
 from inorder.core.wire import (
     AskNumbers,
     ClientFrame,
     CreateTimestamps,
     Frame,
     Heads,
+    LoggedEvent,
+    LoggedEvents,
     Moved,
     NameTopics,
     Numbers,
     Opened,
+    ReadLog,
     Renew,
     Renewed,
     Resolve,
@@ -58,6 +62,14 @@ def wild(text: str) -> Filter:
 def text_of(filter: Filter) -> str:
     """Return what filters are sorted by; sets of them have another order in each process."""
     return filter.text
+
+
+def _event_of(logged: LoggedEvent) -> EventId | None:
+    """Return the event whose id the log has as its content."""
+    if logged.content is None:
+        return None
+    name, incarnation, counter = logged.content.decode().split()
+    return name, int(incarnation), int(counter)
 
 
 class Message:
@@ -167,14 +179,16 @@ class Client:
             self._queue(stage).append(self._command(decode_client_frame(encode_frame(frame)[4:])))
 
     def _command(self, frame: ClientFrame) -> AnyCommand | Ask:
-        if isinstance(frame, AskNumbers | NameTopics | Renew):
+        if isinstance(frame, AskNumbers | NameTopics | Renew | ReadLog):
             return self.incarnation, frame
         return command_of(self.name, self.incarnation, frame)
 
     # -- what leaves -------------------------------------------------------------------------------------------
 
     def publish(self, name: str) -> None:
-        publication = self.publisher.publish((SPACE, name), None)
+        counter = self.publisher._next_counter
+        to_log = (lambda: f"{self.name} {self.incarnation} {counter}".encode()) if self.world.profile.logged else None
+        publication = self.publisher.publish((SPACE, name), None, to_log)
         self.published[publication.counter] = self.world.steps
         self.world.history.publish((self.name, self.incarnation, publication.counter), 0)
 
@@ -201,6 +215,10 @@ class Client:
             info = self.subscriber.topics[question.topic]
             self.requests += 1
             self.send(info.stage, AskNumbers(self.requests, info.stage, question.topic, question.ranges))
+        for fetch in self.module.fetches(now):
+            info = self.subscriber.topics[fetch.topic]
+            self.requests += 1
+            self.send(info.stage, ReadLog(self.requests, info.stage, fetch.topic, fetch.ranges))
         if ids := [each for each in self.module.unnamed() if each not in self.asked_names]:
             self.asked_names.update(ids)
             self.requests += 1
@@ -305,10 +323,8 @@ class Client:
                 self.subscriber.moved(frame)
             case Subscribed():
                 self._subscribed(frame)
-            case Numbers():
-                before = len(self.module.interrupted)
-                outputs = self.module.answered(frame, now)
-                self._interrupted(outputs, anew=len(self.module.interrupted) > before)
+            case Numbers() | LoggedEvents():
+                self._repair(frame)
             case Heads():
                 self.module.heads(frame.heads, now)
             case Opened():
@@ -316,6 +332,16 @@ class Client:
             case Renewed():
                 self.lease.answered(frame.request, frame.stages[::2])
         self._check_lease()
+
+    def _repair(self, frame: Numbers | LoggedEvents) -> None:
+        before = len(self.module.interrupted)
+        if isinstance(frame, Numbers):
+            outputs = self.module.answered(frame, self.world.now)
+        else:
+            found = [Found(each.number, each.deps, _event_of(each), 1) for each in frame.events]
+            outputs = self.module.fetched(frame.topic, frame.ranges, frame.through, found, self.world.now)
+        self.world.done["repaired"] += sum(isinstance(each, Sequenced) and each.repaired for each in outputs)
+        self._interrupted(outputs, anew=len(self.module.interrupted) > before)
 
     def _named(self, topics: list[TopicInfo]) -> None:
         mine, foreign = self.subscriber.named(topics)
@@ -364,7 +390,8 @@ class Client:
             publication.handed = True
             if faults and rng.random() < 0.05:
                 self.publisher.refused(publication)
-                self._ended(publication, "unknown" if publication.doubtful else "void")
+                is_void = not (publication.doubtful or self.world.profile.logged)
+                self._ended(publication, "void" if is_void else "unknown")
                 return True
             if not (faults and rng.random() < 0.05):
                 self.world.publish(self, publication, faults)

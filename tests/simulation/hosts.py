@@ -8,16 +8,37 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inorder.core.commands import AnyCommand, Deliver, Effect, Reply, RestartTimers, Send
+from inorder.core.commands import (
+    AnyCommand,
+    Create,
+    Deliver,
+    Effect,
+    LogDeps,
+    LogEvent,
+    LogTrim,
+    Reply,
+    RestartTimers,
+    Send,
+)
+from inorder.core.event_log import split
 from inorder.core.ride_check import check_ride
 from inorder.core.stage import Stage
-from inorder.core.wire import AskNumbers, Frame, NameTopics, Renew, Renewed
+from inorder.core.wire import (
+    AskNumbers,
+    Frame,
+    LoggedEvent,
+    LoggedEvents,
+    NameTopics,
+    ReadLog,
+    Renew,
+    Renewed,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SPACE = "m"
-Ask = tuple[int, AskNumbers | NameTopics | Renew]
+Ask = tuple[int, AskNumbers | NameTopics | Renew | ReadLog]
 """A query of an incarnation."""
 _encode = msgspec.msgpack.Encoder().encode
 _commands: msgspec.msgpack.Decoder[AnyCommand] = msgspec.msgpack.Decoder(AnyCommand)
@@ -35,6 +56,7 @@ class Host:
         self.image: tuple[bytes, int] | None = None
         self.opened: list[tuple[bytes, int]] = []
         self.effects: list[Effect] = []
+        self.contents: dict[tuple[str, int, int], bytes] = {}
         self.links: dict[int, deque[Send]] = {}
         self.queues: dict[str, deque[AnyCommand | Ask]] = {}
 
@@ -43,11 +65,16 @@ class Host:
         return int(self.world.now * 1000)
 
     def run(self, command: AnyCommand) -> None:
+        if isinstance(command, Create) and not self.stage.is_sealed:
+            here = [each.topic for each in command.events if self.stage.stage_of(each.topic) == self.index]
+            command, contents = split(command, here)
+            key = command.client_id, command.incarnation
+            self.contents.update(((*key, counter), content) for counter, content in contents.items())
         self.opened.append((_encode(command), self.now))
         lingering = len(self.stage._state.lingers)
         retired = self.stage.figures().retired if self.world.profile.topic_ttl else 0
         homes_epoch = self.stage._state.homes_epoch
-        self.effects += self.stage.step(command, self.now)
+        self.effects += self._with_contents(command, self.stage.step(command, self.now))
         if self.stage._state.is_bottom:
             self.world.done["reorders"] += self.stage._state.homes_epoch > homes_epoch
         self.world.done["lingers_ended"] += max(0, lingering - len(self.stage._state.lingers))
@@ -55,6 +82,15 @@ class Host:
             self.world.done["retired"] += max(0, self.stage.figures().retired - retired)
             self.world.done["revived"] += max(0, retired - self.stage.figures().retired)
         self.note_states()
+
+    def _with_contents(self, command: AnyCommand, effects: list[Effect]) -> list[Effect]:
+        """Put what stood beside a command into the rows of the event log (R18)."""
+        for effect in effects:
+            if isinstance(effect, LogEvent) and effect.content == b"":
+                assert isinstance(command, Create)
+                effect.content = self.contents.pop((command.client_id, command.incarnation, effect.counter))
+        self.contents.clear()
+        return effects
 
     def ask(self, name: str, ask: Ask) -> None:
         """A query's answer leaves after the commit of what it may have seen."""
@@ -65,9 +101,30 @@ class Host:
                 answers = [self.stage.numbers(frame), self.stage.moved(frame.topic)]
             case NameTopics():
                 answers = [self.stage.name_topics(frame)]
+            case ReadLog():
+                answers = [self._read_log(frame), self.stage.moved(frame.topic)]
             case Renew():
                 answers = [Renewed(frame.request, [self.index, self.epoch])]
         self.effects += [Reply(name, incarnation, each) for each in answers if each is not None]
+
+    def _read_log(self, frame: ReadLog) -> LoggedEvents:
+        """What is durable, whichever stage wrote it."""
+        rows = self.world.log.get(frame.topic, {})
+        pairs = zip(frame.ranges[::2], frame.ranges[1::2], strict=True)
+        wanted = [number for first, last in pairs for number in range(first, last + 1)]
+        complete = [rows[each] for each in wanted if each in rows and rows[each].stored_ms]
+        page = complete[: self.world.rng.choice((1, 3, 100))]
+        through = wanted[-1] if len(page) == len(complete) else page[-1].number
+        return LoggedEvents(frame.request, frame.topic, frame.ranges, through, page, 0, 0)
+
+    def _keep(self, effect: LogEvent | LogDeps | LogTrim) -> None:
+        rows = self.world.log.setdefault(effect.topic, {})
+        if isinstance(effect, LogEvent):
+            assert effect.number not in rows, "a number gets one row"
+            is_complete = effect.deps is not None
+            rows[effect.number] = LoggedEvent(effect.number, int(is_complete), effect.deps or [], effect.content)
+        elif isinstance(effect, LogDeps):
+            rows[effect.number] = LoggedEvent(effect.number, 1, effect.deps, rows[effect.number].content)
 
     def step(self, rng: random.Random) -> bool:
         """Take one input: the next of a link or of a client's connection."""
@@ -98,8 +155,10 @@ class Host:
         for effect in effects:
             if isinstance(effect, Send):
                 self.world.hosts[effect.stage].links.setdefault(self.index, deque()).append(effect)
-            else:
+            elif isinstance(effect, Reply):
                 self.world.reply(self.index, effect)
+            else:
+                self._keep(effect)
         for other in self.world.hosts:
             if other is not self:
                 other.stage.acknowledge(self.index, self.stage.received(other.index))

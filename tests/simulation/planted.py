@@ -144,6 +144,11 @@ def readmitted(patch: Patch) -> None:
     patch.setattr(Reordering, "holds", holds)
 
 
+def logged_voids(patch: Patch) -> None:
+    """R16, R18: what its publisher took back is void, though the log has it."""
+    patch.setattr(TopicManager, "has_logged", lambda self, record: False)
+
+
 def belt(patch: Patch) -> None:
     """R2: see there; a ride that jumps is taken by the stage where it lands."""
     without.belt(patch)
@@ -213,6 +218,7 @@ _BUGS = (
     Bug(without.gained, "gain", 40),
     Bug(restarted_numbers, "idle", 10),
     Bug(retired_open, "idle", 20),
+    Bug(logged_voids, "logged", 5),
 )
 BUGS = {each.plant.__name__: each for each in _BUGS}
 

@@ -36,6 +36,7 @@ class Profile:
         weights: factors of actions, by name (see ``world``).
         spread: factors of all actions' weights, drawn one by one.
         commits: the share of steps that are committed at once. returns: of clients that are back at once after a crash.
+        logged: all topics have an event log (R18): nothing may be lost or abandoned.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Profile:
     spread: tuple[float, ...] = (0.2, 1.0, 1.0, 4.0)
     commits: float = 0.6
     returns: float = 0.0
+    logged: bool = False
 
 
 CALM = {"jump": 0.1, "crash": 0.0, "disconnect": 0.0, "restart": 0.0, "cancel": 0.0}
@@ -185,6 +187,14 @@ IDLE = Profile(
     session_timeout_ms=(30_000,), popularity_window_ms=(0,)
 )  # fmt: skip
 """Topics are left by all, retire, and are taken again."""
+LOGGED = Profile(
+    "logged", modes=(STRICT, STRICT, MIXED), stages=(1, 1, 2, 3), loss=(0.1, 0.3, 0.6), first=(2, 3), logged=True,
+    session_timeout_ms=(3_600_000,), publisher_grace_ms=(2_000,), retention=(10_000, 10_000, 40),
+    weights={
+        "cancel": 2.0, "disconnect": 2.0, "crash": 2.0, "snapshot": 2.0, "change": 0.5, "heads": 4.0, "reorder": 0.5
+    }
+)  # fmt: skip
+"""The broker loses much, and event logs have it."""
 
 PROFILES = {
     each.name: each
@@ -212,6 +222,7 @@ PROFILES = {
         ORDER,
         REORDERED,
         IDLE,
+        LOGGED,
     )
 }
 

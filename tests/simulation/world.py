@@ -12,10 +12,20 @@ from tests.simulation.clients import Client, Message, wild
 from tests.simulation.hosts import SPACE, Ask, Host
 from tests.simulation.profiles import Profile
 
-from inorder.core.commands import AnyCommand, Configure, LeaveSession, Place, Reorder, Reply, StageSettings, Tick
+from inorder.core.commands import (
+    AnyCommand,
+    Configure,
+    LeaveSession,
+    Place,
+    Reorder,
+    Reply,
+    SetLogRule,
+    StageSettings,
+    Tick,
+)
 from inorder.core.names import Filter, exact
 from inorder.core.publisher import Publication
-from inorder.core.wire import Heads, TopicInfo, decode_worker_frame, encode_frame
+from inorder.core.wire import Heads, LoggedEvent, LogRule, TopicInfo, decode_worker_frame, encode_frame
 from inorder_analytics.checks import History, Unfinished
 
 
@@ -38,6 +48,7 @@ class World:
         self.steps = 0
         self.done: Counter[str] = Counter()
         self.history = History(profile.linger)
+        self.log: dict[int, dict[int, LoggedEvent]] = {}
         self.broker: dict[tuple[str, int], set[int]] = {}
         self.hosts: list[Host] = []
         count = min(rng.choice(profile.stages), bounds.stages)
@@ -84,7 +95,11 @@ class World:
         for host in self.hosts:
             host.run(Configure(settings))
             host.run(Place(topics))
+            if profile.logged and host.index == count - 1:
+                host.run(SetLogRule("", 0, 0, LogRule(SPACE, wild("#")), True))
             host.commit()
+        while profile.logged and any(host.step(rng) or host.commit() for host in self.hosts):
+            pass  # logs are on everywhere before anything is published
         self.possible = [exact(each) for each in self.names + self.new_names]
         if rng.random() < profile.wildcards:
             self.possible += [wild("t/#"), wild("n/#"), wild("+/1"), wild("#")]
@@ -330,6 +345,19 @@ class World:
             for manager in host.stage._state.topics.values():
                 if manager.stage == host.index:
                     history.heads[manager.id] = manager.head
+        if self.profile.logged:
+            self._check_logs()
+
+    def _check_logs(self) -> None:
+        """R18: what the log has is neither lost nor abandoned nor void."""
+        history = self.history
+        for client in self.clients.values():
+            for gap in client.history.gaps:
+                if gap.reason in ("lost", "abandoned"):
+                    history.unfinished.append(Unfinished(client.name, f"{gap}, though the log has it"))
+        for place, state in history.states.items():
+            if state in ("VOID", "ABANDONED"):
+                history.unfinished.append(Unfinished("a stage", f"{place} {state}, though the log has it"))
 
 
 _WEIGHTED: list[tuple[Callable[[World, Client, Host], None], float]] = [

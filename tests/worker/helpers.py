@@ -13,6 +13,7 @@ from inorder.core.commands import AnyCommand
 from inorder.errors import StoreError, StoreUnreachable
 from inorder.worker import WorkerSettings
 from inorder.worker.journal import Batch, MemoryJournal, MemoryStore
+from inorder.worker.log_rows import LogWrite
 
 PATIENCE = 20.0
 """Seconds after which a test that waits for a condition fails."""
@@ -66,13 +67,13 @@ class TestJournal(MemoryJournal):
             raise self.error
         return super().claim(stage, owner, seen, address, beat)
 
-    def append(self, batches: Sequence[Batch]) -> None:
+    def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
         self.waiting += 1
         assert self._gate.wait(PATIENCE)
         self.waiting -= 1
         if self.error is not None:
             raise self.error
-        super().append(batches)
+        super().append(batches, log)
         self.batches.append(list(batches))
 
     def interrupt(self) -> None:

@@ -27,6 +27,7 @@ from inorder.errors import StoreFull, StoreReadOnly, StoreUnreachable
 from inorder.testing.services import FaultProxy, PostgresServer, wait_until
 from inorder.worker import Worker, failpoints
 from inorder.worker.journal import Batch
+from inorder.worker.log_rows import LogWrite
 from inorder.worker.sql_journal import SqlJournal
 from inorder.worker.store import Store
 from inorder.worker.verification import verify
@@ -65,9 +66,9 @@ class Watched(SqlJournal):
         super().__init__(url)
         self.appending = threading.Event()
 
-    def append(self, batches: Sequence[Batch]) -> None:
+    def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
         self.appending.set()
-        super().append(batches)
+        super().append(batches, log)
 
 
 def ask(client: RawClient, topic: TopicInfo, counter: int) -> None:
@@ -211,6 +212,7 @@ def test_nothing_is_forgotten_for_a_snapshot_that_is_damaged(store: str) -> None
 WRITER = """
 import sys
 from inorder.worker.journal import Batch
+from inorder.worker.log_rows import LogWrite
 from inorder.worker.sql_journal import SqlJournal
 url, stage, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 journal = SqlJournal(url, timeout=60)
@@ -272,6 +274,7 @@ async def test_a_lock_never_reaches_a_client(tmp_path: Path) -> None:
 FORK = """
 import os, sys
 from inorder.worker.journal import Batch
+from inorder.worker.log_rows import LogWrite
 from inorder.worker.sql_journal import SqlJournal
 journal = SqlJournal(sys.argv[1], timeout=20)
 journal.open(2)

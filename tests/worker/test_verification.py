@@ -13,9 +13,10 @@ import sqlalchemy as sa
 
 from inorder.errors import StoreCorrupt, StoreError, StoreUnreachable, StoreVersionMismatch
 from inorder.testing.services import PostgresServer
-from inorder.worker import schema
+from inorder.worker import log_rows, schema
 from inorder.worker.chain import NO_HASH, ROW_FORMAT, row_hash, snapshot_hash
 from inorder.worker.journal import Batch
+from inorder.worker.log_rows import LogRow
 from inorder.worker.sql_journal import SqlJournal
 from inorder.worker.store import Store
 from inorder.worker.verification import verify
@@ -29,7 +30,8 @@ def fill(url: str) -> str:
     journal.open(2, [["s:a"], ["s:b"]])
     epochs = [journal.claim(stage, f"owner/{stage}/x", address="host:1") for stage in range(2)]
     for seq in range(1, ROWS + 1):
-        journal.append([Batch(stage, epochs[stage], seq, b"row %d" % seq * 20) for stage in range(2)])
+        logged = [LogRow(7, seq, 1_700_000_000_000 + seq, [8, seq], b"event %d" % seq)] if seq <= 2 else []
+        journal.append([Batch(stage, epochs[stage], seq, b"row %d" % seq * 20) for stage in range(2)], logged)
         if seq in SNAPSHOTS:
             journal.save_snapshot(0, epochs[0], seq, b"state %d" % seq * 20)
     journal.beat([(stage, epochs[stage]) for stage in range(2)])
@@ -66,6 +68,17 @@ def test_a_whole_store(filled: str) -> None:
     assert (first.stage, first.epoch, first.first, first.last, first.snapshots) == (0, 1, 5, 10, [4, 8])
     assert (second.first, second.last, second.snapshots) == (1, 10, [])
     assert report.domain > 0
+    assert report.logs == {7: 2}
+
+
+def test_a_number_missing_in_a_log_is_named(filled: str) -> None:
+    """R18: a log is a range of numbers, so a row that is gone leaves a hole."""
+    store = Store(filled)
+    store.write(lambda connection: log_rows.write(connection, [LogRow(7, 5, 0, [], b"")]))
+    store.close()
+    (problem,) = verify(filled).problems
+    assert (problem.what, problem.seq) == ("event_log", 3)
+    assert "numbers 3 to 4 are missing" in problem.detail
 
 
 def flips(store: Store) -> Iterator[tuple[sa.Table, dict[str, Any], sa.Column[Any], Any]]:
@@ -98,6 +111,8 @@ def test_any_flipped_bit_is_found_and_named(filled: str) -> None:
             named = [(problem.what, problem.stage, problem.seq) for problem in problems]
             if table in (schema.journal, schema.snapshots) and column.name not in ("stage", "seq"):
                 assert named == [(table.name, row["stage"], row["seq"])], (case, problems)
+            elif table is schema.event_log and column.name not in ("topic", "number"):
+                assert named == [("event_log", None, row["number"])], (case, problems)
             elif table is schema.stages and column.name != "stage":
                 assert ("stages", row["stage"], None) in named, (case, problems)
             elif table is schema.meta and column.name != "schema_version":

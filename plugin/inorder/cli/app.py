@@ -15,6 +15,7 @@ from inorder.cli.config import config
 from inorder.cli.demo import demo
 from inorder.cli.entry import version
 from inorder.cli.failures import ExitCode, report
+from inorder.cli.log import log
 from inorder.cli.order import order
 from inorder.cli.pub import pub
 from inorder.cli.sub import sub
@@ -41,6 +42,7 @@ app = typer.Typer(
 for command in (demo, up, worker, pub, sub, check, verify, backup, restore, config):
     app.command()(command)
 app.add_typer(order)
+app.add_typer(log)
 
 
 def _show_version(value: bool) -> None:

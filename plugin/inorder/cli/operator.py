@@ -1,4 +1,5 @@
-"""An operator's connection to the worker that has the bottom stage, where the topic order is shown and changed (R14).
+"""An operator's connection to the worker that has the bottom stage, where the topic order (R14), event logs and durable
+subscriptions (R18) are shown and changed.
 
 One connection for one command: no session that others would notice, no retries.
 """
@@ -16,13 +17,18 @@ from typing import Self, TypeVar
 
 from inorder.core.wire import (
     PROTOCOL_VERSIONS,
+    ChangeLog,
     ChangeOrder,
+    Done,
     Failure,
     Frame,
     FrameSplitter,
     Hello,
+    LogRule,
+    Logs,
     OrderChanged,
     PinTopics,
+    ShowLogs,
     ShowOrder,
     StageInfo,
     TopicOrder,
@@ -90,6 +96,20 @@ class Operator:
     async def pin(self, topics: list[int], *, is_pinned: bool) -> int:
         """Pin topics to their stages or let them go; return the order epoch. Raises Refused."""
         return await self._done(PinTopics(3, topics, is_pinned))
+
+    # -- event logs (R18) --------------------------------------------------------------------------------------
+
+    async def logs(self) -> Logs:
+        """Return which topics have an event log."""
+        self._send(ShowLogs(4))
+        return await self._next(Logs)
+
+    async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
+        """Give topics a log or take it from them. Raises Refused."""
+        self._send(ChangeLog(5, rule, is_on))
+        answer = await self._next(Done)
+        if answer.refusal:
+            raise Refused(answer.refusal)
 
     async def _done(self, frame: ChangeOrder | PinTopics) -> int:
         self._send(frame)

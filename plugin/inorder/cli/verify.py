@@ -23,7 +23,7 @@ def verify(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Check every row of a store: hash chains of the journals, snapshots, stages, meta. Changes nothing.
+    """Check every row of a store: hash chains of the journals, snapshots, event logs, stages, meta. Changes nothing.
 
     Workers may run meanwhile; they do not wait for it. Each problem is named with its table, stage and row. Exit codes:
     0 all is well, 1 something is not (or there is no store, or it is of another release), 2 wrong usage.
@@ -49,6 +49,7 @@ def _plain(report: Report) -> dict[str, object]:
         "store": report.url,
         "domain": report.domain,
         "stages": [asdict(stage) for stage in report.stages],
+        "logs": [{"topic": topic, "events": count} for topic, count in report.logs.items()],
         "problems": [asdict(problem) for problem in report.problems],
     }
 
@@ -63,6 +64,8 @@ def _print(report: Report) -> None:
         rows = f"rows {stage.first} to {stage.last}" if stage.last else "no rows yet"
         after = f", snapshots after {', '.join(map(str, stage.snapshots))}" if stage.snapshots else ""
         console.print(f"{mark} stage {stage.stage}: epoch {stage.epoch}, {rows}{after}")
+    for topic, count in report.logs.items():
+        console.print(f"       event log of topic {topic}: {count} events")
     for problem in report.problems:
         console.print(f"[red]problem[/] {escape(problem.detail)}")
     verdict = "all is well" if report.is_ok else f"{len(report.problems)} problem(s)"

@@ -11,11 +11,11 @@ from inorder.client.routing import Routes
 from inorder.core.fifo import FifoSequencer
 from inorder.core.lease import Lease
 from inorder.core.notifications import Event, Gap, Verdict
-from inorder.core.ordering import GapFound, OrderingModule, Output
+from inorder.core.ordering import Found, GapFound, OrderingModule, Output
 from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp
 from inorder.core.subscriber import Subscriber
 from inorder.core.waiting import Sequenced
-from inorder.core.wire import TopicInfo
+from inorder.core.wire import LoggedEvent, LoggedEvents, TopicInfo, decode_logged
 from inorder.logs import logger
 from inorder.ports import Arrival
 
@@ -195,6 +195,23 @@ class Arrivals:
         for its_space, its, its_number in self.fifo.receive(stream, counter, (space, arrival, number), now):
             self._out(its_space, its, Verdict.FIFO, its_number, [])
 
+    # -- the event log (R18) -----------------------------------------------------------------------------------
+
+    def logged(self, frame: LoggedEvents, now: float) -> None:
+        """Events that the broker did not deliver came from their topic's log."""
+        info = self._names.get(frame.topic)
+        if info is not None:
+            found = [self._found(info, each) for each in frame.events]
+            self.deliver(self._ordering.fetched(frame.topic, frame.ranges, frame.through, found, now))
+
+    @staticmethod
+    def _found(info: TopicInfo, event: LoggedEvent) -> Found:
+        content = None if event.content is None else decode_logged(event.content)
+        if content is None:
+            return Found(event.number, event.deps, None, 0)
+        arrival = Arrival(info.name, content.payload, qos=content.qos, properties=tuple(content.properties))
+        return Found(event.number, event.deps, (info.space, arrival), len(content.payload))
+
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
     def check_lease(self, now: float) -> None:
@@ -222,7 +239,7 @@ class Arrivals:
                 if output.verdict is Verdict.UNSEQUENCED:
                     self._discredited(space, arrival, output.number)
                 else:
-                    self._out(space, arrival, output.verdict, output.number, output.deps)
+                    self._out(space, arrival, output.verdict, output.number, output.deps, output.repaired)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
 
@@ -246,7 +263,15 @@ class Arrivals:
         for space, arrival, number in self.fifo.tick(now):
             self._out(space, arrival, Verdict.FIFO, number, [])
 
-    def _out(self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, deps: list[int]) -> None:
+    def _out(
+        self,
+        space: str,
+        arrival: Arrival,
+        verdict: Verdict,
+        number: int | None,
+        deps: list[int],
+        repaired: bool = False,
+    ) -> None:
         self.delivered[verdict] += 1
         self._notify(
             Event(
@@ -260,5 +285,6 @@ class Arrivals:
                 arrival.redelivered,
                 arrival.qos,
                 arrival.properties,
+                repaired,
             )
         )

@@ -17,7 +17,7 @@ from inorder.client.arrivals import Arrivals
 from inorder.client.delivery import DeliveryStream, Notification
 from inorder.client.ens_link import EnsLink
 from inorder.client.options import ClientTimes
-from inorder.client.publishing import Publish, Publishing
+from inorder.client.publishing import LOG_ALLOWANCE, Publish, Publishing
 from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
 from inorder.client.workers import Workers
@@ -32,10 +32,12 @@ from inorder.core.wire import (
     Frame,
     Heads,
     Hello,
+    LoggedEvents,
     Moved,
     NameTopics,
     Numbers,
     Opened,
+    ReadLog,
     Renewed,
     Resolve,
     Settled,
@@ -65,6 +67,7 @@ class ClientStats(msgspec.Struct, frozen=True):
     before: int
     gaps: int
     voids: int
+    repaired: int
     overflow: int
     unsequenced: int
     corrupt: int
@@ -319,6 +322,7 @@ class Client:
         publish = Publish(link, message, self._loop)
         # R18's neighbour: an empty retained message clears the topic, and must stay empty on the wire
         if order == "total" and not (retain and not message.payload):
+            self._publishing.check_log(link.space, message)
             self._publishing.total(publish)
             self._wake()
         else:
@@ -412,6 +416,7 @@ class Client:
             before=ordering.counts.before,
             gaps=self._arrivals.gaps,
             voids=ordering.counts.voids,
+            repaired=ordering.counts.repaired,
             overflow=ordering.counts.overflow + self._stream.overflowed,
             unsequenced=counts.unsequenced,
             corrupt=counts.corrupt,
@@ -459,6 +464,7 @@ class Client:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         self._domain = welcome.domain
         self._publishing.grace = welcome.publisher_grace_ms / 1000
+        self._publishing.max_logged_bytes = welcome.max_frame_bytes - LOG_ALLOWANCE
         self._publishing.machine.welcomed(welcome.order_epoch)
 
     def other_domain(self, domain: int) -> int:
@@ -527,6 +533,8 @@ class Client:
                 self._subscribed(frame, now)
             case Numbers():
                 self._numbers(frame, now)
+            case LoggedEvents():
+                self._logged(frame, now)
             case _:
                 return
         self._wake()
@@ -550,6 +558,15 @@ class Client:
         before = len(self._ordering.interrupted)
         self._arrivals.deliver(self._ordering.answered(frame, now))
         if len(self._ordering.interrupted) > before:  # its stage no longer knows what is missing there (R17)
+            self._subscribing.begin_anew()
+
+    def _logged(self, frame: LoggedEvents, now: float) -> None:
+        """The event log of a topic answered (R18)."""
+        if frame.refusal:
+            return  # it is asked again
+        before = len(self._ordering.interrupted)
+        self._arrivals.logged(frame, now)
+        if len(self._ordering.interrupted) > before:
             self._subscribing.begin_anew()
 
     def _moved(self, frame: Moved) -> None:
@@ -623,6 +640,10 @@ class Client:
             info = self._subscriber.topics.get(question.topic)
             if info is not None:
                 self._send(AskNumbers(self._request_id(), info.stage, question.topic, question.ranges))
+        for fetch in self._ordering.fetches(self._loop.time()):
+            info = self._subscriber.topics.get(fetch.topic)
+            if info is not None:
+                self._send(ReadLog(self._request_id(), info.stage, fetch.topic, fetch.ranges))
         asked = {each for ids in self._naming.values() for each in ids}
         unnamed = [each for each in self._ordering.unnamed() if each not in asked]
         if unnamed:

@@ -13,12 +13,25 @@ from inorder.client.ens_link import EnsLink
 from inorder.core.notifications import Receipt
 from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
-from inorder.core.wire import CreateTimestamps, Frame, Settled, Timestamps, TopicInfo
-from inorder.errors import Abandoned, Forgotten, InorderError, QueueFull
+from inorder.core.wire import (
+    MAX_FRAME_BYTES,
+    CreateTimestamps,
+    Frame,
+    Logged,
+    Settled,
+    Timestamps,
+    TopicInfo,
+    encode_logged,
+)
+from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull
 from inorder.logs import logger
 from inorder.ports import Outgoing
 
 _log = logger("inorder.client")
+
+
+LOG_ALLOWANCE = 64 * 1024
+"""Bytes that a request has beside what it brings for an event log, at most."""
 
 
 class Publish(asyncio.Future[Receipt]):
@@ -55,6 +68,7 @@ class Publishing:
 
     Attributes:
         grace: how long the workers keep the numbers of a publisher that is gone, s (R16).
+        max_logged_bytes: payloads up to this size can be stored in event logs (R18).
         late_confirms: numbers that were abandoned before they were confirmed.
     """
 
@@ -73,8 +87,15 @@ class Publishing:
         self._open: set[Publish] = set()
         self._slow: list[Publication] = []  # accepted so late that they may have been abandoned before
         self.grace = 10.0
+        self.max_logged_bytes = MAX_FRAME_BYTES - LOG_ALLOWANCE
         self.settle_wanted: Callable[[], None] = lambda: None
         self.late_confirms = 0
+
+    def check_log(self, space: str, message: Outgoing) -> None:
+        """Raise PayloadTooLarge for what the event log of its topic could not take (R18)."""
+        size = len(message.payload)
+        if size > self.max_logged_bytes and self.machine.is_logged((space, message.topic)):
+            raise PayloadTooLarge(size, self.max_logged_bytes)
 
     @property
     def pending(self) -> int:
@@ -91,7 +112,10 @@ class Publishing:
     def total(self, publish: Publish) -> None:
         """Queue a publish that gets a timestamp."""
         self._open.add(publish)
-        publish.publication = self.machine.publish((publish.link.space, publish.message.topic), publish)
+        message = publish.message
+        size = len(message.payload) + sum(len(name) + len(value) for name, value in message.properties)
+        to_log = partial(_to_log, message) if size <= self.max_logged_bytes else None
+        publish.publication = self.machine.publish((publish.link.space, message.topic), publish, to_log, size)
         publish.on_cancel = self._cancelled
 
     def plain(self, publish: Publish, *, fifo: bool) -> None:
@@ -262,7 +286,9 @@ class Publishing:
             if publication.is_asked:
                 self._finish(publish, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
             else:
-                publish.publication = self.machine.publish(publication.topic, publish)
+                publish.publication = self.machine.publish(
+                    publication.topic, publish, publication.to_log, publication.size
+                )
 
     def ens_restored(self, link: EnsLink) -> None:
         """A broker is back: what it may not have got is handed over again; stamped events only after their numbers
@@ -284,3 +310,7 @@ class Publishing:
                 self._take_back(publish.publication)
             self._finish(publish, error)
             publish.exception()  # said above, once for all: not again for each that nobody awaits
+
+
+def _to_log(message: Outgoing) -> bytes:
+    return encode_logged(Logged(message.payload, message.qos, list(message.properties)))

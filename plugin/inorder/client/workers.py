@@ -23,6 +23,7 @@ from inorder.core.wire import (
     Frame,
     Hello,
     Opened,
+    ReadLog,
     Renew,
     Settle,
     StageInfo,
@@ -146,7 +147,7 @@ class Workers:
         reached is dropped: when it is, everything unanswered is asked again."""
         by_link: dict[WorkerLink, list[Frame]] = {}
         for frame in frames:
-            stage = frame.stage if isinstance(frame, CreateTimestamps | Settle | AskNumbers) else self.bottom
+            stage = frame.stage if isinstance(frame, CreateTimestamps | Settle | AskNumbers | ReadLog) else self.bottom
             if stage not in self._needed:
                 self.need([stage])
             link = self._routes.get(stage)

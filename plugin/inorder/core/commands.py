@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from inorder.core.topic_manager import NumberRecord
-from inorder.core.wire import Frame, NewEvent, SpaceFilter, TopicInfo
+from inorder.core.wire import Frame, LogRule, NewEvent, SpaceFilter, TopicInfo
 
 SessionKey = tuple[str, int]
 """(client id, incarnation)"""
@@ -38,6 +38,7 @@ class StampRide(Ride, tag=1):
         top: the last stage to pass; known once the number is created.
         low: counters below it are forgotten at the home stage too.
         again: the number that this event id has got already, where the entry stage knows it; it is asked about.
+        content: what is published, on its way to a topic with an event log (R18).
     """
 
     client_id: str
@@ -53,6 +54,7 @@ class StampRide(Ride, tag=1):
     in_payload: bool
     low: int = 0
     again: int = 0
+    content: bytes | None = None
 
 
 class CompleteRide(Ride, tag=2):
@@ -148,7 +150,7 @@ class MarkRide(Ride, tag=17):
 
 class MovedTopic(msgspec.Struct, array_like=True):
     """What a topic's old home hands to the new one beside its number and its records; ``marks``: where blocks of
-    numbers to be forgotten end, the next one at ``mark_at``."""
+    numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager."""
 
     id: int
     head: int
@@ -156,6 +158,8 @@ class MovedTopic(msgspec.Struct, array_like=True):
     expired_base: dict[int, int]
     marks: list[int]
     mark_at: int
+    log_first: int = 0
+    log_base: dict[int, int] | None = None
 
 
 class MovedSession(msgspec.Struct, array_like=True):
@@ -231,6 +235,12 @@ class SwapRide(Ride, tag=22):
     pairs: list[int]
 
 
+class LogRulesRide(Ride, tag=30):
+    """Which topics have an event log from now on (R18): all rules."""
+
+    rules: list[LogRule]
+
+
 AnyRide = (
     StampRide
     | CompleteRide
@@ -246,6 +256,7 @@ AnyRide = (
     | SettleRide
     | PopularityRide
     | SwapRide
+    | LogRulesRide
 )
 
 
@@ -401,6 +412,25 @@ class Pin(Command, tag=21):
     is_pinned: bool
 
 
+class SetLogRule(Command, tag=30):
+    """Gives topics an event log or takes it from them (R18), at the bottom stage."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    rule: LogRule
+    is_on: bool
+
+
+class TrimLog(Command, tag=31):
+    """The log of a topic of this stage is over its bounds: its numbers up to ``through`` are forgotten. ``base``: what
+    they depended on, together (flat)."""
+
+    topic: int
+    through: int
+    base: list[int]
+
+
 AnyCommand = (
     Configure
     | Place
@@ -415,6 +445,8 @@ AnyCommand = (
     | RestartTimers
     | Reorder
     | Pin
+    | SetLogRule
+    | TrimLog
 )
 
 
@@ -439,4 +471,35 @@ class Send:
     ride: AnyRide
 
 
-Effect = Reply | Send
+@dataclass(slots=True)
+class LogEvent:
+    """A number of a logged topic was issued (R18): its row is to be written in the same commit. ``deps`` is ``None``
+    while the timestamp is on its way up; ``content`` is empty where it stands beside the request with this
+    ``counter``, and ``None`` where there is none."""
+
+    topic: int
+    number: int
+    deps: list[int] | None
+    content: bytes | None
+    counter: int
+
+
+@dataclass(slots=True)
+class LogDeps:
+    """The timestamp of a logged number is complete."""
+
+    topic: int
+    number: int
+    deps: list[int]
+
+
+@dataclass(slots=True)
+class LogTrim:
+    """The log of a topic forgets its numbers up to ``through``."""
+
+    topic: int
+    through: int
+
+
+LogChange = LogEvent | LogDeps | LogTrim
+Effect = Reply | Send | LogChange

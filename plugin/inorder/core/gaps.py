@@ -14,6 +14,8 @@ from collections.abc import Container
 
 MAX_ASKED = 5_000
 """Numbers in one question; the rest is asked when these are settled."""
+MAX_FETCHED = 1_000
+"""Numbers in one question to the event log; the lowest first, so that what they hold back can go (R18)."""
 MAX_UNANSWERED = 16
 """Questions of one topic whose answers are told apart; each lost answer delays the next verdicts by one question."""
 
@@ -28,6 +30,7 @@ class MissingNumbers:
         unstamped_at: when a message without a stamp last arrived on the topic, s.
         confirmed: missing numbers that the ENS accepted, with their dependencies. They are lost when overdue;
             kept, because by then the stage may know them no longer.
+        wanted: missing numbers that the event log has (R18), with their dependencies, where the stage still told them.
     """
 
     def __init__(self, clock: int) -> None:
@@ -37,6 +40,8 @@ class MissingNumbers:
         self.highest_at = 0.0
         self.unstamped_at: float | None = None
         self.confirmed: dict[int, list[int]] = {}
+        self.wanted: dict[int, list[int] | None] = {}
+        self._fetch_at: float | None = None  # a question to the log is on its way until then
         self._learned: deque[tuple[int, float]] = deque()
         self._next_ask: float | None = None
         self._asked: deque[float] = deque(maxlen=MAX_UNANSWERED)
@@ -149,15 +154,49 @@ class MissingNumbers:
                 break
             through = number
         through = min(through, clock + MAX_ASKED)
-        pairs: list[int] = []
-        for number in range(clock + 1, through + 1):
-            if number in present or number in self.confirmed:
-                continue
-            if pairs and pairs[-1] == number - 1:
-                pairs[-1] = number
-            else:
-                pairs += (number, number)
-        return pairs
+        missing = (each for each in range(clock + 1, through + 1) if each not in present)
+        return _as_ranges([each for each in missing if each not in self.confirmed and each not in self.wanted])
+
+    # -- repair from the event log (R18) ---------------------------------------------------------------------------
+
+    def want(self, number: int, deps: list[int] | None) -> None:
+        """The event log has this missing number: it is to be fetched from there."""
+        self.wanted[number] = deps
+
+    def fetch_due(self, clock: int) -> float | None:
+        """Return when the log is to be asked (s; in the past: now), or ``None``."""
+        for number in [each for each in self.wanted if each <= clock]:
+            del self.wanted[number]
+        if not self.wanted:
+            return None
+        return 0.0 if self._fetch_at is None else self._fetch_at
+
+    def fetch(self, present: Container[int], again_at: float) -> list[int]:
+        """Return what to ask the log for now, as flat pairs; without an answer once more at ``again_at`` (s)."""
+        for number in [each for each in self.wanted if each in present]:
+            del self.wanted[number]
+        self._fetch_at = again_at
+        return _as_ranges(sorted(self.wanted)[:MAX_FETCHED])
+
+    def fetched(self, ranges: list[int], through: int) -> dict[int, list[int] | None]:
+        """The log answered for numbers of these ranges up to ``through``: return (and forget) those still wanted."""
+        self._fetch_at = None
+        pairs = list(zip(ranges[::2], ranges[1::2], strict=True))
+        asked = [
+            number for number in sorted(self.wanted)
+            if number <= through and any(first <= number <= last for first, last in pairs)
+        ]  # fmt: skip
+        return {number: self.wanted.pop(number) for number in asked}
+
+
+def _as_ranges(numbers: list[int]) -> list[int]:
+    pairs: list[int] = []
+    for number in numbers:
+        if pairs and pairs[-1] == number - 1:
+            pairs[-1] = number
+        else:
+            pairs += (number, number)
+    return pairs
 
 
 class JumpedNumbers:

@@ -49,6 +49,16 @@ def exact(name: str) -> Filter:
     return Filter(name, FilterKind.EXACT, name)
 
 
+def filter_of(space: str, text: str, *, glob: bool | None = None) -> Filter:
+    """Return the filter that an operator means by a text: an MQTT filter where it has ``+`` or ``#`` for a level, a
+    Redis glob in a space whose name begins with ``redis`` (or where ``glob`` says so), else a topic's name."""
+    is_glob = space.startswith("redis") if glob is None else glob
+    if is_glob:
+        return Filter(text, FilterKind.REDIS, text) if set("*?[\\") & set(text) else exact(text)
+    is_wild = any(level in ("+", "#") for level in text.split("/"))
+    return Filter(text, FilterKind.MQTT, text) if is_wild else exact(text)
+
+
 def mqtt_covers(filter: str, name: str) -> bool:
     """Match as MQTT 5 section 4.7 does: ``#`` covers its parent too; wildcards never cover a leading ``$``."""
     if name.startswith("$") and filter[:1] in ("+", "#"):

@@ -62,6 +62,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         redelivered: it may have been delivered to this application before.
         qos: as the broker delivered it.
         properties: the publisher's own MQTT 5 properties, in order.
+        repaired: the broker did not deliver it; it came from the event log of its topic (R18).
     """
 
     space: str
@@ -74,6 +75,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     redelivered: bool = False
     qos: int = 0
     properties: tuple[tuple[str, str], ...] = ()
+    repaired: bool = False
 
 
 class Gap(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from inorder.core.gaps import MAX_ASKED, JumpedNumbers, MissingNumbers
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Sequenced, WaitingRoom, hole
-from inorder.core.wire import Numbers, NumberState, TopicStart
+from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicStart
 
 MAX_LEAP = 100_000
 """A bounded reader passes over this many numbers beyond what is known to exist without asking whether they do."""
@@ -57,15 +57,33 @@ class Question(msgspec.Struct, frozen=True):
     ranges: list[int]
 
 
+class Fetch(msgspec.Struct, frozen=True):
+    """Ask the topic's event log for these numbers (flat pairs) and pass the answer to ``fetched`` (R18)."""
+
+    topic: int
+    ranges: list[int]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the log has under a number: its dependencies, and what to notify of; ``None``: that was never stored."""
+
+    number: int
+    deps: list[int]
+    content: Any
+    size: int
+
+
 class OrderingCounts(msgspec.Struct):
     """What was seen: ``duplicates`` (dropped), ``before`` (older than the subscription, dropped), ``overflow``
-    (given up at a limit), ``voids`` (skipped without report), ``forced`` (let go by a limit)."""
+    (given up at a limit), ``voids`` (skipped without report), ``forced`` (let go by a limit), ``repaired`` (from an
+    event log)."""
 
     duplicates: int = 0
     before: int = 0
     overflow: int = 0
     voids: int = 0
     forced: int = 0
+    repaired: int = 0
 
 
 Output = Sequenced | GapFound
@@ -674,8 +692,9 @@ class OrderingModule:
         doubted = {number for entry in self._doubted for of, number in self._implausible(entry) if of == topic}
         unknown: set[tuple[int, int]] = set()
         made: deque[Sequenced] = deque()
-        if self._has_expired(topic, numbers.expired_through):
+        if self._has_expired(topic, _lost_for_good(numbers)):
             return self.expired([topic], now)
+        self._want_expired(topic, numbers)
         self._vouch(topic, numbers.expired_through)
         again: float | None = None
         for answer in numbers.answers:
@@ -689,13 +708,10 @@ class OrderingModule:
                 if asked_at is not None:
                     made += self._discredit(topic, answer.number, asked_at, now)
                 break
-            if answer.state is NumberState.PENDING:
+            if answer.state is NumberState.PENDING and not (answer.logged and self._is_overdue(missing, answer, now)):
                 again = now + self.times.gap_timeout
-            elif answer.state is NumberState.CONFIRMED:
-                missing.confirm(answer.number, answer.deps)
             else:
-                reason = GapReason.ABANDONED if answer.state is NumberState.ABANDONED else None
-                made.append(self._put_hole(topic, answer.number, answer.deps, reason, now))
+                made += self._judge(topic, missing, answer, now)
         missing.ask_again_at(again)
         made += self._lose_overdue(topic, missing, now)
         self._run(made, now)
@@ -704,12 +720,81 @@ class OrderingModule:
             self._enforce(now)
         return self._drain()
 
+    def _judge(self, topic: int, missing: MissingNumbers, answer: NumberAnswer, now: float) -> list[Sequenced]:
+        """Decide about a missing number whose fate is known; return the hole, where it is one."""
+        if answer.logged:
+            missing.want(answer.number, answer.deps)
+        elif answer.state is NumberState.CONFIRMED:
+            missing.confirm(answer.number, answer.deps)
+        else:
+            reason = GapReason.ABANDONED if answer.state is NumberState.ABANDONED else None
+            return [self._put_hole(topic, answer.number, answer.deps, reason, now)]
+        return []
+
     def _put_hole(self, topic: int, number: int, deps: list[int], reason: GapReason | None, now: float) -> Sequenced:
         made = hole(topic, number, deps, reason, now)
         self._add_base(made)
         self._room.put(made)
         self._learn_dependencies(made, now)
         return made
+
+    def _is_overdue(self, missing: MissingNumbers, answer: NumberAnswer, now: float) -> bool:
+        known = missing.learned_at(answer.number)
+        return known is not None and known + self.times.loss_timeout <= now
+
+    def _want_expired(self, topic: int, numbers: Numbers) -> None:
+        """The stage knows these numbers no longer one by one, but its log has them."""
+        if numbers.logged_from:
+            missing, present = self._missing[topic], self._room.topic(topic)
+            first = max(self._clock[topic] + 1, numbers.logged_from)
+            for number in range(first, min(numbers.expired_through, first + MAX_ASKED) + 1):
+                if number not in present and number not in missing.confirmed:
+                    missing.want(number, None)
+
+    # -- repair from the event log (R18) -----------------------------------------------------------------------
+
+    def fetches(self, now: float) -> list[Fetch]:
+        """Return what the event logs are to be asked for now; asked again after ``gap_timeout`` without an answer."""
+        asked = []
+        for topic, missing in self._watched():
+            due = missing.fetch_due(self._clock[topic])
+            if due is not None and due <= now:
+                ranges = missing.fetch(self._room.topic(topic), now + self.times.gap_timeout)
+                if ranges:
+                    asked.append(Fetch(topic, ranges))
+        return asked
+
+    def fetched(self, topic: int, ranges: list[int], through: int, found: Iterable[Found], now: float) -> list[Output]:
+        """The log of a topic answered for numbers of ``ranges`` up to ``through``. What it does not have will be lost
+        when it is overdue; where nobody knows what it depended on either, the topic begins anew."""
+        missing = self._missing.get(topic)
+        if missing is None:
+            return []
+        wanted = missing.fetched(ranges, through)
+        missing.ask_again_at(None)
+        entries: list[Sequenced] = []
+        for each in found:
+            deps = wanted.pop(each.number, None)
+            if each.content is None:
+                wanted[each.number] = each.deps if deps is None else deps
+            else:
+                entries.append(Sequenced(topic, each.number, each.deps, each.content, each.size, now, repaired=True))
+        for number in sorted(wanted):
+            deps = wanted[number]
+            if number <= self._clock[topic] or number in self._room.topic(topic):
+                continue
+            if deps is None:
+                return self.expired([topic], now)
+            missing.confirm(number, deps)
+        before = self.counts.overflow
+        for entry in entries:
+            if entry.number > self._clock[topic] and entry.number not in self._room.topic(topic):
+                self.counts.repaired += 1
+                self._given_up.get(topic, set()).discard(entry.number)
+                self._receive(entry, now)
+        if self.counts.overflow != before:  # there is no room for more of it yet
+            missing.ask_again_at(now + self.times.gap_timeout)
+        return self._drain()
 
     def _lose_overdue(self, topic: int, missing: MissingNumbers, now: float) -> list[Sequenced]:
         """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""
@@ -773,6 +858,7 @@ class OrderingModule:
     def next_deadline(self) -> float | None:
         """Return when :meth:`tick` and :meth:`questions` are next due (s), or ``None``."""
         due = [missing.due(self._clock[topic], self.times.gap_timeout) for topic, missing in self._watched()]
+        due += [missing.fetch_due(self._clock[topic]) for topic, missing in self._watched()]
         due.append(self.next_tick())
         if self._doubted:
             due.append(self._ask_doubted_at)
@@ -794,6 +880,12 @@ class OrderingModule:
     def _drain(self) -> list[Output]:
         out, self._out = self._out, []
         return out
+
+
+def _lost_for_good(numbers: Numbers) -> int:
+    """Return up to which number neither the stage nor its log knows them."""
+    expired, first = numbers.expired_through, numbers.logged_from
+    return min(expired, first - 1) if first else expired
 
 
 def _again(entry: Sequenced) -> Sequenced:

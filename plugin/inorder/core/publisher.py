@@ -9,7 +9,7 @@ after a change of the topic order it is planned anew, with the same counters (R1
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any
 
@@ -19,6 +19,8 @@ from inorder.core.wire import CreateTimestamps, Moved, NewEvent, Settle, Settled
 
 MAX_BATCH = 512
 """Requests in one frame."""
+MAX_BATCH_BYTES = 512 * 1024
+"""Bytes of contents for event logs in one frame, unless a single one has more (R18)."""
 MAX_FRAMES = 2
 """Frames of requests in flight to one stage: one is being committed, the next collects there."""
 
@@ -57,6 +59,7 @@ class Publication:
         counter: the event id within the session.
         topic: (space, name).
         content: the client's own; opaque here.
+        to_log: returns what an event log keeps of it (R18), or ``None`` where that is too large; ``size``: its bytes.
         info: the topic's id and stage, once a worker named it.
         number, deps, in_payload: its timestamp, once stamped.
         cancelled: the caller gave up; a number that was not handed over becomes void.
@@ -83,15 +86,20 @@ class Publication:
         "info",
         "is_asked",
         "number",
+        "size",
         "state",
+        "to_log",
         "topic",
         "use",
     )
 
-    def __init__(self, counter: int, topic: tuple[str, str], content: Any) -> None:
+    def __init__(
+        self, counter: int, topic: tuple[str, str], content: Any, to_log: Callable[[], bytes | None] | None, size: int
+    ) -> None:
         self.counter = counter
         self.topic = topic
         self.content = content
+        self.to_log, self.size = to_log, size
         self.info: TopicInfo | None = None
         self.use: _LastUse | None = None
         self.before: _LastUse | None = None
@@ -178,9 +186,11 @@ class Publisher:
 
     # -- from the application ----------------------------------------------------------------------------------
 
-    def publish(self, topic: tuple[str, str], content: Any) -> Publication:
+    def publish(
+        self, topic: tuple[str, str], content: Any, to_log: Callable[[], bytes | None] | None = None, size: int = 0
+    ) -> Publication:
         """Queue a publish that was validated (R16: what would be refused must not consume a number)."""
-        publication = Publication(self._next_counter, topic, content)
+        publication = Publication(self._next_counter, topic, content, to_log, size)
         self._next_counter += 1
         self._queue.append(publication)
         self._open[publication.counter] = publication
@@ -214,8 +224,11 @@ class Publisher:
         is_old = order_epoch is not None and order_epoch < self._order_epoch
         for info in topics:
             self._asked.discard((info.space, info.name))
+            known = self._topics.get((info.space, info.name))
             if not is_old:
                 self._topics[info.space, info.name] = info
+            elif known is not None:  # whether it is logged does not depend on the order
+                self._topics[info.space, info.name] = replace(known, logged=info.logged)
 
     @property
     def is_waiting_for_names(self) -> bool:
@@ -317,15 +330,34 @@ class Publisher:
         for each in batch:
             self._landed(each.counter)
             self._flying[each.counter] = flight
-        events = [NewEvent(each.counter, each.topic_id, each.after) for each in batch]
+        events = [NewEvent(each.counter, each.topic_id, each.after, self._content(each)) for each in batch]
         return CreateTimestamps(entry, next(iter(self._open)), events, self._order_epoch)
+
+    def is_logged(self, topic: tuple[str, str]) -> bool:
+        """Tell whether a topic is known to have an event log (R18)."""
+        info = self._topics.get(topic)
+        return info is not None and info.logged
+
+    def _bytes_to_log(self, publication: Publication) -> int:
+        return publication.size if self.is_logged(publication.topic) else 0
+
+    def _content(self, publication: Publication) -> bytes | None:
+        """R18: what a topic's log keeps goes along with the request, so that it is stored with the number. One that is
+        only asked about again is stored already."""
+        if publication.number or publication.to_log is None or not self.is_logged(publication.topic):
+            return None
+        return publication.to_log()
 
     def _collect_again(self, entry: int) -> list[Publication]:
         batch: list[Publication] = []
         resend = self._resend.get(entry, {})
+        room = MAX_BATCH_BYTES
         while resend and len(batch) < MAX_BATCH and self._flights.get(entry, 0) < MAX_FRAMES:
             counter, publication = next(iter(resend.items()))
+            if batch and self._bytes_to_log(publication) > room:
+                break
             if publication.state is _REQUESTED:  # else an answer to an earlier request came meanwhile
+                room -= self._bytes_to_log(publication)
                 batch.append(publication)
             del resend[counter]
         if not resend:
@@ -334,11 +366,14 @@ class Publisher:
 
     def _collect(self) -> list[Publication]:
         batch: list[Publication] = []
-        queue = self._queue
+        queue, room = self._queue, MAX_BATCH_BYTES
         while queue and len(batch) < MAX_BATCH:
             if queue[0].state is _DONE:
                 queue.popleft()
+            elif batch and self._bytes_to_log(queue[0]) > room:
+                break
             elif self._may_enter(queue[0], batch) and self._admit(queue[0]):
+                room -= self._bytes_to_log(queue[0])
                 batch.append(queue.popleft())
             else:
                 break

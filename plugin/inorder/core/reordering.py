@@ -37,9 +37,11 @@ from inorder.core.commands import (
     PopularityRide,
     Reorder,
     SessionKey,
+    SetLogRule,
     SettleNumbers,
     SwapRide,
     SwitchRide,
+    TrimLog,
 )
 from inorder.core.popularity import swaps
 from inorder.core.sequencing import bit_set
@@ -224,7 +226,7 @@ class Reordering:
             elif command.order_epoch < self._state.homes_epoch:
                 self.refuse(command)
             return True
-        if isinstance(command, SettleNumbers | CreateTopics | ChangeSubscription):
+        if isinstance(command, SettleNumbers | CreateTopics | ChangeSubscription | SetLogRule | TrimLog):
             switch.held.append(command)
             return True
         return False
@@ -332,6 +334,7 @@ class Reordering:
                         left.add(topic)
                         manager.records, manager.head, manager.expired, manager.expired_base = {}, 0, 0, {}
                         manager.marks, manager.mark_at, manager.rode = [], 0, 0
+                        manager.log_first, manager.log_base = 0, None
                     manager.stage, manager.moved = stage, switch.order_epoch
         for session in state.sessions.values():
             session.open = {place: None for place in session.open if place[0] not in left}
@@ -361,6 +364,7 @@ class Reordering:
             manager = state.topics[topic.id]
             manager.head, manager.expired, manager.expired_base = topic.head, topic.expired, dict(topic.expired_base)
             manager.marks, manager.mark_at = [(number, {}) for number in topic.marks], topic.mark_at
+            manager.log_first, manager.log_base = topic.log_first, topic.log_base
             manager.rode = manager.number  # the base here does not hold what they depended on
             if topic.head:
                 self._risen.add(topic.id)
@@ -461,7 +465,10 @@ class Reordering:
 
 def _moved_topic(manager: TopicManager) -> MovedTopic:
     marks = [number for number, _ in manager.marks]
-    return MovedTopic(manager.id, manager.head, manager.expired, manager.expired_base, marks, manager.mark_at)
+    return MovedTopic(
+        manager.id, manager.head, manager.expired, manager.expired_base, marks, manager.mark_at,
+        manager.log_first, manager.log_base,
+    )  # fmt: skip
 
 
 def _moved_session(session: Session, leaving: set[int]) -> MovedSession:

@@ -14,6 +14,7 @@ from inorder.core.commands import (
     ExpireRide,
     FlushRide,
     LingerEndRide,
+    LogRulesRide,
     MarkRide,
     OrderRide,
     PopularityRide,
@@ -52,7 +53,7 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
         case TopicRide():
             _require(_is_belt(origin, stage), ride, origin)
             _require(all(stage.index < info.stage < stage.count and info.id > 0 for info in ride.topics), ride, origin)
-        case LingerEndRide() | ExpireRide():
+        case LingerEndRide() | ExpireRide() | LogRulesRide():
             _require(_is_belt(origin, stage), ride, origin)
         case SettleRide():
             _require(len(ride.confirmed) % 3 == len(ride.void) % 3 == 0, ride, origin)

@@ -78,22 +78,27 @@ class Settling:
             if record is None or record.incarnation != session.incarnation or record.client_id != session.client_id:
                 continue
             if record.state is _PENDING:
-                record.state = to
+                # R18: what the log has is never void: whoever misses it gets it from there
+                record.state = _CONFIRMED if manager.has_logged(record) else to
                 still_open.pop((topic, number), None)
-                head = number
+                if record.state is _CONFIRMED:
+                    head = number
                 settled += 1
             elif record.state is NumberState.ABANDONED:
                 late += (topic, number)
         tally = self._state.tally
         tally.late += len(late) // 2
-        if to is not _CONFIRMED:
+        if to is _CONFIRMED:
+            tally.confirmed += settled
+        else:
             tally.void += settled
-            return late
-        tally.confirmed += settled
-        if head > manager.head:
-            manager.head = head
-            self._risen.add(topic)
+        self._raise_head(manager, head)
         return late
+
+    def _raise_head(self, manager: TopicManager, number: int) -> None:
+        if number > manager.head:
+            manager.head = number
+            self._risen.add(manager.id)
 
     # -- abandon -----------------------------------------------------------------------------------------------
 
@@ -103,11 +108,16 @@ class Settling:
         for session in state.sessions.values():
             gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
             for topic, number in list(session.open):
-                record = state.topics[topic].records[number]
+                manager = state.topics[topic]
+                record = manager.records[number]
                 if not gone and state.now < record.created + settings.confirm_timeout_ms:
                     break
-                record.state = NumberState.ABANDONED
-                state.tally.abandoned += 1
+                if manager.has_logged(record):  # R18: whether the broker has it or not, the log has
+                    record.state = _CONFIRMED
+                    self._raise_head(manager, number)
+                else:
+                    record.state = NumberState.ABANDONED
+                    state.tally.abandoned += 1
                 del session.open[topic, number]
 
     def next_deadline(self) -> int | None:
@@ -145,8 +155,9 @@ class Settling:
                 answers.append(self._answer(manager, number))
                 parts += len(answers[-1].deps)
         if not expired:
-            return Numbers(frame.request, frame.topic, answers)
-        return Numbers(frame.request, frame.topic, answers, manager.expired, flat(manager.expired_base))
+            return Numbers(frame.request, frame.topic, answers, logged_from=manager.log_first)
+        base = flat(manager.expired_base)
+        return Numbers(frame.request, frame.topic, answers, manager.expired, base, manager.log_first)
 
     @staticmethod
     def _answer(manager: TopicManager, number: int) -> NumberAnswer:
@@ -155,7 +166,7 @@ class Settling:
             return NumberAnswer(number, NumberState.UNKNOWN)
         if record.deps is None:
             return NumberAnswer(number, NumberState.PENDING)
-        return NumberAnswer(number, record.state, record.deps)
+        return NumberAnswer(number, record.state, record.deps, manager.has_logged(record))
 
     def changed_heads(self) -> list[int]:
         """Return the topics whose highest confirmed number rose since the last call."""

@@ -24,10 +24,12 @@ from inorder.core.commands import (
     ExpireRide,
     LeaveSession,
     LingerEndRide,
+    LogRulesRide,
     OpenSession,
     Place,
     RestartTimers,
     Send,
+    SetLogRule,
     SettleNumbers,
     SettleRide,
     StampRide,
@@ -35,7 +37,9 @@ from inorder.core.commands import (
     SubscriptionRide,
     Tick,
     TopicRide,
+    TrimLog,
 )
+from inorder.core.event_log import EventLog
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
 from inorder.core.sessions import Sessions
@@ -44,7 +48,7 @@ from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, Snapshot, StageState
 from inorder.core.subscribing import Subscribing
 from inorder.core.tally import StageFigures, Tally, TopicFigures
-from inorder.core.wire import AskNumbers, Moved, NameTopics, Numbers, ShowOrder, TopicOrder, Topics
+from inorder.core.wire import AskNumbers, LogRule, Logs, Moved, NameTopics, Numbers, ShowOrder, TopicOrder, Topics
 
 TOPICS_IN_FRAME = 5_000
 """Topics in one answer about the topic order."""
@@ -69,7 +73,8 @@ class Stage:
     def _begin(self, state: StageState) -> None:
         self._state = state
         self._outbox = Outbox(state)
-        self._stamping = Stamping(state, self._outbox)
+        self._log = EventLog(state, self._outbox)
+        self._stamping = Stamping(state, self._outbox, self._log)
         self._subscribing = Subscribing(state, self._outbox)
         self._settling = Settling(state, self._outbox)
         self._sessions = Sessions(state, self._outbox, self._subscribing)
@@ -127,16 +132,14 @@ class Stage:
             case Deliver():
                 if self._state.take(command.origin, command.number):
                     self._arrived(command)
-            case CreateTopics():
-                self._subscribing.create_topics(command)
-            case ChangeSubscription():
-                self._subscribing.change(command)
+            case CreateTopics() | ChangeSubscription() | Place():
+                self._subscribing.command(command)
             case OpenSession() | LeaveSession() | RestartTimers():
                 self._connection(command)
             case Configure():
                 self._configure(command)
-            case Place():
-                self._subscribing.place(command.topics)
+            case SetLogRule() | TrimLog():
+                self._log.command(command)
             case Tick():
                 self._tick()
             case _:
@@ -152,6 +155,7 @@ class Stage:
         match command:
             case OpenSession():
                 self._sessions.opened(command)
+                self._log.opened((command.client_id, command.incarnation))
             case LeaveSession():
                 self._sessions.left((command.client_id, command.incarnation))
             case RestartTimers():
@@ -199,6 +203,8 @@ class Stage:
                 self._subscribing.expired(ride)
             case SettleRide():
                 self._settling.settled_elsewhere(ride)
+            case LogRulesRide():
+                self._log.rules_ride(ride)
             case _:
                 self._reordering.ride(origin, ride)
 
@@ -230,6 +236,19 @@ class Stage:
         if manager is None or manager.stage == self._state.index:
             return None
         return self._reordering.moved([manager], self._state.order_epoch)
+
+    def show_logs(self, request: int) -> Logs:
+        """Tell which topics have an event log (R18)."""
+        return self._log.show(request)
+
+    @property
+    def has_logs(self) -> bool:
+        """Tell whether there are rules for event logs (R18)."""
+        return bool(self._state.rules)
+
+    def log_bounds(self, topic: int) -> LogRule | None:
+        """Return what the log of a topic may hold, ``None`` where it has none."""
+        return self._log.bounds(topic)
 
     def show_order(self, frame: ShowOrder) -> list[TopicOrder]:
         """Tell the topic order (R14), in frames of a bounded size; the bottom stage has the latest."""

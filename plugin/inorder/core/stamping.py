@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
+from inorder.core.event_log import EventLog, base_below
 from inorder.core.sequencing import Group, bit_set, members
 from inorder.core.state import MAX_ENTRIES, Outbox, StageState
 from inorder.core.topic_manager import NumberRecord, Session, TopicManager, flat, raise_to
@@ -20,8 +21,8 @@ BLOCK_SHIFT = 5
 class Stamping:
     """The department of a stage that makes timestamps."""
 
-    def __init__(self, state: StageState, outbox: Outbox) -> None:
-        self._state, self._outbox = state, outbox
+    def __init__(self, state: StageState, outbox: Outbox, log: EventLog) -> None:
+        self._state, self._outbox, self._log = state, outbox, log
 
     # -- requests (R1) -----------------------------------------------------------------------------------------
 
@@ -45,7 +46,7 @@ class Stamping:
                 self._answer_again(key, session, event)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
-            elif (complete := self._number(session, manager, counter, here, event.after)) is not None:
+            elif (complete := self._number(session, manager, counter, here, event)) is not None:
                 if frame is None or room < 0:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
                 frame.events.append(complete)
@@ -96,13 +97,14 @@ class Stamping:
                 in_payload=False,
                 low=session.low,
                 again=again,
+                content=None if again else event.content,
             )
         )
 
     # -- the home stage (R1) -----------------------------------------------------------------------------------
 
     def _number(
-        self, session: Session, manager: TopicManager, counter: int, entry: int, after: list[int]
+        self, session: Session, manager: TopicManager, counter: int, entry: int, asked: NewEvent | StampRide
     ) -> StampedEvent | None:
         """Take the topic's next number and fill what is known here. Return the timestamp if it is complete; if not,
         it is on its way up."""
@@ -113,12 +115,13 @@ class Stamping:
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top
         self._fill(manager, group, deps)
-        self._add_publisher_order(session, manager, counter, group, after, deps)
+        self._add_publisher_order(session, manager, counter, group, asked.after, deps)
         client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
         complete = top == state.index
         known = deps if complete else None
+        is_logged = manager.logged and self._log.numbered(manager, number, known, asked.content, counter)
         manager.records[number] = NumberRecord(
-            client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload
+            client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload, is_logged
         )
         place = (topic, number)
         session.open[place] = None
@@ -227,6 +230,8 @@ class Stamping:
             record = records[number]
             if record.state is _PENDING or record.deps is None:
                 return False
+        if manager.log_base is None and 0 < manager.log_first <= last + 1:
+            manager.log_base = base_below(manager)  # the last moment at which it can be told
         raise_to(base, flat(manager.expired_base))
         for number in numbers:
             record = records.pop(number)
@@ -260,7 +265,7 @@ class Stamping:
         elif known[1]:
             self._complete_again(ride, *known)
         else:
-            complete = self._number(session, manager, counter, ride.entry, ride.after)
+            complete = self._number(session, manager, counter, ride.entry, ride)
             if complete is not None:
                 self._outbox.send(ride.entry, self._completion(ride, complete))
 
@@ -327,6 +332,7 @@ class Stamping:
         if manager.stage == state.index:
             record = manager.records[ride.number]
             record.deps = ride.deps
+            self._log.completed(manager, ride.number, ride.deps)
             abandoned = record.state is NumberState.ABANDONED
         if ride.entry != state.index or session is None or ride.counter not in session.answers:
             return

@@ -12,6 +12,7 @@ from inorder.core.commands import (
     AnyCommand,
     AnyRide,
     Effect,
+    LogChange,
     Reply,
     Send,
     SessionKey,
@@ -21,7 +22,7 @@ from inorder.core.commands import (
 from inorder.core.sequencing import Group, Overlaps, Subscription, members
 from inorder.core.tally import Tally
 from inorder.core.topic_manager import Session, TopicManager
-from inorder.core.wire import Frame, StampedEvent, Timestamps, TopicInfo
+from inorder.core.wire import Frame, LogRule, StampedEvent, Timestamps, TopicInfo
 
 
 class Linger(msgspec.Struct):
@@ -87,6 +88,7 @@ class Snapshot(msgspec.Struct):
     pins: set[int]
     window_began: int
     looked_at: int = 0
+    rules: list[LogRule] = []
 
 
 class StageState:
@@ -110,6 +112,7 @@ class StageState:
         window_began: when the window of popularity began, stage time.
         looked_at: when idle topics were looked for last, stage time.
         tally: what was done since somebody began to count.
+        rules: which topics have an event log (R18).
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -137,6 +140,7 @@ class StageState:
         self.window_began = 0
         self.looked_at = 0
         self.tally = Tally()
+        self.rules: list[LogRule] = []
 
     @property
     def is_bottom(self) -> bool:
@@ -151,6 +155,7 @@ class StageState:
     def add_topic(self, info: TopicInfo) -> TopicManager:
         """Take a topic into the registry (once), last in the topic order."""
         manager = TopicManager(info.id, info.space, info.name, info.stage)
+        manager.logged = self.is_logged(info.space, info.name)
         self.topics[info.id] = manager
         self.order.append(info.id)
         self.on_stage[info.stage] |= 1 << info.id
@@ -161,7 +166,11 @@ class StageState:
     def info(self, topic: int) -> TopicInfo:
         """Return a topic as clients know it."""
         manager = self.topics[topic]
-        return TopicInfo(topic, manager.space, manager.name, manager.stage)
+        return TopicInfo(topic, manager.space, manager.name, manager.stage, manager.logged)
+
+    def is_logged(self, space: str, name: str) -> bool:
+        """Tell whether a topic has an event log by the rules (R18)."""
+        return any(each.covers(space, name) for each in self.rules)
 
     def raise_number(self, manager: TopicManager, number: int) -> None:
         """A number of this topic was created here, passed, or was announced: it is the most recent now."""
@@ -234,6 +243,7 @@ class StageState:
             pins=self.pins,
             window_began=self.window_began,
             looked_at=self.looked_at,
+            rules=self.rules,
         )
 
     @classmethod
@@ -260,6 +270,7 @@ class StageState:
         state.order, state.order_epoch, state.homes_epoch = snapshot.order, snapshot.order_epoch, snapshot.homes_epoch
         state.switch, state.pins, state.window_began = snapshot.switch, snapshot.pins, snapshot.window_began
         state.looked_at = snapshot.looked_at
+        state.rules = snapshot.rules
         return state
 
 
@@ -316,6 +327,10 @@ class Outbox:
         self._state.sent[stage] = number
         self._state.outbox.setdefault(stage, []).append((number, ride))
         self._effects.append(Send(stage, number, ride))
+
+    def log(self, change: LogChange) -> None:
+        """Queue a change of an event log; it belongs to this commit (R18)."""
+        self._effects.append(change)
 
     def up(self, ride: AnyRide) -> None:
         """Send a ride one stage up the belt (R2)."""

@@ -16,6 +16,7 @@ from inorder.core.commands import (
     CreateTopics,
     ExpireRide,
     LingerEndRide,
+    Place,
     SubscribedRide,
     SubscriptionRide,
     TopicRide,
@@ -33,6 +34,16 @@ class Subscribing:
 
     def __init__(self, state: StageState, outbox: Outbox) -> None:
         self._state, self._outbox = state, outbox
+
+    def command(self, command: CreateTopics | ChangeSubscription | Place) -> None:
+        """A command of this department."""
+        match command:
+            case CreateTopics():
+                self.create_topics(command)
+            case ChangeSubscription():
+                self.change(command)
+            case Place():
+                self.place(command.topics)
 
     # -- topics (R13) ------------------------------------------------------------------------------------------
 

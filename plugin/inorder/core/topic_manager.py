@@ -23,6 +23,7 @@ class NumberRecord(msgspec.Struct, array_like=True, gc=False):
         state: see :class:`~inorder.core.wire.NumberState`.
         created: stage time (ms), for ``confirm_timeout``.
         in_payload: the envelope form that went with it.
+        logged: the event log has what was published under it (R18).
     """
 
     client_id: str
@@ -34,6 +35,7 @@ class NumberRecord(msgspec.Struct, array_like=True, gc=False):
     state: NumberState
     created: int
     in_payload: bool
+    logged: bool = False
 
 
 class TopicManager(msgspec.Struct):
@@ -60,6 +62,10 @@ class TopicManager(msgspec.Struct):
         counted: the number with which the window of its popularity began (R15).
         idle_since: when nobody was found to use it (stage time), 0 while somebody does.
         is_retired: this stage has forgotten all but the number since then (see ``retiring``).
+        logged: it has an event log (R18).
+        log_first: at home, the lowest number in it; all later ones have a row there. 0 while it holds none.
+        log_base: what the numbers below ``log_first`` depended on, together; ``None`` as long as it can be told from
+            ``expired_base`` and the records.
     """
 
     id: int
@@ -84,6 +90,13 @@ class TopicManager(msgspec.Struct):
     counted: int = 0
     idle_since: int = 0
     is_retired: bool = False
+    logged: bool = False
+    log_first: int = 0
+    log_base: dict[int, int] | None = None
+
+    def has_logged(self, record: NumberRecord) -> bool:
+        """Tell whether the event log serves a number of this topic (R18)."""
+        return record.logged and 0 < self.log_first <= record.number
 
 
 class Session(msgspec.Struct):

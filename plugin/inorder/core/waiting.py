@@ -32,6 +32,7 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
         verdict: set when it is notified.
         hole: for a hole, why the number is skipped; ``None`` in it for a void, which is skipped without report.
         done: it left (notified, dropped or replaced); what still points to it ignores it.
+        repaired: it came from the event log (R18).
     """
 
     topic: int
@@ -45,6 +46,7 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
     is_hole: bool = False
     hole: GapReason | None = None
     done: bool = False
+    repaired: bool = False
 
     def __repr__(self) -> str:
         kind = f"hole ({self.hole or 'void'})" if self.is_hole else "event"

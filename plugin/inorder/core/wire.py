@@ -37,12 +37,14 @@ class NumberState(IntEnum):
 
 
 class TopicInfo(msgspec.Struct, frozen=True, array_like=True):
-    """A topic as the whole cluster knows it. ``stage`` is the index of its stage, 0 at the top."""
+    """A topic as the whole cluster knows it. ``stage`` is the index of its stage, 0 at the top; ``logged``: requests
+    for its timestamps carry what is published, for the event log (R18)."""
 
     id: int
     space: str
     name: str
     stage: int
+    logged: bool = False
 
 
 class StageInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -70,11 +72,14 @@ class NewEvent(msgspec.Struct, array_like=True, gc=False):
         topic: its topic's id.
         after: flat list of the publisher's last events in topics of stages that this request does not pass
             (R19); those of stages it passes are added there.
+        content: what is published, for the event log of its topic (R18); ``None``: not for the log. Empty in a
+            worker's journal, where it stands beside the request (see :mod:`inorder.core.event_log`).
     """
 
     counter: int
     topic: int
     after: list[int] = []
+    content: bytes | None = None
 
 
 class StampedEvent(msgspec.Struct, array_like=True, gc=False):
@@ -97,11 +102,50 @@ class TopicStart(msgspec.Struct, array_like=True):
 
 
 class NumberAnswer(msgspec.Struct, array_like=True, gc=False):
-    """What became of one number; never merged over a range, because each carries its own dependencies (R17)."""
+    """What became of one number; never merged over a range, because each carries its own dependencies (R17).
+    ``logged``: the event log has it (R18)."""
 
     number: int
     state: NumberState
     deps: list[int] = []
+    logged: bool = False
+
+
+class LogRule(msgspec.Struct, frozen=True, array_like=True):
+    """Topics with an event log (R18), and what it keeps of each; of several rules for one topic the widest bounds.
+
+    Attributes:
+        space, filter: which topics.
+        max_age_ms, max_count, max_bytes: what is older or more is forgotten, the oldest first; 0: no such bound.
+    """
+
+    space: str
+    filter: Filter
+    max_age_ms: int = 0
+    max_count: int = 0
+    max_bytes: int = 0
+
+    def covers(self, space: str, name: str) -> bool:
+        """Tell whether a topic has a log by this rule."""
+        return self.space == space and self.filter.covers(name)
+
+
+class LoggedEvent(msgspec.Struct, array_like=True, gc=False):
+    """An event from the log (R18): its number, when it was stored (ms since 1970, by the worker's clock), its
+    dependencies (flat), and what was published, ``None`` where the publisher did not send that."""
+
+    number: int
+    stored_ms: int
+    deps: list[int]
+    content: bytes | None
+
+
+class Logged(msgspec.Struct, array_like=True, gc=False):
+    """What was published, as the content of a request and of a logged event (R18)."""
+
+    payload: bytes
+    qos: int = 0
+    properties: list[tuple[str, str]] = []
 
 
 class Frame(msgspec.Struct, array_like=True):
@@ -249,6 +293,32 @@ class PinTopics(Frame, tag=27):
     is_pinned: bool = True
 
 
+class ReadLog(Frame, tag=64):
+    """Asks a topic's stage for events of its log (R18): flat pairs ``first, last``, and stored at ``since_ms`` (ms
+    since 1970) or later. The answer holds as many as fit; whoever wants more asks behind its ``through``."""
+
+    request: int
+    stage: int
+    topic: int
+    ranges: list[int]
+    since_ms: int = 0
+
+
+class ChangeLog(Frame, tag=65):
+    """Gives topics an event log, or takes it from them with all that it holds (R18); a rule for the same filter takes
+    the place of the older one."""
+
+    request: int
+    rule: LogRule
+    is_on: bool = True
+
+
+class ShowLogs(Frame, tag=66):
+    """Asks which topics have a log."""
+
+    request: int
+
+
 # -- worker to client ------------------------------------------------------------------------------------------
 
 
@@ -305,13 +375,15 @@ class Subscribed(Frame, tag=36):
 
 class Numbers(Frame, tag=37):
     """Answers AskNumbers. ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer
-    known one by one; the base counts as dependencies of the number after it."""
+    known one by one; the base counts as dependencies of the number after it. ``logged_from``: the event log has the
+    topic's numbers from there on (R18); 0: it has none."""
 
     request: int
     topic: int
     answers: list[NumberAnswer]
     expired_through: int = 0
     expired_base: list[int] = []
+    logged_from: int = 0
 
 
 class Heads(Frame, tag=38):
@@ -387,6 +459,42 @@ class OrderChanged(Frame, tag=44):
     refusal: str = ""
 
 
+class LoggedEvents(Frame, tag=80):
+    """Answers ReadLog.
+
+    Attributes:
+        ranges: what was asked for.
+        through: how far the answer goes.
+        events: what was found, by number; what was asked for, up to ``through``, and is not here is not in the log.
+        first, last: the lowest and the highest number of the topic that the log has, 0 where it has none.
+        refusal: why there is no answer.
+    """
+
+    request: int
+    topic: int
+    ranges: list[int]
+    through: int
+    events: list[LoggedEvent]
+    first: int
+    last: int
+    refusal: str = ""
+
+
+class Done(Frame, tag=81):
+    """Answers ChangeLog. ``refusal`` says why it was not done, if it was not."""
+
+    request: int
+    refusal: str = ""
+
+
+class Logs(Frame, tag=82):
+    """Answers ShowLogs: the rules, and the topics that have a log by them now."""
+
+    request: int
+    rules: list[LogRule]
+    topics: list[TopicInfo]
+
+
 ClientFrame = (
     Ping
     | Pong
@@ -403,6 +511,9 @@ ClientFrame = (
     | ChangeOrder
     | ShowOrder
     | PinTopics
+    | ReadLog
+    | ChangeLog
+    | ShowLogs
 )
 WorkerFrame = (
     Ping
@@ -421,10 +532,14 @@ WorkerFrame = (
     | Moved
     | TopicOrder
     | OrderChanged
+    | LoggedEvents
+    | Done
+    | Logs
 )
 
 _encoder = msgspec.msgpack.Encoder()
 _client_decoder: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
+_logged_decoder: msgspec.msgpack.Decoder[Logged] = msgspec.msgpack.Decoder(Logged)
 _worker_decoder: msgspec.msgpack.Decoder[WorkerFrame] = msgspec.msgpack.Decoder(WorkerFrame)
 
 
@@ -448,6 +563,19 @@ def decode_worker_frame(body: bytes | bytearray | memoryview) -> WorkerFrame:
         return _worker_decoder.decode(body)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not a frame of a worker: {error}") from None
+
+
+def encode_logged(content: Logged) -> bytes:
+    """Return what was published as bytes for the event log."""
+    return _encoder.encode(content)
+
+
+def decode_logged(content: bytes) -> Logged | None:
+    """Decode what the event log has; ``None`` for what no client of ours has sent."""
+    try:
+        return _logged_decoder.decode(content)
+    except msgspec.DecodeError:
+        return None
 
 
 class FrameSplitter:

@@ -12,9 +12,11 @@ from collections.abc import Callable
 
 import pytest
 
+from inorder.core.commands import LogDeps, LogTrim
 from inorder.errors import Fenced
 from inorder.worker.chain import NO_HASH, Row, row_hash
 from inorder.worker.journal import Batch, Journal
+from inorder.worker.log_rows import LogRow, LogTotals, Oldest
 
 MakeJournal = Callable[[], Journal]
 
@@ -238,6 +240,56 @@ class JournalConformance:
         assert list(other.replay(0, 2)) == []
         other.append([Batch(0, epoch, 3, b"")])
         assert [row.seq for row in other.replay(0, 2)] == [3]
+
+    # -- event logs (R18) --------------------------------------------------------------------------------------
+
+    def test_a_log_is_written_with_the_rows_that_caused_it(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """In order: an event, its dependencies once they are complete, what is forgotten."""
+        epoch = journal.claim(0, "a")
+        whole, rides = LogRow(7, 1, 1000, [2, 9], bytes(range(256))), LogRow(7, 2, 1001, None, b"two")
+        journal.append([Batch(0, epoch, 1, b"x")], [whole, rides, LogRow(8, 1, 1002, [], None)])
+        reader = make_journal().log_reader()
+        assert reader.read(7, [1, 9], 0, 10, 100).rows == [whole], "2 is on its way up"
+        journal.append([Batch(0, epoch, 2, b"x")], [LogDeps(7, 2, [2, 10]), LogRow(7, 3, 1003, [], b"three")])
+        page = reader.read(7, [1, 9], 0, 10, 1000)
+        assert (page.rows[:2], page.first, page.last, page.through) == ([whole, rides._replace(deps=[2, 10])], 1, 3, 9)
+        assert reader.totals() == [LogTotals(7, 3, 264, 1000), LogTotals(8, 1, 0, 1002)]
+        assert reader.oldest(7, 2) == [Oldest(1, 1000, 256, [2, 9]), Oldest(2, 1001, 3, [2, 10])]
+        journal.append([Batch(0, epoch, 3, b"x")], [LogTrim(7, 2)])
+        page = reader.read(7, [1, 9], 0, 10, 1000)
+        assert ([row.number for row in page.rows], page.first, page.last) == ([3], 3, 3)
+        reader.close()
+
+    def test_an_old_owner_logs_nothing(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """The fence holds for what comes with the rows."""
+        epoch = self.fill(journal, 1)
+        other = make_journal()
+        other.open(3)
+        other.claim(0, "b")
+        with pytest.raises(Fenced):
+            journal.append([Batch(0, epoch, 2, b"x")], [LogRow(7, 1, 1000, [], b"x")])
+        reader = other.log_reader()
+        assert reader.read(7, [1, 9], 0, 10, 100).rows == []
+        reader.close()
+
+    def test_a_log_is_read_in_pages(self, journal: Journal) -> None:
+        """Bounded by events and by bytes, but never empty; ``through`` tells where the next one begins."""
+        epoch = journal.claim(0, "a")
+        journal.append([Batch(0, epoch, 1, b"x")], [LogRow(7, n, 1000 + n, [], b"x" * 10) for n in range(1, 21)])
+        reader = journal.log_reader()
+
+        def read(ranges: list[int], since: int = 0, rows: int = 100, size: int = 1000) -> tuple[list[int], int]:
+            page = reader.read(7, ranges, since, rows, size)
+            return [row.number for row in page.rows], page.through
+
+        assert read([3, 5, 9, 9, 19, 30]) == ([3, 4, 5, 9, 19, 20], 30)
+        assert read([3, 5, 9, 9], rows=2) == ([3, 4], 4)
+        assert read([3, 5, 9, 9], rows=3) == ([3, 4, 5], 8)
+        assert read([1, 20], size=25) == ([1, 2], 2)
+        assert read([2, 20], size=1) == ([2], 2)
+        assert read([1, 20], since=1018) == ([18, 19, 20], 20)
+        assert read([30, 40]) == ([], 40)
+        reader.close()
 
     @staticmethod
     def fill(journal: Journal, count: int) -> int:

@@ -19,15 +19,18 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from inorder.core.commands import AnyCommand, AnyRide, Deliver, Reply, Send, Tick
+from inorder.core.commands import AnyCommand, AnyRide, Create, Deliver, LogChange, LogEvent, Reply, Send, Tick
+from inorder.core.event_log import split
 from inorder.core.stage import Stage
-from inorder.core.wire import Frame, TopicInfo
+from inorder.core.wire import Frame, LogRule, ReadLog, TopicInfo
 from inorder.errors import Fenced, InvalidOption, StoreError, StoreReplaced
 from inorder.logs import logger
+from inorder.worker.event_logs import EventLogs, stored_now_ms
 from inorder.worker.failpoints import reach
 from inorder.worker.following import recover
 from inorder.worker.hosted import HostedStage
 from inorder.worker.journal import Holder, Journal, StoreInfo, TopicOrder
+from inorder.worker.log_rows import LogRow
 from inorder.worker.metrics import HostMetrics
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, StageElsewhere, Work
@@ -87,6 +90,7 @@ class StageHost:
         self._beat_at = 0.0
         self._looked_at = 0.0
         self.metrics = HostMetrics()
+        self.logs = EventLogs(journal, self, sink, settings.log_trim_interval)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -215,8 +219,21 @@ class StageHost:
             self._run_work(work)
         self._wake.set()
 
-    def step(self, stage: int, command: AnyCommand) -> None:
-        """Inside ``Work.run``: step a command; its effects leave after its commit. Raises StageElsewhere."""
+    def create(self, stage: int, command: Create) -> None:
+        """Inside ``Work.run``: step requests for timestamps. What they bring for the event logs of topics that are here
+        goes into the rows of these, and not into the journal (R18)."""
+        if stage not in self._stages:
+            raise StageElsewhere
+        contents: dict[int, bytes] = {}
+        machine = self._stages[stage].stage
+        if not machine.is_sealed and any(event.content for event in command.events):
+            here = [event.topic for event in command.events if machine.stage_of(event.topic) == stage]
+            command, contents = split(command, here)
+        self.step(stage, command, contents)
+
+    def step(self, stage: int, command: AnyCommand, contents: dict[int, bytes] | None = None) -> None:
+        """Inside ``Work.run``: step a command; its effects leave after its commit. ``contents``: what was taken out of
+        the command for event logs, by counter. Raises StageElsewhere."""
         if stage not in self._stages:
             raise StageElsewhere
         try:
@@ -230,8 +247,21 @@ class StageHost:
         for effect in effects:
             if isinstance(effect, Reply):
                 self._open.replies.append(effect)
-            else:
+            elif isinstance(effect, Send):
                 self._open.sends.append((stage, effect))
+            else:
+                self._log(effect, contents or {})
+
+    def _log(self, change: LogChange, contents: dict[int, bytes]) -> None:
+        """A change of an event log is made by the commit of the command that caused it."""
+        if not isinstance(change, LogEvent):
+            self._open.log.append(change)
+            return
+        content = change.content
+        if content is not None and not content:
+            content = contents.get(change.counter)
+            self._open.size += len(content or b"")
+        self._open.log.append(LogRow(change.topic, change.number, stored_now_ms(), change.deps, content))
 
     def deliver(self, stage: int, origin: int, number: int, ride: AnyRide) -> None:
         """Inside ``Work.run``: step the next ride from another stage; it is acknowledged after its commit."""
@@ -274,6 +304,27 @@ class StageHost:
     def held(self) -> int:
         """How much work is held because the stage above is away (``max_outbox``)."""
         return sum(map(len, self._held.values()))
+
+    @property
+    def has_logs(self) -> bool:
+        """Some topic has an event log, or may have had one."""
+        return any(stage.has_logs for stage in self.stages.values())
+
+    def home_of(self, topic: int) -> int | None:
+        """Return the stage of a topic, if it is here."""
+        for index, hosted in self._stages.items():
+            if hosted.stage.stage_of(topic) == index:
+                return index
+        return None
+
+    def log_bounds(self, topic: int) -> LogRule | None:
+        """Return what the log of a topic of a stage here may hold; ``None``: it has none, or is elsewhere."""
+        home = self.home_of(topic)
+        return None if home is None else self.stage(home).log_bounds(topic)
+
+    def read_log(self, session: Session, frame: ReadLog) -> None:
+        """Answer a question to an event log, when its turn comes."""
+        self.logs.ask(session, frame)
 
     def describe(self) -> dict[str, object]:
         """Return numbers for health and status."""
@@ -382,7 +433,7 @@ class StageHost:
         ] if rows else []  # fmt: skip
         began = time.perf_counter()
         loop = asyncio.get_running_loop()
-        append = loop.run_in_executor(self._thread, self._journal.append, rows) if rows else None
+        append = loop.run_in_executor(self._thread, self._journal.append, rows, batch.log) if rows else None
         self._release()
         self._fill()
         if append is not None:
@@ -600,7 +651,8 @@ class StageHost:
 
     def _brief(self, hosted: HostedStage) -> None:
         """Tell a stage that came here what it must know first."""
-        for command in hosted.first_commands(self._settings.stage_settings(), self._topics_in_order()):
+        settings, rules = self._settings.stage_settings(), self._settings.log_rules()
+        for command in hosted.first_commands(settings, self._topics_in_order(), rules):
             self.step(hosted.index, command)
 
     def _arrange(self) -> None:

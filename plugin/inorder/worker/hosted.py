@@ -20,10 +20,11 @@ from inorder.core.commands import (
     OpenSession,
     Place,
     RestartTimers,
+    SetLogRule,
     StageSettings,
 )
 from inorder.core.stage import Stage
-from inorder.core.wire import TopicInfo
+from inorder.core.wire import LogRule, TopicInfo
 from inorder.worker.journal import Batch
 
 Monotonic = Callable[[], float]
@@ -129,14 +130,19 @@ class HostedStage:
         self._image_bytes = len(image)
         return image
 
-    def first_commands(self, settings: StageSettings, topics: list[TopicInfo]) -> list[AnyCommand]:
+    def first_commands(
+        self, settings: StageSettings, topics: list[TopicInfo], rules: list[LogRule]
+    ) -> list[AnyCommand]:
         """Return what a stage must be told before anything else after its recovery: changed settings, the topic
-        order of a new store, and that those who were connected are not (their grace begins now, R12, R16)."""
+        order and (at the bottom stage) the event logs of a new store, and that those who were connected are not (their
+        grace begins now, R12, R16)."""
         commands: list[AnyCommand] = []
         if settings != self._settings:
             commands.append(Configure(settings))
         if self.seq == 0 and topics:
             commands.append(Place(topics))
+        if self.seq == 0 and self.index == self.stage.count - 1:
+            commands += [SetLogRule("", 0, 0, rule, True) for rule in rules]
         if self.seq:
             commands.append(RestartTimers())
         commands += [LeaveSession(client_id, incarnation) for client_id, incarnation in self._sessions.items()]

@@ -9,6 +9,7 @@ Contract, shown by ``inorder.testing.journal_conformance``:
 4. ``replay`` and ``read_on`` yield rows in order, and never one whose chain or numbering was not checked.
 5. ``claim`` and ``read_map`` of a journal that was opened find out whether the store is still the same one
    (StoreReplaced): a restored store has another domain id. It has higher epochs too, so no claim slips in between.
+6. Changes of event logs (R18) are written with the rows that caused them, or not at all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from inorder.errors import Fenced, StoreReplaced
+from inorder.worker import memory_log
 from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, checked, row_hash
+from inorder.worker.log_rows import LogReader, LogWrite
 
 TopicOrder = Sequence[Sequence[str]]
 
@@ -96,8 +99,12 @@ class Journal(Protocol):
         """Say that the owner of these (stage, epoch) pairs is gone; pairs that are not owned any more are left alone.
         The epochs stay."""
 
-    def append(self, batches: Sequence[Batch]) -> None:
-        """Write one row for each batch, in one transaction. Raises Fenced (nothing was written) or StoreError."""
+    def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
+        """Write one row for each batch, and these changes of event logs, in one transaction. Raises Fenced (nothing was
+        written) or StoreError."""
+
+    def log_reader(self) -> LogReader:
+        """Return a way to read the event logs from another thread."""
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
         """Yield the rows after ``after_seq`` (0, or that of a snapshot), checked. Raises StoreCorrupt, and
@@ -201,6 +208,7 @@ class MemoryStore:
     lock: threading.RLock = field(default_factory=threading.RLock)
     rows: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
     snapshots: dict[int, list[Snapshot]] = field(default_factory=lambda: defaultdict(list))
+    log: memory_log.Rows = field(default_factory=dict)
 
 
 class MemoryJournal:
@@ -256,14 +264,19 @@ class MemoryJournal:
                 if self.store.epochs[stage] == epoch:
                     self.store.owners[stage] = ""
 
-    def append(self, batches: Sequence[Batch]) -> None:
+    def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
         """See Journal."""
         with self.store.lock:
             self._check_epochs((batch.stage, batch.epoch) for batch in batches)
             rows = self._tails.make_rows(batches)
             for row in rows:
                 self.store.rows[row.stage].append(row)
+            memory_log.write(self.store.log, log)
         self._tails.advance(rows)
+
+    def log_reader(self) -> LogReader:
+        """See Journal."""
+        return memory_log.MemoryLogReader(self.store.log)
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
         """See Journal."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from inorder.core.commands import ChangeSubscription, Create, CreateTopics, Pin, Reorder, SettleNumbers
+from inorder.core.commands import ChangeSubscription, Create, CreateTopics, Pin, Reorder, SetLogRule, SettleNumbers
 from inorder.core.wire import (
     MAX_NUMBER,
     AskHeads,
     AskNumbers,
+    ChangeLog,
     ChangeOrder,
     ClientFrame,
     CreateTimestamps,
@@ -23,10 +24,12 @@ from inorder.core.wire import (
     Ping,
     PinTopics,
     Pong,
+    ReadLog,
     Renew,
     Renewed,
     Resolve,
     Settle,
+    ShowLogs,
     ShowOrder,
     Subscribe,
 )
@@ -52,7 +55,7 @@ def entry_of(frame: ClientFrame, host: StageHost) -> int | None:
     """Return the stage from which a frame may send rides up the belt; ``None`` for one that sends none."""
     if isinstance(frame, CreateTimestamps):
         return frame.stage
-    return host.count - 1 if isinstance(frame, Resolve | Subscribe | ChangeOrder) else None
+    return host.count - 1 if isinstance(frame, Resolve | Subscribe | ChangeOrder | ChangeLog) else None
 
 
 def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Callable[[], None]:
@@ -66,7 +69,7 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     host.metrics.requests += len(frame.events)
     command = Create(*session, frame.low, frame.events, frame.order_epoch)
-    return lambda: host.step(frame.stage, command)
+    return lambda: host.create(frame.stage, command)
 
 
 def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], None]:
@@ -142,6 +145,35 @@ def _show_order(frame: ShowOrder, session: Session, host: StageHost) -> Callable
     return answer
 
 
+def _read_log(frame: ReadLog, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+    _check_pairs(frame.ranges, "ranges")
+    _require(0 <= frame.since_ms <= MAX_NUMBER, "since_ms")
+
+    def answer() -> None:
+        if (moved := host.stage(frame.stage).moved(frame.topic)) is not None:
+            host.reply(session, moved)
+        else:
+            host.read_log(session, frame)
+
+    return answer
+
+
+def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable[[], None]:
+    rule = frame.rule
+    _check_name(rule.space, rule.filter.text)
+    _check_name(rule.space, rule.filter.name)
+    _require(all(0 <= each <= MAX_NUMBER for each in (rule.max_age_ms, rule.max_count, rule.max_bytes)), "rule")
+    command = SetLogRule(*session, frame.request, rule, frame.is_on)
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
+
+
+def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[], None]:
+    bottom = _bottom(host)
+    return lambda: host.reply(session, host.stage(bottom).show_logs(frame.request))
+
+
 def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
     return lambda: host.reply(session, Pong(frame.nonce))
 
@@ -168,6 +200,9 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     ChangeOrder: _change_order,
     PinTopics: _pin,
     ShowOrder: _show_order,
+    ReadLog: _read_log,
+    ChangeLog: _change_log,
+    ShowLogs: _show_logs,
     Ping: _ping,
     Renew: _renew,
     Pong: _nothing,

@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """As a number; as Alembic's revision it has four digits."""
 ALEMBIC_SINCE: Final = 3
 """Stores of older versions have no ``alembic_version``."""
@@ -62,6 +62,18 @@ snapshots = sa.Table(
     sa.Column("state_hash", sa.LargeBinary, nullable=False, comment="SHA-256 over the other columns"),
     sa.Column("state", sa.LargeBinary, nullable=False),
     sa.Column("format", sa.Integer, nullable=False, server_default="0", comment="of the state"),
+)
+
+event_log = sa.Table(
+    "event_log",
+    metadata,
+    sa.Column("topic", sa.BigInteger, primary_key=True, autoincrement=False, comment="its id"),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("stored_ms", sa.BigInteger, nullable=False, comment="ms since 1970, by the clock of the worker"),
+    sa.Column("deps", sa.LargeBinary, nullable=True, comment="MessagePack; null while the timestamp rides up"),
+    sa.Column("content", sa.LargeBinary, nullable=True, comment="null: the publisher did not send it"),
+    sa.Column("size", sa.BigInteger, nullable=False, comment="bytes of the content"),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
 )
 
 alembic_version = sa.Table(

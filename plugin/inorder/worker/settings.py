@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from inorder.core.commands import StageSettings
-from inorder.core.wire import MAX_FRAME_BYTES
+from inorder.core.names import filter_of
+from inorder.core.wire import MAX_FRAME_BYTES, LogRule
 from inorder.errors import InvalidOption
 
 SECONDS = "a number of seconds over 0"
 MAX_STAGES = 64
 LOG_FORMATS = ("text", "json")
+LOG_MAX_AGE, LOG_MAX_COUNT, LOG_MAX_BYTES = 7 * 86_400.0, 100_000, 256 * 1024 * 1024
+"""What an event log keeps of a topic unless it is told otherwise: seconds, events, bytes."""
 LEASE_BEATS = 4
 """Beat intervals in a session timeout at least: an idle worker answers a client's question with its next beat, and a
 client that asks every sixth of the timeout holds its events after half of it without an answer (R12)."""
@@ -22,7 +25,7 @@ TAKEOVER_BEATS = 3
 """Beat intervals in a lease at least: one that is late, and one that is lost, make nobody suspect."""
 _DURATIONS = (
     "linger", "publisher_grace", "confirm_timeout", "session_timeout", "heads_interval", "hello_timeout",
-    "write_timeout", "stop_timeout", "store_timeout", "retry_max", "lease",
+    "write_timeout", "stop_timeout", "store_timeout", "retry_max", "lease", "log_trim_interval",
 )  # fmt: skip
 _COUNTS = (
     "number_retention", "max_batch_commands", "max_batch_bytes", "max_queue_bytes", "snapshot_rows",
@@ -74,6 +77,9 @@ class WorkerSettings:
         max_write_bytes: unread answers of one client before it is disconnected.
         max_link_bytes: rides sent to another worker's stage that it has not made durable yet.
         max_outbox: rides that may wait for the stage above before requests that would add to them are held.
+        log_topics: for a new store, ``space:filter`` of topics with an event log (R18); later see ``inorder log``.
+        log_max_age, log_max_count, log_max_bytes: what a log of these keeps of each topic; 0: no such bound.
+        log_trim_interval: how often logs over their bounds are looked for.
     """
 
     store: str = "sqlite:///inorder.db"
@@ -120,6 +126,11 @@ class WorkerSettings:
     max_write_bytes: int = 32 * 1024 * 1024
     max_link_bytes: int = 8 * 1024 * 1024
     max_outbox: int = 100_000
+    log_topics: list[str] = field(default_factory=list)
+    log_max_age: float = LOG_MAX_AGE
+    log_max_count: int = LOG_MAX_COUNT
+    log_max_bytes: int = LOG_MAX_BYTES
+    log_trim_interval: float = 5.0
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
@@ -159,6 +170,7 @@ class WorkerSettings:
         self._check_tls_pair()
         self._check_listening()
         self._check_topic_order()
+        self._check_logs()
         self._check_place()
         if not self.name:
             object.__setattr__(self, "name", f"worker-{secrets.token_hex(4)}")
@@ -190,6 +202,19 @@ class WorkerSettings:
             _require(bool(space and separator and name), "topic_order", text, "space:name")
             _require(text not in seen, "topic_order", text, "each topic once")
             seen.add(text)
+
+    def _check_logs(self) -> None:
+        for text in self.log_topics:
+            space, separator, name = text.partition(":")
+            _require(bool(space and separator and name), "log_topics", text, "space:filter")
+        for name in ("log_max_age", "log_max_count", "log_max_bytes"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "a number from 0 (0: no such bound)")
+
+    def log_rules(self) -> list[LogRule]:
+        """Return which topics have an event log in a new store."""
+        bounds = round(self.log_max_age * 1000), self.log_max_count, self.log_max_bytes
+        pairs = [(space, name) for space, _, name in (each.partition(":") for each in self.log_topics)]
+        return [LogRule(space, filter_of(space, name), *bounds) for space, name in pairs]
 
     def _check_place(self) -> None:
         allowed = f"different whole numbers from 0 to {self.stages - 1}, where there are {self.stages} stages"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from inorder.errors import StoreCorrupt, StoreUnreachable
+from inorder.worker import log_rows
 from inorder.worker.chain import (
     EMPTY_TAIL,
     NO_HASH,
@@ -42,6 +43,7 @@ from inorder.worker.journal import (
     fenced,
     require_same,
 )
+from inorder.worker.log_rows import LogReader, LogWrite, SqlLogReader
 from inorder.worker.schema import journal, meta, snapshots, stages
 from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
 
@@ -88,6 +90,7 @@ class SqlJournal:
     ) -> None:
         self._store = Store(url, timeout=timeout, pause=pause, driver=driver)
         self._make_sibling = partial(SqlJournal, url, timeout=timeout, pause=pause, driver=driver)
+        self._open_again: Callable[[], Store] = lambda: Store(url, timeout=timeout, pause=pause, driver=driver)
         self._timeout = timeout
         self._tails = Tails()
         self._domain = 0
@@ -133,7 +136,7 @@ class SqlJournal:
 
         self._store.write(write)
 
-    def append(self, batches: Sequence[Batch]) -> None:
+    def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
         """See Journal. When the answer to a commit is lost, or is an error, the rows are looked for by stage, number
         and hash. Where they are not there a server gets them again, as the very same rows, so that a late commit of
         the first attempt cannot double them; a file does not: what failed there (a full disk) fails again."""
@@ -142,7 +145,7 @@ class SqlJournal:
         reach("append.before")
         while True:
             try:
-                self._insert(rows)
+                self._insert(rows, log)
                 break
             except Conflict:
                 self._check_are_ours(rows)
@@ -154,6 +157,11 @@ class SqlJournal:
                     raise
         self._tails.advance(rows)
         reach("append.after")
+
+    def log_reader(self) -> LogReader:
+        """See Journal. It has a connection of its own."""
+        store = self._open_again()
+        return SqlLogReader(store.read, store.close)
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
         """See Journal."""
@@ -250,9 +258,9 @@ class SqlJournal:
 
     # -- append ------------------------------------------------------------------------------------------------
 
-    def _insert(self, rows: list[Row]) -> None:
-        if self._store.is_sqlite:
-            self._store.write(lambda connection: self._insert_locked(connection, rows))
+    def _insert(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
+        if self._store.is_sqlite or log:
+            self._store.write(lambda connection: self._insert_locked(connection, rows, log))
             return
         parameters: dict[str, Any] = {}
         for index, row in enumerate(rows):
@@ -264,9 +272,10 @@ class SqlJournal:
         if written != len(rows):
             self._raise_fenced(rows)
 
-    def _insert_locked(self, connection: sa.Connection, rows: list[Row]) -> None:
+    def _insert_locked(self, connection: sa.Connection, rows: list[Row], log: Sequence[LogWrite]) -> None:
         self._lock_epochs(connection, [(row.stage, row.epoch) for row in rows])
         connection.execute(_INSERT, [row._asdict() for row in rows])
+        log_rows.write(connection, log)
 
     def _found_after_all(self, rows: list[Row]) -> bool:
         """After a lost connection: tell whether the rows were written. False also if the store is still away."""

@@ -534,7 +534,7 @@ def _mounted_type(mounts: list[str], folder: Path) -> str | None:
     return kind
 
 
-def chunks(rows: Callable[[int], list[T]], key: Callable[[T], int], after: int) -> Iterator[T]:
+def chunks(rows: Callable[[int], Sequence[T]], key: Callable[[T], int], after: int) -> Iterator[T]:
     """Yield rows of ``rows(after)``, asked for again behind the last one until none are left."""
     while found := rows(after):
         yield from found

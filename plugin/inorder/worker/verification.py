@@ -11,12 +11,14 @@ import sqlalchemy as sa
 from inorder.errors import StoreCorrupt, StoreUnreachable, StoreVersionMismatch
 from inorder.worker import schema
 from inorder.worker.chain import EMPTY_TAIL, Problem, Row, Tail, snapshot_problem, walk
+from inorder.worker.log_rows import row_problem
 from inorder.worker.store import Store, chunks, meta_problem, stage_problem
 
 CHUNK_ROWS: Final = 256
 MAX_FILE_PROBLEMS: Final = 20
 
-_snapshots, _journal = schema.snapshots.c, schema.journal.c
+LOG_CHUNK_ROWS: Final = 16
+_snapshots, _journal, _log = schema.snapshots.c, schema.journal.c, schema.event_log.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,14 @@ class StageReport:
 
 @dataclass(slots=True)
 class Report:
-    """What a store holds, and all that is wrong with it. ``url`` has its password masked."""
+    """What a store holds, and all that is wrong with it. ``url`` has its password masked; ``logs``: how many events the
+    log of each topic has, by the topic's id."""
 
     url: str
     domain: int = 0
     stages: list[StageReport] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    logs: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_ok(self) -> bool:
@@ -91,6 +95,7 @@ class _Walk:
         self._store, self._connection, self._report = store, connection, report
         report.stages.clear()  # of an attempt that was repeated
         report.problems.clear()
+        report.logs.clear()
 
     def run(self) -> None:
         version = self._store.read_version(self._connection)
@@ -105,6 +110,7 @@ class _Walk:
         stages = self._check_stages(count)
         for stage in stages:
             self._check_stage(stage["stage"], stage["epoch"])
+        self._check_logs()
         known = [stage["stage"] for stage in stages]
         for what, column in (("journal", _journal.stage), ("snapshots", _snapshots.stage)):
             for stage in self._connection.execute(sa.select(column).distinct().where(column.not_in(known))).scalars():
@@ -134,6 +140,28 @@ class _Walk:
         for row in found:
             self._add(stage_problem(row))
         return found
+
+    def _check_logs(self) -> None:
+        """Each row of the event logs by its seal (R18), and that no number is missing between two others: a log is a
+        range."""
+        totals = sa.select(_log.topic, sa.func.count()).group_by(_log.topic).order_by(_log.topic)
+        for topic, count in self._connection.execute(totals).all():
+            self._report.logs[topic] = count
+            self._check_log(topic)
+
+    def _check_log(self, topic: int) -> None:
+        before: int | None = None
+        for row in chunks(lambda after: self._log_rows(topic, after), lambda row: int(row["number"]), -1):
+            self._add(row_problem(row))
+            if before is not None and row["number"] != before + 1:
+                missing = f"numbers {before + 1} to {row['number'] - 1} are missing"
+                self._add(Problem("event_log", None, before + 1, f"event log of topic {topic}: {missing}"))
+            before = row["number"]
+
+    def _log_rows(self, topic: int, after: int) -> Sequence[sa.RowMapping]:
+        """A few at a time: each may be as large as a frame."""
+        rows = sa.select(schema.event_log).where(_log.topic == topic, _log.number > after).order_by(_log.number)
+        return self._connection.execute(rows.limit(LOG_CHUNK_ROWS)).mappings().all()
 
     # -- one stage ---------------------------------------------------------------------------------------------
 

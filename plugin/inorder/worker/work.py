@@ -10,6 +10,7 @@ from inorder.core.commands import Reply, Send
 from inorder.core.wire import Frame
 from inorder.errors import StoreError
 from inorder.worker.journal import Holder
+from inorder.worker.log_rows import LogWrite
 
 Session = tuple[str, int]
 """(client id, incarnation)"""
@@ -98,6 +99,7 @@ class Open:
     delivered: dict[tuple[int, int], int] = field(default_factory=dict)
     after: list[Callable[[], None]] = field(default_factory=list)
     settled: dict[int, tuple[Source, int, int]] = field(default_factory=dict)
+    log: list[LogWrite] = field(default_factory=list)
     commands: int = 0
     size: int = 0
 

@@ -158,10 +158,12 @@ class Worker:
                 heads = group.create_task(self._server.send_heads(), name="inorder-heads")
                 links = group.create_task(self._links.run(), name="inorder-links")
                 standby = group.create_task(self._standby.run(), name="inorder-standby")
+                logs = group.create_task(self._host.logs.run(), name="inorder-logs")
                 await self._stop.wait()
                 self._server.stop_accepting()
                 standby.cancel()
                 heads.cancel()
+                logs.cancel()
                 self._host.stop()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.settings.stop_timeout):

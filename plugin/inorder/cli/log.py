@@ -1,0 +1,176 @@
+"""``inorder log``: which topics have an event log (R18)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.connection import run_until_stopped, worker_tls, worker_token
+from inorder.cli.failures import CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    from inorder.cli.operator import Operator
+    from inorder.core.wire import LogRule
+
+ResultT = TypeVar("ResultT")
+
+log = typer.Typer(
+    name="log",
+    help="Show and change which topics have an event log, while everything runs.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+"""The group of these commands."""
+
+Filters = Annotated[
+    list[str],
+    typer.Argument(metavar="SPACE:FILTER...", help="Topics or filters with their space: mqtt:orders/#, redis:orders.*"),
+]
+Glob = Annotated[
+    bool | None,
+    typer.Option("--glob/--no-glob", help="Read * ? [...] as Redis does; else where the space begins with redis."),
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", "-W", min=0.1, metavar="SECONDS", help="How long it may take in all.")
+]
+
+
+@log.command()
+def show(
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Show the rules, and the topics that have a log by them."""
+    now = talk(lambda operator: operator.logs(), config, workers, token, tls_ca, timeout)
+    topics = [f"{info.space}:{info.name}" for info in now.topics]
+    if json:
+        output.emit({"rules": [_plain(rule) for rule in now.rules], "topics": topics})
+        return ExitCode.OK
+    for rule in now.rules:
+        output.say(output.printable(_text(rule)))
+    for topic in topics:
+        output.say(output.printable(f"  {topic}"))
+    if not now.rules:
+        output.say("no topic has an event log")
+    return ExitCode.OK
+
+
+@log.command()
+def on(
+    filters: Filters,
+    max_age: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Forget what is older; 0: however old.")
+    ] = 604_800.0,
+    max_count: Annotated[int, typer.Option(min=0, metavar="N", help="Events of each topic; 0: any number.")] = 100_000,
+    max_bytes: Annotated[
+        int, typer.Option(min=0, metavar="BYTES", help="Bytes of each topic; 0: any number.")
+    ] = 268_435_456,
+    glob: Glob = None,
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Give topics an event log: from now on what is published there can be repaired, resumed and replayed."""
+    bounds = round(max_age * 1000), max_count, max_bytes
+    rules = [_rule(each, glob, *bounds) for each in filters]
+    return _change(rules, True, config, workers, token, tls_ca, timeout)
+
+
+@log.command()
+def off(
+    filters: Filters,
+    glob: Glob = None,
+    timeout: Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Take a rule back, given as it was made. Logs that no other rule keeps are forgotten at once."""
+    return _change([_rule(each, glob) for each in filters], False, config, workers, token, tls_ca, timeout)
+
+
+def _change(
+    rules: list[LogRule],
+    is_on: bool,
+    config: Path | None,
+    workers: list[str] | None,
+    token: str | None,
+    tls_ca: Path | None,
+    timeout: float,
+) -> int:
+    async def change(operator: Operator) -> None:
+        for rule in rules:
+            await operator.change_log(rule, is_on=is_on)
+
+    talk(change, config, workers, token, tls_ca, timeout)
+    output.say("done")
+    return ExitCode.OK
+
+
+def _rule(text: str, glob: bool | None, *bounds: int) -> LogRule:
+    from inorder.core.names import filter_of
+    from inorder.core.wire import LogRule
+
+    space, separator, name = text.partition(":")
+    if not (space and separator and name):
+        shown = output.printable(text)
+        raise CommandFailed(f"{shown!r} is not allowed; allowed is space:filter, such as mqtt:orders/#", ExitCode.USAGE)
+    return LogRule(space, filter_of(space, name, glob=glob), *bounds)
+
+
+def _plain(rule: LogRule) -> dict[str, object]:
+    return {
+        "space": rule.space,
+        "filter": rule.filter.text,
+        "kind": str(rule.filter.kind),
+        "max_age": rule.max_age_ms / 1000,
+        "max_count": rule.max_count,
+        "max_bytes": rule.max_bytes,
+    }
+
+
+def _text(rule: LogRule) -> str:
+    age = f"{rule.max_age_ms / 1000:g} s" if rule.max_age_ms else "any age"
+    count = f"{rule.max_count} events" if rule.max_count else "any number of events"
+    size = f"{rule.max_bytes} bytes" if rule.max_bytes else "any number of bytes"
+    return f"{rule.space}:{rule.filter.text} keeps of each topic: {age}, {count}, {size}"
+
+
+def talk(
+    work: Callable[[Operator], Awaitable[ResultT]],
+    config: Path | None,
+    workers: list[str] | None,
+    token: str | None,
+    tls_ca: Path | None,
+    timeout: float,
+) -> ResultT:
+    """Let an operator talk to the bottom stage, within ``timeout`` seconds. Raises CommandFailed and InorderErrors."""
+    given = {"workers": workers, "token": token, "tls_ca": tls_ca}
+    section = options.settings(config, client=given).settings.client
+
+    async def main() -> ResultT:
+        from inorder.cli.operator import Operator
+
+        secret = worker_token(section) or ""
+        try:
+            async with asyncio.timeout(timeout), Operator(section.workers, secret, worker_tls(section)) as operator:
+                return await work(operator)
+        except TimeoutError:
+            raise CommandFailed(f"no answer within {timeout:g} s", ExitCode.TIMED_OUT) from None
+
+    return run_until_stopped(main())

@@ -1,0 +1,40 @@
+"""``inorder log``: event logs turned on and off through a running worker (R18)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Cli, Start
+
+
+@pytest.fixture
+def address(start: Start) -> str:
+    """A worker whose new store has a log for some topics."""
+    Path("inorder.toml").write_text('[worker]\nlog_topics = ["m:orders/#"]\nlog_max_count = 7\nstages = 2\n')
+    child = start("worker", "--port", 0, "--json")
+    return json.loads(child.line())["address"]  # type: ignore[no-any-return]
+
+
+def test_logs_are_shown_turned_on_and_off(cli: Cli, address: str) -> None:
+    worker = ("--worker", address)
+    first = {"space": "m", "filter": "orders/#", "kind": "mqtt", "max_age": 604_800.0, "max_count": 7,
+             "max_bytes": 268_435_456}  # fmt: skip
+    assert cli("log", "show", *worker, "--json").json == {"rules": [first], "topics": []}
+    assert cli("log", "on", "m:a", "redis:b.*", "--max-age", "0", "--max-count", "5", *worker).code == 0
+    rules = cli("log", "show", *worker, "--json").json["rules"]
+    assert [(each["filter"], each["kind"], each["max_age"], each["max_count"]) for each in rules[1:]] == [
+        ("a", "exact", 0, 5), ("b.*", "redis", 0, 5),
+    ]  # fmt: skip
+    assert "m:a keeps of each topic: any age, 5 events" in cli("log", "show", *worker).err
+    assert cli("log", "off", "m:orders/#", "redis:b.*", *worker).code == 0
+    assert [each["filter"] for each in cli("log", "show", *worker, "--json").json["rules"]] == ["a"]
+    assert cli("log", "on", "m:a", "--max-count", "6", *worker).code == 0
+    assert [each["max_count"] for each in cli("log", "show", *worker, "--json").json["rules"]] == [6]
+
+
+def test_what_is_wrong_is_named(cli: Cli, address: str) -> None:
+    worker = ("--worker", address)
+    cli("log", "on", "orders", *worker).assert_refused(2, "space:filter")
+    cli("log", "off", "m:never", *worker).assert_refused(1, "no such rule")

@@ -15,6 +15,7 @@ that is left depends on it:
 
 from __future__ import annotations
 
+from inorder.core.event_log import base_below
 from inorder.core.state import StageState
 from inorder.core.topic_manager import TopicManager
 from inorder.core.wire import NumberState
@@ -54,6 +55,8 @@ class Retiring:
     def _retire(self, manager: TopicManager) -> None:
         state = self._state
         manager.is_retired = True
+        if manager.log_first:
+            manager.log_base = base_below(manager)  # what is in its log stays (R18)
         manager.records, manager.marks, manager.mark_at = {}, [], 0
         manager.expired, manager.expired_base, manager.base = manager.number, {}, {}
         state.groups.pop(manager.id, None)

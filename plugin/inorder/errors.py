@@ -153,6 +153,25 @@ class Abandoned(PeerError):
         super().__init__(f"number {number} of topic {topic!r} was abandoned before the event was confirmed")
 
 
+class NotLogged(PeerError):
+    """The topic has no event log, so there is nothing to replay (R18). Attribute ``topic``."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(f"topic {topic!r} has no event log; an operator turns one on with: inorder log on")
+
+
+class NotInLog(PeerError):
+    """The event log of a topic has these numbers no longer (R18): it is bounded, or was turned on behind them.
+
+    Attributes: ``topic``; ``first`` and ``last`` of what is missing.
+    """
+
+    def __init__(self, topic: str, first: int, last: int) -> None:
+        self.topic, self.first, self.last = topic, first, last
+        super().__init__(f"the event log of topic {topic!r} does not have numbers {first} to {last}")
+
+
 class Forgotten(PeerError):
     """The workers have forgotten the publisher's session: it was away for longer than ``session_timeout`` (R1, R12).
     The event gets no number any more; publish it again if it is still wanted.

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli, Start
 
+from inorder.testing.ens_recorder import unique
+from inorder.testing.services import Mosquitto
+
 
 @pytest.fixture
 def address(start: Start) -> str:
@@ -32,6 +35,23 @@ def test_logs_are_shown_turned_on_and_off(cli: Cli, address: str) -> None:
     assert [each["filter"] for each in cli("log", "show", *worker, "--json").json["rules"]] == ["a"]
     assert cli("log", "on", "m:a", "--max-count", "6", *worker).code == 0
     assert [each["max_count"] for each in cli("log", "show", *worker, "--json").json["rules"]] == [6]
+
+
+def test_what_was_published_can_be_replayed(cli: Cli, start: Start, mosquitto: Mosquitto) -> None:
+    """By number and by time, as text and as JSON; what is not there is named."""
+    child = start("worker", "--port", 0, "--store", "sqlite:///replay.db", "--json")
+    at = ("--worker", json.loads(child.line())["address"], "--broker", mosquitto.url)
+    topic = unique("logged")
+    assert cli("log", "on", f"mqtt:{topic}", *at[:2]).code == 0
+    for text in ("one", "two", "three"):
+        assert cli("pub", topic, text, *at).code == 0
+    assert cli("replay", topic, *at, "-F", "%p").out.split() == ["one", "two", "three"]
+    shown = cli("replay", topic, *at, "--from", "2", "--json")
+    events = [json.loads(line) for line in shown.out.splitlines()]
+    assert [(each["number"], each["verdict"]) for each in events] == [(2, "replayed"), (3, "replayed")]
+    assert cli("replay", topic, *at, "--from", "2100-01-01T00:00:00Z").out == ""
+    cli("replay", "plain", *at).assert_refused(1, "no event log")
+    cli("replay", topic, *at, "--from", "yesterday").assert_refused(2, "--from")
 
 
 def test_what_is_wrong_is_named(cli: Cli, address: str) -> None:

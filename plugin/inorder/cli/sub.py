@@ -16,7 +16,7 @@ from inorder.cli.failures import ExitCode
 if TYPE_CHECKING:
     import inorder
 
-_FORMAT_HELP = (
+FORMAT_HELP = (
     "How to print an event. Fields: "
     + "; ".join(f"%{name} {text}" for name, text in formats.FIELDS.items())
     + ". Escapes: "
@@ -49,7 +49,7 @@ def sub(
             "--wait", "-W", min=0, metavar="SECONDS", help="End after so long; exit code 124 if -C was not reached."
         ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", "-F", metavar="TEXT", help=_FORMAT_HELP)] = formats.DEFAULT,
+    form: Annotated[str, typer.Option("--format", "-F", metavar="TEXT", help=FORMAT_HELP)] = formats.DEFAULT,
     qos: options.Qos = 0,
     space: options.Space = None,
     brokers: options.Brokers = None,
@@ -68,7 +68,7 @@ def sub(
 
     Example: inorder sub 'stocks/#' news -F '%t: %p'
     """
-    print_item = _printer(form, as_json=json)
+    print_item = printer(form, as_json=json)
     client: dict[str, Any] = {
         "brokers": brokers,
         "workers": workers,
@@ -105,7 +105,7 @@ async def _stream(
     return ExitCode.OK
 
 
-def _printer(form: str, *, as_json: bool) -> Callable[[Any], bool]:
+def printer(form: str, *, as_json: bool) -> Callable[[Any], bool]:
     """Return a function that prints an item and tells whether it was an event."""
     render = formats.compiled(form, terminal=output.is_terminal())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ from inorder.client.delivery import DeliveryStream, Notification
 from inorder.client.ens_link import EnsLink
 from inorder.client.options import ClientTimes
 from inorder.client.publishing import LOG_ALLOWANCE, Publish, Publishing
+from inorder.client.replaying import Replaying
 from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
 from inorder.client.workers import Workers
 from inorder.core.lease import Lease
-from inorder.core.notifications import Bounded, Receipt, Reconnected
+from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import (
@@ -33,6 +35,7 @@ from inorder.core.wire import (
     Heads,
     Hello,
     LoggedEvents,
+    Logs,
     Moved,
     NameTopics,
     Numbers,
@@ -150,6 +153,7 @@ class Client:
         self._subscribing = Subscribing(
             self._subscriber, self._ordering, self._routes, self._arrivals, self._lease, self._send, self._wake
         )
+        self._replaying = Replaying(self._send, self._request_id, self._arrivals.named)
         self._tasks: list[asyncio.Task[None]] = []
         self._state: Literal["new", "open", "closed"] = "new"
         self._error: InorderError | None = None
@@ -252,6 +256,7 @@ class Client:
         deadline = self._loop.time() + self._times.close_timeout
         reason = self._error or Closed("the client was closed before that was done")
         self._subscribing.stop(reason)
+        self._replaying.stop(reason)
         if self._error is None:
             await self._drain(deadline)
         self._publishing.give_up(reason)
@@ -406,6 +411,29 @@ class Client:
             raise Closed("the client is not open yet")
         return self._stream.read()
 
+    def replay(
+        self, topic: str, *, from_: int | datetime.datetime | None = None, space: str | None = None
+    ) -> AsyncIterator[Event | Gap]:
+        """Return the events of one topic's event log (R18), up to the present, as an iterator of its own: in the topic's
+        order, with verdict ``replayed``, beside and independent of subscriptions.
+
+        What the log does not have in between (a damaged row, an event that was published before its publisher knew of
+        the log) is a ``Gap``.
+
+        Args:
+            from_: the first number, or a time (with its zone) from which on events were stored; by default all.
+
+        Raises (from the iterator):
+            NotLogged: the topic has no log.
+            NotInLog: the log has the first numbers asked for no longer; it says which.
+            InvalidTopic, InvalidOption, Closed.
+        """
+        self._check_open()
+        link = self._link(space)
+        if self._worker is None:
+            raise InvalidOption("workers", (), "at least one worker, which has the log")
+        return self._replaying.replay(link.space, link.ens.check_topic(topic), from_)
+
     def stats(self) -> ClientStats:
         """Return the counters."""
         ordering, counts = self._ordering, self._arrivals.counts
@@ -533,7 +561,7 @@ class Client:
                 self._subscribed(frame, now)
             case Numbers():
                 self._numbers(frame, now)
-            case LoggedEvents():
+            case LoggedEvents() | Logs():
                 self._logged(frame, now)
             case _:
                 return
@@ -560,10 +588,10 @@ class Client:
         if len(self._ordering.interrupted) > before:  # its stage no longer knows what is missing there (R17)
             self._subscribing.begin_anew()
 
-    def _logged(self, frame: LoggedEvents, now: float) -> None:
+    def _logged(self, frame: LoggedEvents | Logs, now: float) -> None:
         """The event log of a topic answered (R18)."""
-        if frame.refusal:
-            return  # it is asked again
+        if self._replaying.answered(frame) or not isinstance(frame, LoggedEvents) or frame.refusal:
+            return  # where it was refused, it is asked again
         before = len(self._ordering.interrupted)
         self._arrivals.logged(frame, now)
         if len(self._ordering.interrupted) > before:

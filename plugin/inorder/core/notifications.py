@@ -21,6 +21,8 @@ class Verdict(StrEnum):
     """In its publisher's order only."""
     UNSEQUENCED = "unsequenced"
     """Without a timestamp of this domain: a publisher without inorder, a bridge that strips stamps."""
+    REPLAYED = "replayed"
+    """From the event log of its topic, for ``Client.replay``; beside the order of subscriptions."""
     RETAINED = "retained"
     """A copy the broker kept, from before the subscription's position."""
 

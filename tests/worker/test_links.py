@@ -361,7 +361,9 @@ async def test_other_versions_are_refused() -> None:
         wanted = hello(top)
         wanted.lowest_version, wanted.highest_version = 2, 3
         link.send(wanted)
-        assert (await link.failure()).facts == [1, 1]
+        refused = await link.failure()
+        assert refused.facts == [1, 1]
+        assert "versions 1 to 1 with other workers, not 2 to 3" in refused.message
 
 
 async def test_an_owner_that_has_lost_its_stage_is_turned_away() -> None:

@@ -78,6 +78,7 @@ async def test_no_version_in_common(versions: tuple[int, int]) -> None:
     async with Worker(settings(), journal=TestJournal()) as worker:
         failure = await refused(RawClient(worker.address), RawClient(worker.address, versions=versions).hello)
         assert (failure.code, failure.facts) == ("version", [1, 1])
+        assert failure.message.endswith(f"versions 1 to 1, not {versions[0]} to {versions[1]}")
         async with RawClient(worker.address, versions=(0, 9)) as client:
             assert client.welcome.version == 1
 

@@ -23,6 +23,7 @@ from inorder.core.wire import (
     WorkerFrame,
     decode_worker_frame,
     encode_frame,
+    known_to,
 )
 from inorder.errors import (
     InorderError,
@@ -76,6 +77,7 @@ class _Connection(asyncio.Protocol):
         self._failure: Exception | None = None
         self._is_reported = False
         self._early: list[WorkerFrame] | None = []
+        self._version = PROTOCOL_VERSIONS[1]
         self.ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -94,13 +96,21 @@ class _Connection(asyncio.Protocol):
         if isinstance(frame, Failure):
             self.fail(error_of(frame))
         elif isinstance(frame, Welcome) and not self.welcomed.done():
-            self.welcomed.set_result(frame)
+            self._welcome(frame)
         elif isinstance(frame, Ping):
             self.send(Pong(frame.nonce))
         elif self._early is not None:
             self._early.append(frame)
         else:
             self._on_frame(frame)
+
+    def _welcome(self, frame: Welcome) -> None:
+        lowest, highest = PROTOCOL_VERSIONS
+        if lowest <= frame.version <= highest:
+            self._version = frame.version
+            self.welcomed.set_result(frame)
+        else:
+            self.fail(VersionMismatch(PROTOCOL_VERSIONS, (frame.version, frame.version)))
 
     def begin(self) -> None:
         """The link knows of the welcome: hand over what came since, and all that comes."""
@@ -109,6 +119,8 @@ class _Connection(asyncio.Protocol):
             self._on_frame(frame)
 
     def send(self, *frames: Frame) -> None:
+        if self._version < PROTOCOL_VERSIONS[1]:
+            frames = tuple(known_to(self._version, frames))
         if self.transport is not None and frames:
             self.transport.write(b"".join(map(encode_frame, frames)))
 

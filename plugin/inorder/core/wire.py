@@ -5,13 +5,16 @@ tag. Timestamps travel as flat lists ``[topic, number, topic, number, ...]``, to
 belong to the session (client id, incarnation) of the connection.
 
 Rules of evolution: tags are never used again; new fields are appended with defaults; a peer ignores elements it
-does not know. ``PROTOCOL_VERSIONS`` is the range this code speaks.
+does not know. ``PROTOCOL_VERSIONS`` is the range this code speaks: the present version and the one before it. A frame
+that the older one does not have says so in ``from_version``, and is not sent to a peer that speaks the older one; what
+is said to it instead is up to who sends it. (docs/PROTOCOL.md, "Versions", says when the version rises.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -149,7 +152,9 @@ class Logged(msgspec.Struct, array_like=True, gc=False):
 
 
 class Frame(msgspec.Struct, array_like=True):
-    """Base of all frames."""
+    """Base of all frames. ``from_version``: the first protocol version that has it."""
+
+    from_version: ClassVar[int] = 1
 
 
 # -- both ways -------------------------------------------------------------------------------------------------
@@ -541,6 +546,11 @@ _encoder = msgspec.msgpack.Encoder()
 _client_decoder: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
 _logged_decoder: msgspec.msgpack.Decoder[Logged] = msgspec.msgpack.Decoder(Logged)
 _worker_decoder: msgspec.msgpack.Decoder[WorkerFrame] = msgspec.msgpack.Decoder(WorkerFrame)
+
+
+def known_to(version: int, frames: Iterable[Frame]) -> list[Frame]:
+    """Return the frames that a peer of this protocol version has."""
+    return [each for each in frames if each.from_version <= version]
 
 
 def encode_frame(frame: Frame) -> bytes:

@@ -16,6 +16,7 @@ from inorder.core.link_wire import (
     decode_sender_frame,
 )
 from inorder.core.wire import (
+    PROTOCOL_VERSIONS,
     ClientFrame,
     Failure,
     Frame,
@@ -24,6 +25,7 @@ from inorder.core.wire import (
     Welcome,
     decode_client_frame,
     encode_frame,
+    known_to,
 )
 from inorder.errors import ProtocolError
 from inorder.logs import logger
@@ -70,6 +72,7 @@ class Connection(asyncio.Protocol):
         is_current: frames of this connection are taken; false once it is failing, closed or superseded.
         welcome: the answer to the hello, once it is on its way; ``is_welcome``: it has left, others may follow.
         opened: (stage, epoch) of the stages here that were told of the session.
+        version: of the protocol, that both sides speak.
         heard: when something arrived last (s, of the event loop).
         is_told: the session has been sent all of its heads on this connection (R17).
     """
@@ -95,6 +98,7 @@ class Connection(asyncio.Protocol):
         self.opened: set[tuple[int, int]] = set()
         self.heard = 0.0
         self.peer = "?"
+        self.version = PROTOCOL_VERSIONS[1]
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------------
 
@@ -169,6 +173,8 @@ class Connection(asyncio.Protocol):
         """Write frames at once. A client that leaves too much unread is disconnected."""
         if self._transport.is_closing():  # uvloop raises, asyncio is silent
             return
+        if self.version < PROTOCOL_VERSIONS[1]:
+            frames = known_to(self.version, frames)
         self._transport.write(b"".join([encode_frame(frame) for frame in frames]))
         if self.unread_bytes > self._settings.max_write_bytes:
             self._unread()
@@ -197,9 +203,9 @@ class Connection(asyncio.Protocol):
         self.is_current = False
         self._transport.abort()
 
-    def welcomed(self, session: Session) -> None:
+    def welcomed(self, session: Session, version: int) -> None:
         """A client's hello was accepted."""
-        self.session = session
+        self.session, self.version = session, version
         self._stop_timer()
 
     def linked(self, hello: LinkHello) -> None:

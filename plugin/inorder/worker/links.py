@@ -24,7 +24,7 @@ from inorder.core.link_wire import (
     decode_receiver_frame,
 )
 from inorder.core.wire import Failure, FrameSplitter, Ping, StageInfo, encode_frame
-from inorder.errors import InorderError, LinkError, ProtocolError, TimedOut
+from inorder.errors import InorderError, LinkError, ProtocolError, TimedOut, VersionMismatch
 from inorder.logs import logger
 from inorder.worker.cluster import Cluster
 from inorder.worker.host import StageHost
@@ -189,8 +189,10 @@ class StageLink:
                 self.send_ready()
 
     def _welcomed(self, frame: LinkWelcome) -> None:
-        """Begin behind what the other end has. Raises ProtocolError and LinkError."""
+        """Begin behind what the other end has. Raises ProtocolError, VersionMismatch and LinkError."""
         host = self._links.host
+        if not LINK_VERSIONS[0] <= frame.version <= LINK_VERSIONS[1]:
+            raise VersionMismatch(LINK_VERSIONS, (frame.version, frame.version))
         if frame.stage != self.target or frame.epoch < self._place.epoch:
             raise LinkError(f"it has stage {frame.stage} of epoch {frame.epoch}, wanted is {self._place}")
         received = {each.stage: 0 for each in self._origins}

@@ -42,7 +42,8 @@ class Peers:
         version = common_version(hello, LINK_VERSIONS)
         if version is None:
             low, high = LINK_VERSIONS
-            text = f"this worker speaks versions {low} to {high} with other workers"
+            theirs = f"{hello.lowest_version} to {hello.highest_version}"
+            text = f"this worker speaks versions {low} to {high} with other workers, not {theirs}"
             connection.fail("version", text, [low, high])
         elif hello.domain != self._domain:
             text = f"this worker's store is domain {self._domain}, yours is {hello.domain}: they are different stores"

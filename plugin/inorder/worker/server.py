@@ -351,7 +351,7 @@ class Server:
         session = hello.client_id, hello.incarnation
         older = self._sessions.get(session[0])
         self._sessions[session[0]] = connection
-        connection.welcomed(session)
+        connection.welcomed(session, version)
         if older is not None and older.session == session:
             older.close()  # the same process connected anew; it has given this one up
         elif older is not None:

@@ -12,7 +12,7 @@ import msgspec
 from inorder.core.commands import AnyCommand
 from inorder.errors import StoreError, StoreUnreachable
 from inorder.worker import WorkerSettings
-from inorder.worker.journal import Batch, MemoryJournal, MemoryStore
+from inorder.worker.journal import Batch, Member, MemoryJournal, MemoryStore
 from inorder.worker.log_rows import LogWrite
 
 PATIENCE = 20.0
@@ -42,6 +42,7 @@ class TestJournal(MemoryJournal):
     Attributes:
         error: raised by every append while it is set (and by claims, if ``claims_fail``).
         waiting: appends that are held now.
+        is_frozen: beats have no effect.
         batches: the batches of each append that succeeded.
     """
 
@@ -50,16 +51,26 @@ class TestJournal(MemoryJournal):
     def __init__(self, store: MemoryStore | None = None) -> None:
         super().__init__(store)
         self.error: StoreError | None = None
-        self.claims_fail = False
+        self.claims_fail = self.is_frozen = False
         self.waiting = 0
         self.batches: list[list[Batch]] = []
         self._gate = threading.Event()
         self._gate.set()
 
+    def freeze(self) -> None:
+        """Hold appends, and show no sign of life, as if the worker was cut from its store; ``let_go`` ends it."""
+        self.is_frozen = True
+        self.hold()
+
+    def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
+        if not self.is_frozen:
+            super().beat(owned, member)
+
     def hold(self) -> None:
         self._gate.clear()
 
     def let_go(self) -> None:
+        self.is_frozen = False
         self._gate.set()
 
     def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:

@@ -14,7 +14,7 @@ from tests.worker.raw_client import RawClient
 from inorder.core.wire import CreateTimestamps, NewEvent, Opened, Ping, Pong, Renew, Renewed, Timestamps
 from inorder.errors import InvalidOption, StoreError
 from inorder.worker import Worker
-from inorder.worker.journal import MemoryJournal, MemoryStore
+from inorder.worker.journal import Member, MemoryJournal, MemoryStore
 
 
 class _BeatJournal(TestJournal):
@@ -24,11 +24,11 @@ class _BeatJournal(TestJournal):
     beats = 0
     beat_error: StoreError | None = None
 
-    def beat(self, owned: Sequence[tuple[int, int]]) -> None:
+    def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
         self.tried += 1
         if self.beat_error is not None:
             raise self.beat_error
-        super().beat(owned)
+        super().beat(owned, member)
         self.beats += 1
 
 

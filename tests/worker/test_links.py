@@ -235,7 +235,7 @@ async def test_a_map_that_changes_while_a_client_is_welcomed_is_in_the_welcome()
         client.send(client.hello)
         await until(lambda: journal_of(bottom).waiting == 1)
         claimed = MemoryJournal(store).claim(0, "another", address="127.0.0.1:9")
-        bottom._server.map_read(MemoryJournal(store).read_map())
+        bottom._server.map_read(MemoryJournal(store).read_map(), None)
         journal_of(bottom).let_go()
         welcome = await client.next(Welcome)
         assert welcome.stages == [StageInfo(0, claimed, "127.0.0.1:9"), StageInfo(1, 1, "")]

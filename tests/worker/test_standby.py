@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from contextlib import AsyncExitStack
@@ -17,7 +18,9 @@ from inorder.errors import Fenced, InvalidOption, StoreError
 from inorder.worker import Worker
 from inorder.worker.following import Follower, recover
 from inorder.worker.identity import is_gone, new_owner, process_of
-from inorder.worker.journal import Holder, MemoryJournal, MemoryStore
+from inorder.worker.journal import Holder, Member, MemoryJournal, MemoryStore
+from inorder.worker.spreading import shares
+from inorder.worker.standby import Standby
 from inorder.worker.watch import Watch
 
 # -- the lease, in time that the test makes ---------------------------------------------------------------------------
@@ -28,12 +31,12 @@ def holder(owner: str = "a", *, stage: int = 0, epoch: int = 1, beat: int = 0) -
 
 
 def test_silence_is_counted_while_nothing_changes() -> None:
-    watch = Watch(0.4)
+    watch = Watch(2.0, 0.4)
     for at in range(10):
-        watch.see([holder()], {}, at * 0.2)
+        watch.see([holder()], [], {}, at * 0.2)
         assert watch.silence("a") == pytest.approx(at * 0.2)
         assert not watch.has_shown_life("a")
-    watch.see([holder(beat=1)], {}, 2.0)
+    watch.see([holder(beat=1)], [], {}, 2.0)
     assert watch.silence("a") == 0.0
     assert watch.has_shown_life("a")
 
@@ -41,37 +44,37 @@ def test_silence_is_counted_while_nothing_changes() -> None:
 @pytest.mark.parametrize("sign", ["beat", "epoch", "row", "other stage"])
 def test_any_sign_of_life_counts_for_all_stages_of_an_owner(sign: str) -> None:
     """Beats, claims and rows: a worker that commits one stage under load lives with all of them."""
-    watch = Watch(1.0)
+    watch = Watch(5.0, 1.0)
     for at in range(3):
-        watch.see([holder(stage=0), holder(stage=1)], {0: 5, 1: 7}, float(at))
+        watch.see([holder(stage=0), holder(stage=1)], [], {0: 5, 1: 7}, float(at))
     changed = holder(stage=1, beat=sign == "beat", epoch=1 + (sign == "epoch"))
     found = [holder(stage=0), changed, *([holder(stage=2)] if sign == "other stage" else [])]
-    watch.see(found, {0: 5, 1: 7 + (sign == "row")}, 3.0)
+    watch.see(found, [], {0: 5, 1: 7 + (sign == "row")}, 3.0)
     assert watch.silence("a") == 0.0
 
 
 def test_losing_a_stage_is_no_sign_of_life() -> None:
     """Of an owner that stands still one stage is taken; the others follow at once, not a lease later."""
-    watch = Watch(1.0)
+    watch = Watch(5.0, 1.0)
     for at in range(3):
-        watch.see([holder(stage=0), holder(stage=1)], {0: 5}, float(at))
-    watch.see([holder("b", stage=0, epoch=2), holder(stage=1)], {}, 3.0)
+        watch.see([holder(stage=0), holder(stage=1)], [], {0: 5}, float(at))
+    watch.see([holder("b", stage=0, epoch=2), holder(stage=1)], [], {}, 3.0)
     assert watch.silence("a") == 3.0
 
 
 def test_time_that_was_not_watched_does_not_count() -> None:
     """The watcher was paused, or the store was away from everybody: the owner could show nothing, or we saw nothing."""
-    watch = Watch(0.4)
-    watch.see([holder()], {}, 0.0)
-    watch.see([holder()], {}, 3600.0)
+    watch = Watch(2.0, 0.4)
+    watch.see([holder()], [], {}, 0.0)
+    watch.see([holder()], [], {}, 3600.0)
     assert watch.silence("a") == 0.4
 
 
 def test_an_owner_seen_for_the_first_time_has_a_whole_lease() -> None:
-    watch = Watch(0.4)
-    watch.see([holder("a")], {}, 0.0)
-    watch.see([holder("a")], {}, 0.3)
-    watch.see([holder("b", epoch=2)], {}, 0.6)
+    watch = Watch(2.0, 0.4)
+    watch.see([holder("a")], [], {}, 0.0)
+    watch.see([holder("a")], [], {}, 0.3)
+    watch.see([holder("b", epoch=2)], [], {}, 0.6)
     assert (watch.silence("a"), watch.silence("b")) == (0.0, 0.0)
 
 
@@ -114,12 +117,9 @@ def worker(store: MemoryStore, name: str, **changes: Any) -> Worker:
     return Worker(settings(**{**quick, **changes}), journal=TestJournal(store))
 
 
-def freeze(worker: Worker, store: MemoryStore) -> None:
-    """Let a worker show no life any more, as if it were cut from its store."""
-    journal = worker._journal
-    assert isinstance(journal, TestJournal)
-    journal.hold()
-    journal.beat = lambda owned: None  # type: ignore[method-assign]
+def journal_of(worker: Worker) -> TestJournal:
+    assert isinstance(worker._journal, TestJournal)
+    return worker._journal
 
 
 async def test_a_second_worker_steals_nothing_and_follows() -> None:
@@ -183,22 +183,21 @@ async def test_an_owner_that_is_silent_is_taken_over_and_steps_down() -> None:
     async with worker(store, "first") as first, worker(store, "second") as second:
         async with RawClient(first.address, "p") as client:
             topic, *_ = await client.resolve("a")
-            freeze(first, store)
+            journal_of(first).freeze()
             client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
             await until(lambda: second.state == "active")
             assert second.status()["takeovers"] == 1
             assert second.status()["takeover_ms"] is not None
             async with RawClient(second.address, "q") as other:
                 assert [each.number for each in await other.create(topic, 1)] == [1]
-            first._journal.let_go()  # type: ignore[attr-defined]
+            journal_of(first).let_go()
             assert (await client.failure()).code == "moved"
             assert not [each for each in client.skipped if isinstance(each, Timestamps)]
-        del first._journal.beat
         await until(lambda: first.state == "standby" and first.status()["ready"] is True)
-        freeze(second, store)
+        journal_of(second).freeze()
         await until(lambda: first.state == "active")
         assert store.epochs[0] == 3
-        second._journal.let_go()  # type: ignore[attr-defined]
+        journal_of(second).let_go()
 
 
 @pytest.mark.parametrize("standbys", [2, 3])
@@ -207,16 +206,19 @@ async def test_of_several_standbys_exactly_one_takes_over(standbys: int) -> None
     store = MemoryStore()
     async with AsyncExitStack() as stack:
         workers = [await stack.enter_async_context(worker(store, str(each))) for each in range(standbys + 1)]
+        crashed: list[Worker] = []
         for crash in range(1, standbys + 1):
             before = next(each for each in workers if each.state == "active")
             workers.remove(before)
-            freeze(before, store)
+            crashed.append(before)
+            journal_of(before).freeze()
             await until(lambda: any(each.state == "active" for each in workers))
             assert store.epochs[0] == crash + 1
             async with RawClient(next(each for each in workers if each.state == "active").address) as client:
                 await client.resolve(f"topic-{crash}")
             assert [each.state for each in workers].count("active") == 1
-            before._journal.let_go()  # type: ignore[attr-defined]
+        for each in crashed:
+            journal_of(each).let_go()
 
 
 async def test_false_suspicion_costs_nothing() -> None:
@@ -263,3 +265,122 @@ async def test_a_follower_that_fell_behind_begins_with_a_later_snapshot() -> Non
 def test_a_lease_that_a_late_beat_would_end_is_refused() -> None:
     with pytest.raises(InvalidOption, match="at least 3 beat_intervals"):
         settings(beat_interval=1.0, lease=2.9)
+
+
+# -- who should have which stage ---------------------------------------------------------------------------------------
+
+
+def spread(holders: str, *members: str) -> str:
+    """``holders``: the owner of each stage, a point where there is none; ``members``: a name, and its pins."""
+    living = [Member(each[0], "", 0, tuple(map(int, each[1:]))) for each in members]
+    placed = shares({at: owner.strip(".") for at, owner in enumerate(holders)}, living)
+    return "".join(placed.get(at, ".") for at in range(len(holders)))
+
+
+@pytest.mark.parametrize(
+    ("holders", "members", "placed"),
+    [
+        ("...", "a", "aaa"),
+        ("aaa", "a b", "aab"),  # one moves to whoever came
+        ("aab", "a b c", "acb"),
+        ("acb", "a b c", "acb"),  # and then nothing does
+        ("aab", "a c", "aac"),  # b died
+        ("aabb", "a b c", "aabc"),
+        ("a", "a b c", "a"),  # a single stage stays where it is
+        ("aaaa", "a b", "aabb"),
+        ("......", "a b c", "abcabc"),
+        ("aaa", "a b1", "aba"),  # pinned: it is the one that has it
+        ("aaa", "b1 c2", ".bc"),  # others have what nobody is pinned to
+        ("aba", "a", "aaa"),  # until the pinned one is gone
+        ("...", "b1", ".b."),
+        ("bb", "b01 c01", "bc"),
+    ],
+)
+def test_stages_are_spread_evenly_and_few_move(holders: str, members: str, placed: str) -> None:
+    assert spread(holders, *members.split()) == placed
+
+
+def test_spreading_comes_to_rest() -> None:
+    """Whatever is given: once things are where they should be, nothing moves any more, and loads differ by one."""
+    rng = random.Random(7)
+    for _ in range(300):
+        members = rng.sample("abcdefg", rng.randint(1, 7))
+        holders = "".join(rng.choice([*members, ".", "z"]) for _ in range(rng.randint(1, 9)))
+        once = spread(holders, *members)
+        assert spread(once, *rng.sample(members, len(members))) == once
+        loads = [once.count(each) for each in members]
+        assert max(loads) - min(loads) <= 1
+        kept = sum(before == after for before, after in zip(holders, once, strict=True))
+        assert kept >= sum(min(holders.count(each), len(holders) // len(members)) for each in members)
+
+
+# -- several stages ----------------------------------------------------------------------------------------------------
+
+
+def stages_of(worker: Worker) -> list[int]:
+    return sorted(worker._host.epochs)
+
+
+def three(store: MemoryStore, name: str, **changes: Any) -> Worker:
+    order = [["s:a"], ["s:b"], ["s:c"]]
+    return worker(store, name, **{"stages": 3, "topic_order": order, **changes})
+
+
+async def test_workers_share_the_stages_and_share_again() -> None:
+    """One that joins is handed some, warm and without a lease of silence; one that leaves or dies is replaced. Clients
+    stay connected, and every event keeps its number."""
+    store = MemoryStore()
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(three(store, "1"))
+        client = await stack.enter_async_context(RawClient(first.address, "p"))
+        topics = await client.resolve("a", "b", "c")
+        events = {topic.name: await client.create(topic, counter) for counter, topic in enumerate(topics, start=1)}
+        second = three(store, "2")
+        await second.__aenter__()
+        assert stages_of(second) == []
+        await until(lambda: (stages_of(first), stages_of(second)) == ([0, 1], [2]))
+        assert second.status()["takeovers"] == 0
+        third = await stack.enter_async_context(three(store, "3"))
+        await until(lambda: sorted(map(stages_of, (first, second, third))) == [[0], [1], [2]])
+        await client.ping()  # nobody threw it out
+        for each in (first, second, third):
+            async with RawClient(each.address, "p", incarnation=client.hello.incarnation) as again:
+                for counter, topic in enumerate(topics, start=1):
+                    if topic.stage in stages_of(each):
+                        assert await again.create(topic, counter) == events[topic.name]
+        await second.__aexit__(None, None, None)
+        await until(lambda: sorted(stages_of(first) + stages_of(third)) == [0, 1, 2])
+        journal_of(third).freeze()
+        await until(lambda: stages_of(first) == [0, 1, 2])
+        journal_of(third).let_go()
+
+
+async def test_a_stage_goes_back_to_the_worker_that_is_pinned_to_it() -> None:
+    store = MemoryStore()
+    async with three(store, "1") as first:
+        async with three(store, "2", hosted=[0]) as second:
+            await until(lambda: (stages_of(first), stages_of(second)) == ([1, 2], [0]))
+        await until(lambda: stages_of(first) == [0, 1, 2])
+
+
+async def test_what_is_asked_during_a_hand_over_is_answered_by_the_next_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner finishes its commit and answers it; later requests are not taken, and the client is told where."""
+    store = MemoryStore()
+    async with worker(store, "first") as first, RawClient(first.address, "p") as client:
+        topic, *_ = await client.resolve("a")
+        journal_of(first).hold()
+        client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+        await until(lambda: journal_of(first).waiting == 1)
+        first._host.hand_over(0)
+        client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
+        second = MemoryJournal(store)
+        monkeypatch.setattr(Standby, "_followed", [])  # it does not take it back at once
+        journal_of(first).let_go()
+        assert [(each.counter, each.number) for each in (await client.next(Timestamps)).events] == [(1, 1)]
+        await client.next(ClusterMap)
+        assert stages_of(first) == []
+        epoch = second.claim(0, "next", address="127.0.0.1:9")
+        assert not [each for each in client.skipped if isinstance(each, Timestamps)]
+        assert recover(second, 0, 1).stage.has_number(topic.id, 1)
+        assert not recover(second, 0, 1).stage.has_number(topic.id, 2)
+        assert epoch == 2

@@ -93,6 +93,7 @@ class Workers:
         self._tasks: dict[WorkerLink, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._places: dict[int, StageInfo] = {}
+        self._others: list[str] = []
         self._routes: dict[int, WorkerLink] = {}
         self._epochs: dict[int, int] = {}  # of the routes
         self._needed: set[int] = set()
@@ -248,7 +249,8 @@ class Workers:
         while not self.is_complete:
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
-            for address in dict.fromkeys([*self._addresses, *(each.address for each in self._places.values())]):
+            places = [each.address for each in self._places.values()]
+            for address in dict.fromkeys([*self._addresses, *places, *self._others]):
                 if address and not self.is_complete and not self._has(address):
                     await self._try(address)
         self._is_lacking.clear()
@@ -282,13 +284,14 @@ class Workers:
     def _welcomed(self, link: WorkerLink, welcome: Welcome) -> None:
         self._events.worker_welcomed(welcome)
         link.own = {each.stage: each.epoch for each in welcome.stages if each.epoch and not each.address}
-        self._learn(link, welcome.stages)
+        self._learn(link, welcome.stages, welcome.workers)
 
     def _leave_domain(self, welcome: Welcome) -> None:
         """Another store, or a restored one: its epochs, sessions and numbers are others. We come back as somebody that
         nobody there has ever heard of: a session of the same incarnation may be in the backup."""
         self._domain = welcome.domain
         self._places.clear()
+        self._others = []
         self._routes.clear()
         self._needed.clear()
         self._asked.clear()
@@ -302,7 +305,7 @@ class Workers:
         if isinstance(frame, ClusterMap):
             own = {each.stage: each.epoch for each in frame.stages if each.epoch and not each.address}
             link.own = dict(own.items() & link.own.items())
-            self._learn(link, frame.stages)
+            self._learn(link, frame.stages, frame.workers)
             if link.own != own:
                 link.greet_again()
         elif isinstance(frame, Welcome):
@@ -326,8 +329,10 @@ class Workers:
 
     # -- the map -----------------------------------------------------------------------------------------------
 
-    def _learn(self, link: WorkerLink, stages: Iterable[StageInfo]) -> None:
-        """A worker told where the stages are. Of each the highest epoch counts."""
+    def _learn(self, link: WorkerLink, stages: Iterable[StageInfo], workers: list[str]) -> None:
+        """A worker told where the stages are, and which workers there are besides. Of each stage the highest epoch
+        counts."""
+        self._others = workers or self._others
         for info in stages:
             address = info.address or (link.advertised if info.epoch else "")
             known = self._places.get(info.stage)

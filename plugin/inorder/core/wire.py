@@ -329,7 +329,8 @@ class ShowLogs(Frame, tag=66):
 
 class Welcome(Frame, tag=32):
     """Answers Hello. Times are milliseconds. ``order_epoch``: 0 from a worker without stages; ``stages``: every stage
-    of the domain, the top one first; ``address``: what this worker advertises."""
+    of the domain, the top one first; ``address``: what this worker advertises; ``workers``: what all advertise that
+    live, those without stages too."""
 
     version: int
     domain: int
@@ -339,6 +340,7 @@ class Welcome(Frame, tag=32):
     publisher_grace_ms: int
     max_frame_bytes: int = MAX_FRAME_BYTES
     address: str = ""
+    workers: list[str] = []
 
 
 class Topics(Frame, tag=33):
@@ -398,9 +400,10 @@ class Heads(Frame, tag=38):
 
 
 class ClusterMap(Frame, tag=39):
-    """Which worker processes which stage now, after a change; ``stages`` as in Welcome."""
+    """Which worker processes which stage now, after a change; ``stages`` and ``workers`` as in Welcome."""
 
     stages: list[StageInfo]
+    workers: list[str] = []
 
 
 class Renewed(Frame, tag=40):

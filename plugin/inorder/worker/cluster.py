@@ -16,15 +16,19 @@ class Cluster:
 
     def __init__(self) -> None:
         self._places: dict[int, StageInfo] = {}
+        self.workers: list[str] = []
+        """Addresses of the workers that live, standbys too, as far as that is known."""
 
-    def update(self, rows: Iterable[Holder]) -> bool:
+    def update(self, rows: Iterable[Holder], workers: list[str] | None = None) -> bool:
         """Take what the store says; return whether that is news."""
-        before = dict(self._places)
+        before = dict(self._places), self.workers
+        if workers is not None:
+            self.workers = workers
         for row in rows:
             known = self._places.get(row.stage)
             if known is None or row.epoch >= known.epoch:
                 self._places[row.stage] = StageInfo(row.stage, row.epoch, row.address)
-        return self._places != before
+        return (self._places, self.workers) != before
 
     def place(self, stage: int) -> StageInfo:
         """Return who has a stage; epoch 0 where that is not known."""

@@ -15,7 +15,7 @@ from inorder.core.stage import Stage
 from inorder.errors import StoreCorrupt, StoreVersionMismatch
 from inorder.worker.chain import EMPTY_TAIL, Tail
 from inorder.worker.hosted import HostedStage, SnapshotBounds
-from inorder.worker.journal import Holder, Journal
+from inorder.worker.journal import Holder, Journal, Member
 
 
 @dataclass(slots=True)
@@ -47,10 +47,15 @@ class Follower:
         """The last row of each stage that is followed."""
         return {stage: each.tail.seq for stage, each in list(self._stages.items())}
 
-    def read_map(self) -> list[Holder]:
-        """Return who has which stage. Raises StoreError."""
+    def read_store(self) -> tuple[list[Holder], list[Member]]:
+        """Return who has which stage, and who is there. Raises StoreError."""
         with self._lock:
-            return self._journal.read_map()
+            return self._journal.read_map(), self._journal.read_members()
+
+    def forget(self, owners: list[str]) -> None:
+        """See Journal.forget_members."""
+        with self._lock:
+            self._journal.forget_members(owners)
 
     def unblock(self, owner: str) -> bool:
         """See Journal."""

@@ -29,7 +29,7 @@ from inorder.worker.event_logs import EventLogs, stored_now_ms
 from inorder.worker.failpoints import reach
 from inorder.worker.following import recover
 from inorder.worker.hosted import HostedStage
-from inorder.worker.journal import Holder, Journal, StoreInfo, TopicOrder
+from inorder.worker.journal import Holder, Journal, Member, StoreInfo, TopicOrder
 from inorder.worker.log_rows import LogRow
 from inorder.worker.metrics import HostMetrics
 from inorder.worker.settings import WorkerSettings
@@ -68,6 +68,8 @@ class StageHost:
         self._address = ""
         self._topic_order: TopicOrder = ()
         self._stages: dict[int, HostedStage] = {}
+        self.member: Callable[[], Member] | None = None  # what a beat says of this worker
+        self._leaving: set[int] = set()
         self._claimed: dict[int, int] = {}  # ours in the store, and not here yet -> epoch
         self._joining: deque[tuple[HostedStage, float | None]] = deque()
         self._is_holding = False
@@ -89,6 +91,7 @@ class StageHost:
         self._timer: asyncio.TimerHandle | None = None
         self._beat_at = 0.0
         self._looked_at = 0.0
+        self._proven_at = 0.0  # when the store last confirmed that our stages are ours
         self.metrics = HostMetrics()
         self.logs = EventLogs(journal, self, sink, settings.log_trim_interval)
 
@@ -111,6 +114,7 @@ class StageHost:
         while not self._open.is_empty:
             await self._turn()
         self._is_ready = True
+        self._proven_at = asyncio.get_running_loop().time()
         self._wake.set()
 
     async def run(self) -> None:
@@ -122,6 +126,8 @@ class StageHost:
             try:
                 if self._joining:
                     await self._let_join()
+                if self._leaving:
+                    await self._let_leave()
                 await self._turn()
                 await self._beat_if_due()
                 self._look_soon()
@@ -153,11 +159,13 @@ class StageHost:
 
     def _release_stages(self) -> None:
         """On the store's thread: release the stages, so that a successor need not look whether we live."""
-        if owned := list(self._owned.items()):
-            try:
+        try:
+            if owned := list(self._owned.items()):
                 self._journal.release(owned)
-            except StoreError as error:
-                log.info("event=not_released error=%s", error)
+            if self._settings.beat_interval:
+                self._journal.forget_members([self.owner])
+        except StoreError as error:
+            log.info("event=not_released error=%s", error)
         self._journal.close()
 
     # -- work --------------------------------------------------------------------------------------------------
@@ -440,6 +448,7 @@ class StageHost:
             await append
             self.metrics.committed(time.perf_counter() - began, batch.commands)
             self._failures = 0
+            self._proven_at = loop.time()
         if len(rows) == len(self._stages):
             batch.replies += batch.proofs
         else:
@@ -536,12 +545,16 @@ class StageHost:
             raise
         except StoreError as error:
             log.warning("event=beat_failed error=%s", error)
+            if self._stages and now - self._proven_at >= self._settings.lease:
+                raise  # others take us for dead by now, and clients are better off with them
 
     async def _show_ownership(self) -> None:
         """Beat, and send what waited for the store to confirm that the stages are ours."""
         owned, proven = list(self._owned.items()), self._unproven
         self._unproven = []
-        await self._in_store(lambda: self._journal.beat(owned))
+        member = self.member() if self.member is not None and self._settings.beat_interval else None
+        await self._in_store(partial(self._journal.beat, owned, member))
+        self._proven_at = asyncio.get_running_loop().time()
         for reply in proven:
             self._sink.answer((reply.client_id, reply.incarnation), [reply.frame])
 
@@ -549,11 +562,11 @@ class StageHost:
         """See where the stages of other workers are."""
         if len(self._stages) < self.count:
             self._looked_at = asyncio.get_running_loop().time()
-            self.map_read(await self._in_store(self._journal.read_map))
+            self.map_read(await self._in_store(self._journal.read_map), None)
 
-    def map_read(self, rows: list[Holder]) -> None:
-        """This is where all stages are now, somebody found."""
-        self._sink.map_read(rows)
+    def map_read(self, rows: list[Holder], workers: list[str] | None) -> None:
+        """See standby.Claims."""
+        self._sink.map_read(rows, workers)
 
     def look_around_soon(self) -> None:
         """Somebody has a hint that a stage is elsewhere now, or that we lost one."""
@@ -617,6 +630,30 @@ class StageHost:
         """See standby.Claims."""
         self._joining.append((hosted, began))
         self._wake.set()
+
+    def row(self, stage: int) -> int | None:
+        """See standby.Claims."""
+        hosted = self._stages.get(stage)
+        return None if hosted is None else hosted.seq
+
+    def hand_over(self, stage: int) -> None:
+        """See standby.Claims."""
+        self._leaving.add(stage)
+        self._wake.set()
+
+    async def _let_leave(self) -> None:
+        """Let go of stages that are to be handed over: what was stepped is committed and answered, the rest is for
+        their next owner. Raises StoreError."""
+        async with self._quiet():
+            leaving = {stage: self._stages[stage].epoch for stage in self._leaving if stage in self._stages}
+            await self._in_store(partial(self._journal.release, list(leaving.items())))
+            self._leaving.clear()
+            self._unproven.clear()  # they name stages that are not ours any more; who asked asks again
+            for stage, epoch in leaving.items():
+                del self._stages[stage]
+                log.info("event=handed_over stage=%d epoch=%d", stage, epoch)
+            self._arrange()
+        self._sink.stages_changed()
 
     async def _let_join(self) -> None:
         """Take in the stages that were claimed and read. Raises StoreError."""
@@ -718,6 +755,7 @@ class StageHost:
         self._is_ready = False
         self._release()
         self._forget()
+        self._leaving.clear()
         if isinstance(error, Fenced):
             self._claimed.clear()
         self._sink.store_failed(error)
@@ -733,6 +771,7 @@ class StageHost:
                 self._forget()
                 continue
             self._is_ready = True
+            self._proven_at = asyncio.get_running_loop().time()
             self._sink.store_recovered()
             self._sink.stages_changed()
             log.info("event=store_recovered epochs=%s", self.epochs)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -63,6 +63,24 @@ class Holder(NamedTuple):
     epoch: int
     beat: int
     address: str = ""
+
+
+class Member(NamedTuple):
+    """A worker, with stages or without.
+
+    Attributes:
+        owner: as in Holder.
+        address: where it is reached.
+        beat: rises while it lives.
+        pins: the stages that it may have; empty: all.
+        rows: stage that it follows -> the last row that it has read.
+    """
+
+    owner: str
+    address: str
+    beat: int = 0
+    pins: tuple[int, ...] = ()
+    rows: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +140,15 @@ class Journal(Protocol):
         """Return the newest snapshot that is whole, ``None`` if there is none. Raises StoreCorrupt if all are
         damaged and the rows they replaced are gone, StoreVersionMismatch for one of a newer release."""
 
-    def beat(self, owned: Sequence[tuple[int, int]]) -> None:
-        """Show that the owner of these (stage, epoch) pairs lives. Raises Fenced if one is not owned any more."""
+    def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
+        """Show that the owner of these (stage, epoch) pairs lives, and what there is to know of it (its own ``beat`` is
+        not taken). Raises Fenced if one is not owned any more."""
+
+    def read_members(self) -> list[Member]:
+        """Return all workers that have shown themselves by a beat, dead or alive."""
+
+    def forget_members(self, owners: Collection[str]) -> None:
+        """These workers are gone, or leave; one that is not shows itself again."""
 
     def unblock(self, owner: str) -> bool:
         """An owner was silent for a whole lease: if it stands still in the middle of a write, so that nobody else can
@@ -205,6 +230,7 @@ class MemoryStore:
     owners: dict[int, str] = field(default_factory=dict)
     addresses: dict[int, str] = field(default_factory=dict)
     beats: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    members: dict[str, Member] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     rows: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
     snapshots: dict[int, list[Snapshot]] = field(default_factory=lambda: defaultdict(list))
@@ -303,12 +329,27 @@ class MemoryJournal:
         kept = self.store.snapshots[stage]
         return kept[-1] if kept else None
 
-    def beat(self, owned: Sequence[tuple[int, int]]) -> None:
+    def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
         """See Journal."""
+        members = self.store.members
         with self.store.lock:
             self._check_epochs(owned)
             for stage, _ in owned:
                 self.store.beats[stage] += 1
+            if member is not None:
+                before = members.get(member.owner)
+                members[member.owner] = member._replace(beat=before.beat + 1 if before else 1)
+
+    def read_members(self) -> list[Member]:
+        """See Journal."""
+        with self.store.lock:
+            return list(self.store.members.values())
+
+    def forget_members(self, owners: Collection[str]) -> None:
+        """See Journal."""
+        with self.store.lock:
+            for owner in owners:
+                self.store.members.pop(owner, None)
 
     def unblock(self, owner: str) -> bool:
         """See Journal. Nobody stands still in there."""

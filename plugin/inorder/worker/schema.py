@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """As a number; as Alembic's revision it has four digits."""
 ALEMBIC_SINCE: Final = 3
 """Stores of older versions have no ``alembic_version``."""
@@ -75,6 +75,17 @@ event_log = sa.Table(
     sa.Column("size", sa.BigInteger, nullable=False, comment="bytes of the content"),
     sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
 )
+
+workers = sa.Table(
+    "workers",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True, comment="one process start of a worker, as in stages.owner"),
+    sa.Column("address", sa.Text, nullable=False, comment="host:port that it advertises"),
+    sa.Column("beat", sa.BigInteger, nullable=False, comment="rises while it lives"),
+    sa.Column("pins", sa.Text, nullable=False, comment="JSON: the stages that it may have; empty: all"),
+    sa.Column("rows", sa.Text, nullable=False, comment="JSON: stage -> last row it follows; for people and hand-overs"),
+)
+"""Who is there, standbys too. Only hints: nothing that must survive, so it is neither sealed nor in backups."""
 
 alembic_version = sa.Table(
     "alembic_version",

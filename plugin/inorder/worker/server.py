@@ -271,8 +271,9 @@ class Server:
         for frame in frames:
             if isinstance(frame, Welcome):  # news since it was made: none was told it yet
                 frame.stages = self._cluster.told(dict(connection.opened & epochs.items()))
+                frame.workers = self._cluster.workers
                 if not epochs.items() <= connection.opened:
-                    frames = [*frames, ClusterMap(self._cluster.told(epochs))]
+                    frames = [*frames, self._map()]
         if any(isinstance(frame, Subscribed) for frame in frames):
             connection.is_told = False
         connection.send(frames)
@@ -281,9 +282,9 @@ class Server:
         """See HostSink."""
         self._peers.made_durable(stage, origin, number)
 
-    def map_read(self, rows: list[Holder]) -> None:
+    def map_read(self, rows: list[Holder], workers: list[str] | None) -> None:
         """See HostSink."""
-        if not self._cluster.update(rows):
+        if not self._cluster.update(rows, workers):
             return
         self._links.stages_changed()
         self.stages_changed()
@@ -400,7 +401,10 @@ class Server:
 
     def _show_map(self, connection: Connection) -> None:
         if connection.is_welcome:
-            connection.send([ClusterMap(self._cluster.told(self._the_host.epochs))])
+            connection.send([self._map()])
+
+    def _map(self) -> ClusterMap:
+        return ClusterMap(self._cluster.told(self._the_host.epochs), self._cluster.workers)
 
     def _tell_heads(self) -> None:
         """Collect heads behind everything that is being committed, so that none shows what is not durable yet."""

@@ -8,8 +8,9 @@ On SQLite it is one transaction that has the write lock before it reads the epoc
 from __future__ import annotations
 
 import contextlib
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, Final
@@ -35,6 +36,7 @@ from inorder.worker.journal import (
     Batch,
     Holder,
     Journal,
+    Member,
     Snapshot,
     StoreInfo,
     Tails,
@@ -44,7 +46,7 @@ from inorder.worker.journal import (
     require_same,
 )
 from inorder.worker.log_rows import LogReader, LogWrite, SqlLogReader
-from inorder.worker.schema import journal, meta, snapshots, stages
+from inorder.worker.schema import journal, meta, snapshots, stages, workers
 from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
 
 CHUNK_ROWS: Final = 64
@@ -224,7 +226,7 @@ class SqlJournal:
             raise StoreCorrupt(self.url, f"snapshots of stage {stage} at rows {damaged} are damaged")
         return None
 
-    def beat(self, owned: Sequence[tuple[int, int]]) -> None:
+    def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
         """See Journal."""
 
         def write(connection: sa.Connection) -> None:
@@ -233,8 +235,23 @@ class SqlJournal:
                 if found["epoch"] != epoch:
                     raise fenced(self.url, stage, epoch, found["epoch"], found["owner"])
                 self._change(connection, found, {"beat": found["beat"] + 1})
+            if member is not None:
+                _show(connection, member)
 
         self._store.write(write)
+
+    def read_members(self) -> list[Member]:
+        """See Journal."""
+        found = self._store.run(lambda connection: connection.execute(sa.select(workers)).mappings().all())
+        return [
+            Member(each["owner"], each["address"], each["beat"], tuple(json.loads(each["pins"])),
+                   {int(stage): row for stage, row in json.loads(each["rows"]).items()})
+            for each in found
+        ]  # fmt: skip
+
+    def forget_members(self, owners: Collection[str]) -> None:
+        """See Journal."""
+        self._store.run(lambda connection: connection.execute(workers.delete().where(workers.c.owner.in_(owners))))
 
     def unblock(self, owner: str) -> bool:
         """See Journal. On SQLite whoever stands still between BEGIN and COMMIT keeps the lock; on PostgreSQL the server
@@ -375,6 +392,15 @@ class SqlJournal:
         if found is None:
             raise StoreCorrupt(self.url, f"journal of stage {stage}: row {seq} is missing")
         return found
+
+
+def _show(connection: sa.Connection, member: Member) -> None:
+    values = {
+        "address": member.address, "pins": json.dumps(member.pins), "rows": json.dumps(dict(member.rows)),
+    }  # fmt: skip
+    here = workers.update().where(workers.c.owner == member.owner)
+    if connection.execute(here.values(**values, beat=workers.c.beat + 1)).rowcount == 0:
+        connection.execute(workers.insert(), {**values, "owner": member.owner, "beat": 1})
 
 
 def _snapshot_problem(found: sa.RowMapping) -> Problem | None:

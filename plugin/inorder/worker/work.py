@@ -36,8 +36,8 @@ class HostSink(Protocol):
     def made_durable(self, stage: int, origin: int, number: int) -> None:
         """Rides of another worker's stage ``origin`` up to this number are durable at ``stage``."""
 
-    def map_read(self, rows: list[Holder]) -> None:
-        """This is where all stages are now."""
+    def map_read(self, rows: list[Holder], workers: list[str] | None) -> None:
+        """This is where all stages are now, and the addresses of the workers that live (if they are known)."""
 
     def stages_changed(self) -> None:
         """The stages here are not those of before."""

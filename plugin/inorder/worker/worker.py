@@ -45,6 +45,7 @@ class Worker:
         self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout, pause=settings.lease)
         self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
         self._standby = Standby(self._journal.sibling(), settings, self._host)
+        self._host.member = self._standby.member
         view = View(settings, self._host, self._server, self._links.describe, _release())
         self._monitor = Monitor(settings, self.health, view)
         self._task: asyncio.Task[None] | None = None
@@ -69,7 +70,7 @@ class Worker:
             await self._server.bind()
             info = await self._host.open(self._server.advertised)
             self._links.serve(self._host, info.domain, self._server.advertised)
-            await self._standby.begin()
+            await self._standby.begin(self._server.advertised)
             await self._host.begin()
             await self._server.serve(self._host, info.domain)
         except BaseException:

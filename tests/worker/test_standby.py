@@ -376,11 +376,18 @@ async def test_what_is_asked_during_a_hand_over_is_answered_by_the_next_owner(mo
         second = MemoryJournal(store)
         monkeypatch.setattr(Standby, "_followed", [])  # it does not take it back at once
         journal_of(first).let_go()
-        assert [(each.counter, each.number) for each in (await client.next(Timestamps)).events] == [(1, 1)]
+        journal_of(first).hold()
+        await until(lambda: journal_of(first).waiting == 1 and first._host._is_holding)
+        client.send(CreateTimestamps(0, 1, [NewEvent(3, topic.id)]))
+        await until(lambda: first._host.queued == 1)
+        journal_of(first).let_go()
+        for number in (1, 2):
+            answer = await client.next(Timestamps)
+            assert [(each.counter, each.number) for each in answer.events] == [(number, number)]
         await client.next(ClusterMap)
         assert stages_of(first) == []
         epoch = second.claim(0, "next", address="127.0.0.1:9")
         assert not [each for each in client.skipped if isinstance(each, Timestamps)]
-        assert recover(second, 0, 1).stage.has_number(topic.id, 1)
-        assert not recover(second, 0, 1).stage.has_number(topic.id, 2)
+        assert recover(second, 0, 1).stage.has_number(topic.id, 2)
+        assert not recover(second, 0, 1).stage.has_number(topic.id, 3)
         assert epoch == 2

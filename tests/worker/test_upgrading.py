@@ -260,16 +260,13 @@ def test_an_upgrade_that_fails_changes_nothing(empty: str, monkeypatch: pytest.M
 
 
 def test_a_newer_store_is_refused_and_left_alone(empty: str, fresh: str) -> None:
-    store, newer = Store(fresh), schema.revision(schema.SCHEMA_VERSION + 1)
-    store.run(
-        lambda connection: connection.exec_driver_sql(f"UPDATE meta SET schema_version = {schema.SCHEMA_VERSION + 1}")
-    )
-    store.run(lambda connection: connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{newer}'"))
+    store, newer = Store(fresh), schema.SCHEMA_VERSION + 1
+    text = f"UPDATE alembic_version SET version_num = '{schema.revision(newer)}'"
+    store.run(lambda connection: connection.exec_driver_sql(f"UPDATE meta SET schema_version = {newer}"))
+    store.run(lambda connection: connection.exec_driver_sql(text))
     store.close()
     for look in (lambda: SqlJournal(fresh).open(2), lambda: verify(fresh)):
-        with pytest.raises(
-            StoreVersionMismatch, match=f"version {int(newer)}, this release knows {schema.SCHEMA_VERSION}"
-        ):
+        with pytest.raises(StoreVersionMismatch, match=f"version {newer}, this release knows {schema.SCHEMA_VERSION}"):
             look()
 
 

@@ -14,7 +14,7 @@ import inorder
 from inorder.cli import failures, options
 from inorder.errors import BrokerUnreachable, InvalidTopic, QueueFull, StoreReadOnly, Unauthorized
 
-COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "verify", "config")
+COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "status", "verify", "config")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -25,12 +25,18 @@ def test_starts_says_so_and_stops_cleanly(start: Start, command: str, number: in
     assert "Traceback" not in ended.err
 
 
-def test_a_second_worker_on_a_store_is_a_standby(start: Start) -> None:
+def test_a_second_worker_on_a_store_is_a_standby(cli: Cli, start: Start) -> None:
     """It steals nothing, says whom it follows, and takes over when the first one has left."""
     first = start("worker", "--port", 0, "--json")
     assert json.loads(first.line())["state"] == "active"
     second = start("up", "--port", 0, "--json")
     assert json.loads(second.line())["state"] == "standby"
+    shown = cli("status", "--json")
+    assert shown.code == 0, shown
+    seen = json.loads(shown.out)
+    assert [(each["epoch"], each["state"]) for each in seen["stages"]] == [(1, "active")]
+    assert [(each["state"], each["stages"]) for each in seen["workers"]] == [("active", [0]), ("standby", [])]
+    assert seen["workers"][1]["lag"] == {"0": 0}
     left = first.interrupt()
     assert left.code == 0
     assert "event=lost_stage" not in left.err
@@ -40,6 +46,10 @@ def test_a_second_worker_on_a_store_is_a_standby(start: Start) -> None:
     assert "event=standby" in said
     assert f"/{first.pid}-" in said
     assert f"/{second.pid}-" in third.interrupt().err
+    left = cli("status")
+    assert left.code == 1
+    assert left.out.startswith("stage 0: free nobody, epoch ")
+    assert "worker" not in left.out
 
 
 def test_a_worker_may_be_told_to_take_over(start: Start) -> None:

@@ -19,6 +19,7 @@ from inorder.cli.log import log
 from inorder.cli.order import order
 from inorder.cli.pub import pub
 from inorder.cli.replay import replay
+from inorder.cli.status import status
 from inorder.cli.sub import sub
 from inorder.cli.verify import verify
 from inorder.cli.worker import up, worker
@@ -40,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, up, worker, pub, sub, replay, check, verify, backup, restore, config):
+for command in (demo, up, worker, pub, sub, replay, check, status, verify, backup, restore, config):
     app.command()(command)
 app.add_typer(order)
 app.add_typer(log)

@@ -123,7 +123,7 @@ class SqlJournal:
 
     def read_map(self) -> list[Holder]:
         """See Journal."""
-        holders = [Holder(*row) for row in self._store.run(lambda connection: connection.execute(_MAP).all())]
+        holders = self._store.run(read_holders)
         self._check_domain()
         return holders
 
@@ -242,12 +242,7 @@ class SqlJournal:
 
     def read_members(self) -> list[Member]:
         """See Journal."""
-        found = self._store.run(lambda connection: connection.execute(sa.select(workers)).mappings().all())
-        return [
-            Member(each["owner"], each["address"], each["beat"], tuple(json.loads(each["pins"])),
-                   {int(stage): row for stage, row in json.loads(each["rows"]).items()})
-            for each in found
-        ]  # fmt: skip
+        return self._store.run(read_workers)
 
     def forget_members(self, owners: Collection[str]) -> None:
         """See Journal."""
@@ -392,6 +387,26 @@ class SqlJournal:
         if found is None:
             raise StoreCorrupt(self.url, f"journal of stage {stage}: row {seq} is missing")
         return found
+
+
+def read_holders(connection: sa.Connection) -> list[Holder]:
+    """Return who has which stage."""
+    return [Holder(*row) for row in connection.execute(_MAP).all()]
+
+
+def read_workers(connection: sa.Connection) -> list[Member]:
+    """Return all workers that have shown themselves."""
+    return [
+        Member(each["owner"], each["address"], each["beat"], tuple(json.loads(each["pins"])),
+               {int(stage): row for stage, row in json.loads(each["rows"]).items()})
+        for each in connection.execute(sa.select(workers)).mappings().all()
+    ]  # fmt: skip
+
+
+def read_last_rows(connection: sa.Connection) -> dict[int, int]:
+    """Return the last row of each stage's journal; stages without rows are missing."""
+    last = sa.select(journal.c.stage, sa.func.max(journal.c.seq)).group_by(journal.c.stage)
+    return {found[0]: found[1] for found in connection.execute(last).all()}
 
 
 def _show(connection: sa.Connection, member: Member) -> None:

@@ -1,0 +1,69 @@
+"""``inorder status``: who has which stage, who stands by, and how far behind."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.failures import ExitCode
+
+if TYPE_CHECKING:
+    from inorder.worker.overview import Overview
+
+COLOURS = {"active": "green", "standby": "cyan", "suspect": "yellow", "free": "yellow", "dead": "red"}
+
+
+def status(
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The store: sqlite:///FILE or postgresql://...")
+    ] = None,
+    lease: Annotated[
+        float | None, typer.Option(min=0.2, metavar="SECONDS", help="How long silent workers are watched (2).")
+    ] = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Show the stages of a store with their owners and epochs, and all workers: active, standby, suspect or dead.
+
+    It is what a standby sees in the store. Nothing is written, and no worker is asked. Exit codes: 0 every stage has an
+    owner that lives, 1 one has not (or there is no store), 2 wrong usage.
+    """
+    from inorder.errors import MissingExtra
+
+    try:
+        from inorder.worker.overview import overview
+    except ImportError:
+        raise MissingExtra("a look at the store", "worker") from None
+    loaded = options.settings(config, worker={"lease": lease}, store={"url": store})
+    found = overview(loaded.settings.store.url, loaded.settings.worker.lease)
+    is_ok = all(each.state == "active" for each in found.stages)
+    if json:
+        output.emit({"ok": is_ok, **asdict(found)})
+    else:
+        _print(found)
+    return ExitCode.OK if is_ok else ExitCode.FAILED
+
+
+def _print(found: Overview) -> None:
+    from rich.markup import escape
+
+    console = output.console()
+    for stage in found.stages:
+        who = f"{stage.owner} at {stage.address}" if stage.owner else "nobody"
+        facts = f"epoch {stage.epoch}, row {stage.row}"
+        console.print(f"stage {stage.stage}: {_shown(stage.state)} {escape(who)}, {facts}", soft_wrap=True)
+    for worker in found.workers:
+        has = f", stage {' and '.join(map(str, worker.stages))}" if worker.stages else ""
+        pins = f", pinned to {' and '.join(map(str, worker.pins))}" if worker.pins else ""
+        behind = "".join(f", {rows} rows behind on stage {stage}" for stage, rows in sorted(worker.lag.items()))
+        facts = f"{worker.owner} at {worker.address}{has}{pins}{behind}"
+        console.print(f"worker: {_shown(worker.state)} {escape(facts)}", soft_wrap=True)
+
+
+def _shown(state: str) -> str:
+    colour = COLOURS.get(state, "default")
+    return f"[{colour}]{state}[/]"

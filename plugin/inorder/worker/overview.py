@@ -1,0 +1,101 @@
+"""What there is in a store and who works on it, watched for a moment: for ``inorder status``.
+
+Nothing is written, and no worker is asked: what is shown is what a standby would see.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from inorder.errors import StoreUnreachable, StoreVersionMismatch
+from inorder.worker import schema
+from inorder.worker.identity import is_gone
+from inorder.worker.journal import Holder, Member
+from inorder.worker.sql_journal import read_holders, read_last_rows, read_workers
+from inorder.worker.store import Store
+from inorder.worker.watch import Watch
+
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """One stage. ``row``: the last one of its journal. ``owner`` is empty where it has none; ``state`` is the owner's,
+    or ``free``."""
+
+    stage: int
+    epoch: int
+    row: int
+    owner: str
+    address: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """One worker. ``state``: active, standby, suspect or dead. ``lag``: by stage that it follows, the rows that it has
+    not read yet."""
+
+    owner: str
+    address: str
+    state: str
+    stages: list[int]
+    pins: list[int]
+    lag: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All of it."""
+
+    domain: int
+    stages: list[StageView]
+    workers: list[WorkerView]
+
+
+def overview(url: str, lease: float, timeout: float = 10.0) -> Overview:
+    """Look at a store, until every worker in it has shown life, for a lease (s) at most. Blocks. Raises StoreErrors."""
+    store = Store(url, timeout=timeout, is_read_only=True)
+    try:
+        info = store.look()
+        if info is None:
+            raise StoreUnreachable(store.url, "there is no store yet; a worker makes it")
+        version = store.run(store.read_version)
+        if version != schema.SCHEMA_VERSION:
+            reason = f"its schema has version {version}; a worker of this release brings it up to date at its start"
+            raise StoreVersionMismatch(store.url, reason)
+        watch, until = Watch(lease - LOOK_SECONDS, lease), time.monotonic() + lease
+        while True:
+            holders, members, rows = store.read(_read)
+            watch.see(holders, members, rows, time.monotonic())
+            names = {each.owner for each in holders} | {each.owner for each in members}
+            waited_for = [each for each in names if each and not is_gone(each)]
+            if all(map(watch.has_shown_life, waited_for)) or time.monotonic() >= until:
+                return _view(info.domain, holders, members, rows, watch)
+            time.sleep(LOOK_SECONDS)
+    finally:
+        store.close()
+
+
+def _read(connection: sa.Connection) -> tuple[list[Holder], list[Member], dict[int, int]]:
+    return read_holders(connection), read_workers(connection), read_last_rows(connection)
+
+
+def _view(domain: int, holders: list[Holder], members: list[Member], rows: dict[int, int], watch: Watch) -> Overview:
+    def state(owner: str) -> str:
+        return "dead" if is_gone(owner) else str(watch.state(owner))
+
+    stages = [
+        StageView(each.stage, each.epoch, rows.get(each.stage, 0), each.owner, each.address,
+                  state(each.owner) if each.owner else "free")
+        for each in holders
+    ]  # fmt: skip
+    workers = []
+    for each in members:
+        own = [holder.stage for holder in holders if holder.owner == each.owner]
+        lag = {stage: max(0, rows.get(stage, 0) - row) for stage, row in each.rows.items()}
+        workers.append(WorkerView(each.owner, each.address, state(each.owner), own, list(each.pins), lag))
+    return Overview(domain, stages, sorted(workers, key=lambda each: (not each.stages, each.owner)))

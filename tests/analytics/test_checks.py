@@ -372,6 +372,12 @@ def test_one_timestamp_for_one_event() -> None:
     assert broken(history) == []
 
 
+def test_a_timestamp_that_names_a_topic_twice_depends_on_both() -> None:
+    history = History(60.0)
+    history.stamp(("p", 1, 1), (1, 1), [2, 5, 3, 1, 2, 4], 0, 5.0)
+    assert history.deps_of((1, 1)) == {2: 5, 3: 1}
+
+
 @pytest.mark.parametrize(
     ("event", "number", "deps"),
     [(("pb", 1, 1), "b2", [1, 1]), (("pb", 1, 1), "b1", [1, 2]), (("px", 1, 9), "b1", [1, 1])],

@@ -118,6 +118,11 @@ class PublisherRole:
         self.publisher.accepted(self.publications[label])
         self.pump()
 
+    def ask_again(self, label: str) -> None:
+        """Ask whether the number of a stamped event still stands (R16)."""
+        self.publisher.ask_again([self.publications[label]])
+        self.pump()
+
     def reconnected(self) -> None:
         self.outbox = [(frame.stage, frame) for frame in self.publisher.connected()]
         self.pump()
@@ -414,6 +419,7 @@ class Table(Cluster):
         self._cut(client)
         self.away.add(client)
         for stage in range(len(self.stages)):
+            self.publishers[client].publisher.lost(stage)
             self.step(stage, LeaveSession(client, self.subscribers[client].incarnation))
 
     def reconnect(self, client: str) -> None:
@@ -424,21 +430,28 @@ class Table(Cluster):
         self._connect(client)
         self.collect()
 
+    def reconnect_in_vain(self, client: str) -> None:
+        """The client's hello arrives at the stages; its connection breaks before anything is answered."""
+        for stage in range(len(self.stages)):
+            self.step(stage, self._hello(client, stage))
+        self.leave(client)
+
+    def _hello(self, client: str, stage: int) -> OpenSession:
+        asked = self.publishers[client].asked
+        first = max((counter for other, counter in asked.items() if other >= stage), default=0) + 1
+        return OpenSession(client, self.subscribers[client].incarnation, first)
+
     def _connect(self, client: str) -> None:
         self.away.discard(client)
-        publisher, subscriber = self.publishers[client], self.subscribers[client]
+        subscriber = self.subscribers[client]
         lease = self.leases.setdefault(client, Lease())
         lease.bottom = len(self.stages) - 1
         lease.needs(range(len(self.stages)))
         for stage in range(len(self.stages)):
-            first = max((counter for asked, counter in publisher.asked.items() if asked >= stage), default=0) + 1
-            command = OpenSession(client, subscriber.incarnation, first)
-            for frame in self.step(stage, command):
+            for frame in self.step(stage, self._hello(client, stage)):
                 assert isinstance(frame, Opened)
                 self.answers[stage, client].remove(frame)
                 lease.opened(stage, frame.session_timeout_ms / 1000, self.seconds)
-                if not frame.known:
-                    publisher.publisher.forgotten_by(stage)
                 if stage == lease.bottom:
                     subscriber.opened(frame, self.seconds)
         self._check_lease(client)

@@ -334,12 +334,12 @@ def test_r19_an_event_whose_topic_moves_behind_a_later_request_is_still_followed
     assert (frame.stage, [(each.counter, each.after) for each in frame.events]) == (0, [(2, [1, one.number])])
 
 
-def test_r19_an_event_whose_stage_forgets_it_behind_a_later_request_is_still_followed() -> None:
+def test_r19_an_event_of_a_lost_connection_behind_a_later_request_is_still_followed() -> None:
     publisher = _publisher()
     one = _stamped(publisher, "top", 7)
     _publish(publisher, "low", "top")
     publisher.requests()
-    publisher.forgotten_by(0)
+    publisher.lost(0)
     _moved(publisher, 2, 1, low=0)
     (frame,) = publisher.requests()
     assert (frame.events[0].counter, frame.events[0].after) == (2, [1, one.number])

@@ -191,6 +191,11 @@ def path(patch: Patch) -> None:
     patch.setattr(Publisher, "_admit", admit)
 
 
+def lost_connections(patch: Patch) -> None:
+    """R19: a client leaves it to a stage to remember what it published over a connection that is gone."""
+    patch.setattr(Publisher, "lost", _nothing)
+
+
 def full_for_bounded(patch: Patch) -> None:
     """R21: timestamps are compact also for readers that take events out of turn."""
     patch.setattr(Overlaps, "has_bounded", lambda self, topic: False)
@@ -229,6 +234,7 @@ RULES: dict[str, Callable[[Patch], None]] = {
         void_dependencies,
         publisher_order,
         path,
+        lost_connections,
         full_for_bounded,
         gained,
     )

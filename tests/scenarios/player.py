@@ -329,6 +329,15 @@ def cancel(player: Player, event: str) -> None:
     player.publisher(event).cancel(event)
 
 
+@line("CLIENT asks again for EVENT [at once]")
+def asks_again(player: Player, client: str, event: str, flag: str) -> None:
+    """It asks the topic's home whether the number of a stamped event still stands (R16)."""
+    player.on.publishers[player.client(client)].ask_again(event)
+    player.on.collect()
+    if flag:
+        finish(player, event)
+
+
 @line("the ENS refuses EVENT")
 def refuse(player: Player, event: str) -> None:
     player.publisher(event).refused.add(event)
@@ -451,6 +460,12 @@ def leaves(player: Player, client: str) -> None:
 @line("CLIENT reconnects")
 def reconnects(player: Player, client: str) -> None:
     player.on.reconnect(player.client(client))
+
+
+@line("CLIENT reconnects in vain")
+def reconnects_in_vain(player: Player, client: str) -> None:
+    """Its hello arrives; the answers are lost with the connection."""
+    player.on.reconnect_in_vain(player.client(client))
 
 
 @line("CLIENT restarts")

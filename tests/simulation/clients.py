@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from tests.core.table import command_of
+from tests.simulation.faults import Clock
 from tests.simulation.hosts import SPACE, Ask
 
 from inorder.core.commands import (
@@ -89,6 +90,7 @@ class Client:
         self.incarnation = 0
         kind = mode if isinstance(mode, str) else "bounded"
         self._lapses: list[tuple[float, float]] = []
+        self._gone_since: float | None = None
         self.history = world.history.subscribers[name] = SubscriberHistory(name, kind, lapses=self._lapses)
         self.inbox: list[deque[bytes]] = [deque() for _ in world.hosts]
         self._begin_process()
@@ -102,8 +104,14 @@ class Client:
 
     def _begin_process(self) -> None:
         self.incarnation += 1
-        self._began = self.world.now
+        self._began = self.awake_at = self.world.now
+        self.hellos = [0] * len(self.world.hosts)
+        self.is_open = [False] * len(self.world.hosts)
+        fate = self.world.fate
+        self._loop = Clock(float(fate.randrange(100_000)), self.world.now)
+        self._boot = Clock(float(fate.randrange(100_000)), self.world.now)
         self._end_lapse()
+        self.learn_end()
         self._after: set[int] = set()
         self.publisher = Publisher()
         self.subscriber = Subscriber(bounded=self.mode != "strict")
@@ -111,7 +119,7 @@ class Client:
         self.lease = Lease()
         self.lease.needs(range(len(self.world.hosts)))
         self.asked = [0] * len(self.world.hosts)
-        self.greeted = self.renewed = self.world.now
+        self.greeted = self.renewed = self.uptime
         self.is_up = False
         self.filters: set[Filter] = set()
         self.arriving: list[Message] = []
@@ -138,30 +146,57 @@ class Client:
     def _close(self, span: Span, clock: int) -> None:
         span.end, span.dropped = clock, self.world.now
 
+    # -- time --------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """What the event loop's clock shows; it does not count the time that the machine sleeps."""
+        return self._loop.at(self.world.now)
+
+    @property
+    def uptime(self) -> float:
+        """The same with that time: what the lease needs."""
+        return self._boot.at(self.world.now)
+
+    @property
+    def is_awake(self) -> bool:
+        """Its machine is not suspended."""
+        return self.awake_at <= self.world.now
+
+    def suspend(self, until: float) -> None:
+        """Its machine sleeps up to a time of the world."""
+        self.awake_at = until
+        self._loop.show(self.now, until)
+
+    def wake(self) -> None:
+        """Its machine sleeps no more."""
+        self._loop.show(self.now, self.world.now)
+        self.awake_at = self.world.now
+
     # -- connection --------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
         self.is_up = True
-        self.greeted = self.world.now
+        self.greeted = self.uptime
         self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch)
         for host in self.world.hosts:
             first, anywhere = max(self.asked[host.index :]) + 1, max(self.asked) + 1
             command = OpenSession(self.name, self.incarnation, first, anywhere, self.publisher.asked_epoch)
             self._queue(host.index).append(command)
-        self.naming.clear()
-        self.asked_names.clear()
-        for settle in self.publisher.connected():
-            self.send(settle.stage, settle)
-        request = self.subscriber.request()
-        if request is not None:
-            self.send(-1, request)
+            self.hellos[host.index] += 1
 
     def disconnect(self, rng: random.Random) -> None:
         """The connection breaks: some of what is under way still gets through, answers do not."""
         self.is_up = False
         for host in self.world.hosts:
             self.inbox[host.index].clear()
+            self.is_open[host.index] = False
+            self.publisher.lost(host.index)
             queue = self._queue(host.index)
+            if host.notices(self.name):
+                queue.clear()
+                host.run(LeaveSession(self.name, self.incarnation))
+                continue
             opened = [at for at, each in enumerate(queue, start=1) if isinstance(each, OpenSession)]
             kept = rng.randint(max(opened, default=0), len(queue))
             while len(queue) > kept:
@@ -171,9 +206,16 @@ class Client:
     def _queue(self, stage: int) -> deque[AnyCommand | Ask]:
         return self.world.hosts[stage].queues.setdefault(self.name, deque())
 
+    def hears(self, stage: int, frame: Frame) -> bool:
+        """Tell whether an answer of a stage reaches it. What is left of older connections does not: the first frame of
+        this one is what the stage says to its last hello."""
+        if isinstance(frame, Opened):
+            self.hellos[stage] -= 1
+        return self.is_up and not self.hellos[stage]
+
     def send(self, stage: int, frame: Frame) -> None:
-        if self.is_up:
-            stage %= len(self.world.hosts)
+        stage %= len(self.world.hosts)
+        if self.is_open[stage]:
             if isinstance(frame, CreateTimestamps):
                 self.asked[stage] = max(self.asked[stage], frame.events[-1].counter)
             self._queue(stage).append(self._command(decode_client_frame(encode_frame(frame)[4:])))
@@ -194,14 +236,14 @@ class Client:
 
     def pump(self) -> None:
         """Send what is to be sent now, and let time act."""
-        now = self.world.now
+        now = self.now
         self._check_lease()
         self.record(self.module.tick(now))
         if not self.is_up:
             return
-        if self.lease.pause is not None and now >= self.renewed + self.lease.pause:
-            self.renewed = now
-            request = self.lease.ask(now)
+        if self.lease.pause is not None and self.uptime >= self.renewed + self.lease.pause:
+            self.renewed = self.uptime
+            request = self.lease.ask(self.uptime)
             for host in self.world.hosts:
                 self.send(host.index, Renew(request))
         if names := self.publisher.unnamed():
@@ -228,28 +270,49 @@ class Client:
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
     def _check_lease(self) -> None:
-        is_leased = self.world.now < self.lease.until
+        is_leased = self.uptime < self.lease.until
         if is_leased and not self.module.is_leased:
             self._end_lapse()
-            self.record(self.module.renewed(self.world.now))
+            self.record(self.module.renewed(self.now))
         elif not is_leased and self.module.is_leased:
-            self._lapses.append((max(self.lease.until, self._began), inf))
+            self._lapses.append((max(self._boot.when(self.lease.until), self._began), inf))
             self.module.lapse()
 
     def _end_lapse(self) -> None:
-        if self._lapses and self._lapses[-1][1] == inf:
-            self._lapses[-1] = self._lapses[-1][0], self.world.now
+        self._lapses[:] = [(since, min(until, self.world.now)) for since, until in self._lapses]
+
+    def note_end(self, incarnation: int) -> None:
+        """The bottom stage keeps no subscription any more. A client that has not asked for that has expired: whatever
+        its lease says, it may notify of nothing in order before it has learnt that."""
+        if incarnation == self.incarnation and self.subscriber.filters and self._gone_since is None:
+            self._gone_since = self.world.now
+
+    def learn_end(self) -> None:
+        """If its subscription has expired, it has begun anew by now."""
+        if self._gone_since is not None:
+            self._lapses.append((self._gone_since, self.world.now))
+            self._gone_since = None
 
     def _opened(self, frame: Opened) -> None:
+        """A stage is reached; from now on it can be asked, and everything unanswered there is asked again."""
+        self.is_open[frame.stage] = True
         self.lease.opened(frame.stage, frame.session_timeout_ms / 1000, self.greeted)
-        if not frame.known:
-            self.publisher.forgotten_by(frame.stage)
-        is_bottom = frame.stage == len(self.world.hosts) - 1
-        if is_bottom and self.subscriber.is_lost(known=frame.known, version=frame.version):
-            self.history.expiries += bool(self.module.clock)
-            self.subscriber.expired()
-            self.module.subscribing()
-            self._interrupted(self.module.expired(list(self.module.clock), self.world.now), anew=True)
+        for settle in self.publisher.connected([frame.stage]):
+            self.send(settle.stage, settle)
+        if frame.stage == len(self.world.hosts) - 1:
+            self.naming.clear()
+            self.asked_names.clear()
+            if self.subscriber.is_lost(known=frame.known, version=frame.version):
+                self._expired()
+            elif (request := self.subscriber.request()) is not None:
+                self.send(-1, request)
+
+    def _expired(self) -> None:
+        self.history.expiries += bool(self.module.clock)
+        self.learn_end()
+        self.subscriber.expired()
+        self.module.subscribing()
+        self._interrupted(self.module.expired(list(self.module.clock), self.now), anew=True)
 
     def _interrupted(self, outputs: list[Output], *, anew: bool) -> None:
         """Topics lost their clocks: they begin anew."""
@@ -277,7 +340,7 @@ class Client:
                 self._close(span, self.module.clock.get(span.topic, span.start))
         self._after.difference_update(dropped)
         self._check_lease()
-        self.record(self.module.unsubscribed(dropped, self.world.now))
+        self.record(self.module.unsubscribed(dropped, self.now))
         self.subscriber.begin(wanted)
         if added:
             self.module.subscribing()
@@ -289,12 +352,14 @@ class Client:
         starts = self.subscriber.completed(frame)
         if starts is None:
             return
+        if not self.module.clock:
+            self.learn_end()  # it had nothing of what expired
         for each in starts:
             if each.topic.id not in self.module.clock:
                 self._begin_span(each.topic.id, each.start)
         filters = {each.filter for each in self.subscriber.filters}
         self.filters &= filters
-        self.record(self.module.subscribed(starts, self.world.now, filters=self.subscriber.has_wildcards))
+        self.record(self.module.subscribed(starts, self.now, filters=self.subscriber.has_wildcards))
 
     def _begin_span(self, topic: int, start: int) -> None:
         span = Span(topic, start, self.world.steps, self.world.now, continues=topic in self._after)
@@ -304,7 +369,7 @@ class Client:
     # -- what arrives ------------------------------------------------------------------------------------------
 
     def take(self, frame: WorkerFrame) -> None:
-        now = self.world.now
+        now = self.now
         self._check_lease()
         match frame:
             case Timestamps():
@@ -336,10 +401,10 @@ class Client:
     def _repair(self, frame: Numbers | LoggedEvents) -> None:
         before = len(self.module.interrupted)
         if isinstance(frame, Numbers):
-            outputs = self.module.answered(frame, self.world.now)
+            outputs = self.module.answered(frame, self.now)
         else:
             found = [Found(each.number, each.deps, _event_of(each), 1) for each in frame.events]
-            outputs = self.module.fetched(frame.topic, frame.ranges, frame.through, found, self.world.now)
+            outputs = self.module.fetched(frame.topic, frame.ranges, frame.through, found, self.now)
         self.world.done["repaired"] += sum(isinstance(each, Sequenced) and each.repaired for each in outputs)
         self._interrupted(outputs, anew=len(self.module.interrupted) > before)
 
@@ -348,7 +413,7 @@ class Client:
         for topic in mine:
             if topic not in self.module.clock:
                 self._begin_span(topic, 0)
-        self.record(self.module.named(mine, foreign, self.world.now))
+        self.record(self.module.named(mine, foreign, self.now))
         self.asked_names.difference_update(each.id for each in topics)
 
     def _stamped(self, each: Publication) -> None:
@@ -361,7 +426,7 @@ class Client:
         info = TopicInfo(message.topic, SPACE, message.name, 0)
         if self.subscriber.covers(info):
             self.record(
-                self.module.receive(message.topic, message.number, list(message.deps), message.event, 1, self.world.now)
+                self.module.receive(message.topic, message.number, list(message.deps), message.event, 1, self.now)
             )
 
     def _is_wanted(self, event: EventId) -> bool:

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
+from tests.simulation.faults import Clock
 
 from inorder.core.commands import (
     AnyCommand,
@@ -16,9 +17,11 @@ from inorder.core.commands import (
     LogDeps,
     LogEvent,
     LogTrim,
+    OpenSession,
     Reply,
     RestartTimers,
     Send,
+    SessionKey,
 )
 from inorder.core.event_log import split
 from inorder.core.ride_check import check_ride
@@ -33,6 +36,7 @@ from inorder.core.wire import (
     Renew,
     Renewed,
 )
+from inorder_analytics.checks import highest
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -59,10 +63,18 @@ class Host:
         self.contents: dict[tuple[str, int, int], bytes] = {}
         self.links: dict[int, deque[Send]] = {}
         self.queues: dict[str, deque[AnyCommand | Ask]] = {}
+        self.clock = Clock(0.0, world.now, world.fate.choice(world.profile.paces))
+        self.awake_at = 0.0
+        self._subscribed: set[SessionKey] = set()
 
     @property
     def now(self) -> int:
-        return int(self.world.now * 1000)
+        return int(self.clock.at(self.world.now) * 1000)
+
+    @property
+    def is_awake(self) -> bool:
+        """It is neither down nor suspended."""
+        return self.awake_at <= self.world.now
 
     def run(self, command: AnyCommand) -> None:
         if isinstance(command, Create) and not self.stage.is_sealed:
@@ -128,8 +140,9 @@ class Host:
 
     def step(self, rng: random.Random) -> bool:
         """Take one input: the next of a link or of a client's connection."""
-        inputs: list[int | str] = [origin for origin, link in self.links.items() if link]
-        inputs += [name for name, queue in self.queues.items() if queue]
+        passes = self.world.passes
+        inputs: list[int | str] = [each for each, link in self.links.items() if link and passes(each, self.index)]
+        inputs += [name for name, queue in self.queues.items() if queue and passes(name, self.index)]
         if not inputs:
             return False
         chosen = rng.choice(inputs)
@@ -146,11 +159,30 @@ class Host:
                 self.run(command)
         return True
 
+    def suspend(self, until: float, *, counts: bool) -> None:
+        """Its machine sleeps up to a time of the world; its clock goes on meanwhile, or stands still."""
+        self.awake_at = until
+        if not counts:
+            self.clock.show(self.clock.at(self.world.now), until)
+
+    def wake(self) -> None:
+        """It is down or suspended no more, and its clock is as good as any."""
+        self.clock.keep_pace(self.world.now)
+        self.awake_at = self.world.now
+
+    def notices(self, name: str) -> bool:
+        """Tell whether it finds by itself that a client's connection is gone, of which nothing can reach it now."""
+        queue = self.queues.get(name, ())
+        is_cut = self.is_awake and not self.world.passes(name, self.index)
+        return is_cut and not any(isinstance(each, OpenSession) for each in queue) and self.world.fate.random() < 0.5
+
     def commit(self) -> bool:
         if not (self.opened or self.effects):
             return False
         self.journal += self.opened
         self.order_epoch = self.stage.order_epoch
+        if self.stage._state.is_bottom:
+            self._note_ends()
         effects, self.opened, self.effects = self.effects, [], []
         for effect in effects:
             if isinstance(effect, Send):
@@ -160,9 +192,16 @@ class Host:
             else:
                 self._keep(effect)
         for other in self.world.hosts:
-            if other is not self:
+            if other is not self and self.world.passes(self.index, other.index):
                 other.stage.acknowledge(self.index, self.stage.received(other.index))
         return True
+
+    def _note_ends(self) -> None:
+        """Tell the run's clients whose subscriptions are over since the last commit; they know nothing of it."""
+        subscribed = {(each.client_id, each.incarnation) for each in self.stage._state.overlaps if each.active}
+        for name, incarnation in sorted(self._subscribed - subscribed):
+            self.world.clients[name].note_end(incarnation)
+        self._subscribed = subscribed
 
     def note_states(self, always: bool = False) -> None:
         """Keep what became of numbers for the checks, before the stage forgets them."""
@@ -171,15 +210,15 @@ class Host:
             for manager in self.stage._state.topics.values():
                 for record in manager.records.values():
                     states[record.topic, record.number] = record.state.name
-                    parts = iter(record.deps or ())
-                    unheard[record.topic, record.number] = dict(zip(parts, parts, strict=True))
+                    unheard[record.topic, record.number] = highest(record.deps or ())
 
     def snapshot(self) -> None:
         if not self.opened:
             self.image = self.stage.snapshot(), len(self.journal)
 
-    def crash(self) -> None:
-        """Lose memory; recover from the last snapshot and the journal; links resend."""
+    def crash(self, down: float) -> None:
+        """Lose memory; recover from the last snapshot and the journal; links resend. It takes nothing while it is down
+        (s); stage time stands still meanwhile, and goes on from the last step that was committed."""
         self.opened, self.effects = [], []
         start = 0
         if self.image is None:
@@ -191,6 +230,8 @@ class Host:
             self.stage.step(_commands.decode(data), now)
         self.epoch += 1
         self.stage.epoch = self.epoch
+        self.awake_at = self.world.now + down
+        self.clock.show(self.stage.now / 1000, self.awake_at)
         self.run(RestartTimers())
         for other in self.world.hosts:
             if other is not self:

@@ -15,10 +15,12 @@ import pytest
 from msgspec.structs import replace
 from tests.core import without
 from tests.simulation import hosts
+from tests.simulation.clients import Client
 from tests.simulation.hosts import Host
 
 from inorder.core import retiring, stamping
 from inorder.core.commands import Create, Send
+from inorder.core.lease import Lease
 from inorder.core.ordering import OrderingModule
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
@@ -36,8 +38,8 @@ def lost_answers(patch: Patch) -> None:
     """R1: a stage that recovers has forgotten which requests it answered."""
     whole = Host.crash
 
-    def crash(self: Host) -> None:
-        whole(self)
+    def crash(self: Host, down: float) -> None:
+        whole(self, down)
         for session in self.stage._state.sessions.values():
             session.answers.clear()
 
@@ -171,6 +173,39 @@ def retired_open(patch: Patch) -> None:
     patch.setattr(retiring, "_is_open", lambda manager: False)
 
 
+def hasty(patch: Patch) -> None:
+    """R12, R19: a client asks before it has heard what the stages have dropped of its session."""
+    whole = Client.connect
+
+    def connect(self: Client) -> None:
+        whole(self)
+        self.is_open = [True] * len(self.is_open)
+        for settle in self.publisher.connected():
+            self.send(settle.stage, settle)
+        request = self.subscriber.request()
+        if request is not None:
+            self.send(-1, request)
+
+    patch.setattr(Client, "connect", connect)
+
+
+def whole_timeout(patch: Patch) -> None:
+    """R12: a client counts on its subscription for the whole timeout; the stage's clock is faster than its own."""
+    whole = Lease.opened
+    patch.setattr(Lease, "opened", lambda self, stage, timeout, greeted: whole(self, stage, 2 * timeout, greeted))
+
+
+def sleeping_clock(patch: Patch) -> None:
+    """R12: the clock of the lease stands still while the client's machine sleeps."""
+    whole = Client.suspend
+
+    def suspend(self: Client, until: float) -> None:
+        whole(self, until)
+        self._boot.show(self.uptime, until)
+
+    patch.setattr(Client, "suspend", suspend)
+
+
 @dataclass(frozen=True, slots=True)
 class Bug:
     """A bug to plant.
@@ -190,7 +225,7 @@ _BUGS = (
     Bug(without.one_timestamp, "resend", 5),
     Bug(lost_answers, "resend", 10),
     Bug(belt, "belt", 40),
-    Bug(resend_out_of_order, "resend", 5),
+    Bug(resend_out_of_order, "resend", 10),
     Bug(aliased, "resend", 30),
     Bug(without.at_least, "churn", 5),
     Bug(unmerged, "forced", 5),
@@ -199,11 +234,14 @@ _BUGS = (
     Bug(without.announcement, "grow", 40),
     Bug(without.kept_clocks, "churn", 20),
     Bug(without.base, "base", 60),
-    Bug(without.hold, "pending", 10),
+    Bug(without.hold, "pending", 15),
     Bug(without.linger, "linger", 10),
     Bug(without.carried_once, "shrink", 40),
     Bug(without.version, "retake", 100),
     Bug(without.lease, "expiry", 5),
+    Bug(whole_timeout, "lease", 10),
+    Bug(sleeping_clock, "lease", 30),
+    Bug(hasty, "away", 20),
     Bug(without.filters, "created", 20),
     Bug(no_flush, "order", 10),
     Bug(forgotten_numbers, "moved", 5),
@@ -215,7 +253,7 @@ _BUGS = (
     Bug(without.publisher_order, "path", 5),
     Bug(without.path, "path", 5),
     Bug(without.full_for_bounded, "compact", 5),
-    Bug(without.gained, "gain", 40),
+    Bug(without.gained, "gain", 80),
     Bug(restarted_numbers, "idle", 10),
     Bug(retired_open, "idle", 20),
     Bug(logged_voids, "logged", 5),

@@ -35,6 +35,7 @@ class Profile:
         actions: how many there are before faults stop (from, to).
         weights: factors of actions, by name (see ``world``).
         spread: factors of all actions' weights, drawn one by one.
+        paces: of the stages' clocks, against those of clients.
         commits: the share of steps that are committed at once. returns: of clients that are back at once after a crash.
         logged: all topics have an event log (R18): nothing may be lost or abandoned.
     """
@@ -66,12 +67,14 @@ class Profile:
     actions: tuple[int, int] = (200, 800)
     weights: Mapping[str, float] = field(default_factory=dict)
     spread: tuple[float, ...] = (0.2, 1.0, 1.0, 4.0)
+    paces: tuple[float, ...] = (1.0, 1.0, 0.5, 1.875)
     commits: float = 0.6
     returns: float = 0.0
     logged: bool = False
 
 
-CALM = {"jump": 0.1, "crash": 0.0, "disconnect": 0.0, "restart": 0.0, "cancel": 0.0}
+_FAULTS = ("crash", "disconnect", "restart", "cancel", "partition", "suspend", "set_back")
+CALM = {"jump": 0.1, **dict.fromkeys(_FAULTS, 0.0)}
 """Factors for runs without faults of clients and stages."""
 
 ANY = Profile("any", weights={"reorder": 1.0})
@@ -92,7 +95,7 @@ BRISK = {
 _STILL = Profile(
     "still", modes=(STRICT,), new_topics=(0,), wildcards=0.0, loss=(0.0,), retention=(10_000,),
     weights=CALM, actions=(300, 600), session_timeout_ms=(3_600_000,), popularity_window_ms=(0,),
-    reordering=(1.0,)
+    reordering=(1.0,), paces=(1.0,)
 )  # fmt: skip
 """No faults, strict readers: for what order alone shows."""
 
@@ -107,7 +110,7 @@ PENDING = replace(
 FORCED = replace(PENDING, name="forced", modes=(("tag", "tag", "strict"),))
 _CLOCKWORK = (
     *("step", "commit", "receive", "pump", "hand_over", "accept", "tick", "heads"),
-    *("disconnect", "connect", "restart", "snapshot", "crash", "cancel", "jump"),
+    *("connect", "snapshot", "jump", *_FAULTS),
 )
 """What ``flow`` does at once, and faults."""
 _PAIR = replace(
@@ -163,8 +166,21 @@ CREATED = replace(
 EXPIRY = Profile(
     "expiry", modes=(STRICT, STRICT, MIXED), stages=(1, 2), topics=(2, 3), new_topics=(0,), wildcards=0.0, linger=4.0,
     loss=(0.0,), first=(2,), session_timeout_ms=(2_000,), reordering=(1.0,), retention=(10_000,), spread=(1.0,),
-    weights={**BRISK, "disconnect": 3.0, "connect": 0.05, "tick": 6.0, "change": 0.1, "time": 1.0}
+    weights={
+        **BRISK, "disconnect": 3.0, "connect": 0.05, "tick": 6.0, "change": 0.1, "time": 1.0, "partition": 1.0,
+        "suspend": 1.0
+    }
 )  # fmt: skip
+AWAY = replace(
+    EXPIRY, name="away", deaf=0.6,
+    weights={**EXPIRY.weights, "disconnect": 4.0, "connect": 0.6, "change": 1.0, "time": 2.0}
+)  # fmt: skip
+"""Connections break again before much is heard on them; sessions are dropped meanwhile."""
+LEASE = replace(
+    EXPIRY, name="lease", paces=(1.875,), session_timeout_ms=(4_000,), publisher_grace_ms=(1_000,),
+    weights={**EXPIRY.weights, "time": 2.0, "tick": 10.0, "suspend": 3.0}
+)  # fmt: skip
+"""The stages' clocks are nearly twice as fast as those of clients, which sleep often."""
 MOVED = replace(
     _PAIR, name="moved", stages=(3,), topics=(3,), one_each=True, roles=(3, 3, 0),
     weights={**_PAIR.weights, "reorder": 2.0, "change": 0.0}, actions=(200, 500)
@@ -217,6 +233,8 @@ PROFILES = {
         COMPACT,
         CREATED,
         EXPIRY,
+        AWAY,
+        LEASE,
         MOVED,
         REROUTED,
         ORDER,

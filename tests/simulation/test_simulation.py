@@ -78,11 +78,13 @@ def test_runs_are_not_idle() -> None:
 LEAST = {
     "events": 3000,
     "deliveries": 6000,
-    "extensions": 100,
-    "unsubscribes": 100,
+    "extensions": 60,
+    "unsubscribes": 80,
     "lingers_ended": 60,
     "crashes": 50,
-    "partitions": 30,
+    "partitions": 45,
+    "disconnects": 45,
+    "clock_jumps": 40,
     "restarts": 20,
     "resends": 20,
     "voids": 5,
@@ -91,7 +93,7 @@ LEAST = {
     "reorders": 12,
     "crashes_while_sealed": 10,
     "gaps": 10,
-    "expiries": 2,
+    "expiries": 6,
 }
 """What a hundred runs exercise at least; each is about half of what they do."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from tests.simulation.clients import Client, Message, wild
+from tests.simulation.faults import Partitions, Process
 from tests.simulation.hosts import SPACE, Ask, Host
 from tests.simulation.profiles import Profile
 
@@ -44,23 +45,26 @@ class World:
     def __init__(self, seed: int, profile: Profile, bounds: Bounds) -> None:
         self.profile = profile
         self.rng = rng = random.Random(f"{profile.name} {seed}")
+        self.fate = random.Random(f"{profile.name} {seed} clocks and partitions")
         self.now = 1.0
         self.steps = 0
         self.done: Counter[str] = Counter()
-        self.history = History(profile.linger)
+        self.partitions = Partitions()
         self.log: dict[int, dict[int, LoggedEvent]] = {}
         self.broker: dict[tuple[str, int], set[int]] = {}
         self.hosts: list[Host] = []
         count = min(rng.choice(profile.stages), bounds.stages)
         self.hosts = [Host(self, index, count) for index in range(count)]
+        self.history = History(profile.linger / max(1.0, self.hosts[-1].clock.pace))
         self._place(count, bounds)
         self.loss = rng.choice(profile.loss)
         self.reordering = rng.choice(profile.reordering)
         # runs differ in what happens often: rare combinations need a run that is full of one kind of event
         self.weights = list(
             accumulate(
-                weight * _factor(profile, action.__name__.strip("_")) * rng.choice(profile.spread)
-                for action, weight in _WEIGHTED
+                weight * _factor(profile, action.__name__.strip("_")) * each.choice(profile.spread)
+                for each, weighted in ((rng, _WEIGHTED), (self.fate, _FAULTS))
+                for action, weight in weighted
             )
         )
         self.clients: dict[str, Client] = {}
@@ -121,8 +125,21 @@ class World:
 
     def reply(self, stage: int, effect: Reply) -> None:
         client = self.clients.get(effect.client_id)
-        if client is not None and client.is_up and client.incarnation == effect.incarnation:
+        if client is not None and client.incarnation == effect.incarnation and client.hears(stage, effect.frame):
             client.inbox[stage].append(encode_frame(effect.frame)[4:])
+
+    # -- who can act, and on whom ------------------------------------------------------------------------------
+
+    def passes(self, sender: Process, receiver: Process) -> bool:
+        """Tell whether what one has sent can reach the other now."""
+        return not self.partitions.is_cut(sender, receiver, self.now)
+
+    def _awake(self) -> list[Client]:
+        return [each for each in self.clients.values() if each.is_awake]
+
+    def _boxes(self, client: Client) -> list[deque[bytes]]:
+        """The connections on which a client hears of its stages now."""
+        return [box for stage, box in enumerate(client.inbox) if box and self.passes(stage, client.name)]
 
     # -- random actions ----------------------------------------------------------------------------------------
 
@@ -130,8 +147,12 @@ class World:
         """Do one thing at random."""
         rng = self.rng
         self.steps += 1
-        client, host = rng.choice(list(self.clients.values())), rng.choice(self.hosts)
-        rng.choices(_ACTIONS, cum_weights=self.weights)[0](self, client, host)
+        clients, hosts = self._awake(), [each for each in self.hosts if each.is_awake]
+        if clients and hosts:
+            client, host = rng.choice(clients), rng.choice(hosts)
+            rng.choices(_ACTIONS, cum_weights=self.weights)[0](self, client, host)
+        else:
+            self._time()
 
     def _publish(self, client: Client, _host: Host) -> None:
         for _ in range(self.rng.choice((1, 1, 1, 3))):
@@ -151,7 +172,7 @@ class World:
         host.commit()
 
     def _receive(self, client: Client, _: Host) -> None:
-        boxes = [box for box in client.inbox if box]
+        boxes = self._boxes(client)
         if boxes and not (self._is_deaf(client) and self.rng.random() < 0.9):
             client.take(decode_worker_frame(self.rng.choice(boxes).popleft()))
             if self.rng.random() < 0.7:
@@ -178,7 +199,7 @@ class World:
         to hear: the rest of the run is about these."""
         self._pass_on(self._is_deaf)
         if self.profile.slow_reader:
-            for client in self.clients.values():
+            for client in self._awake():
                 while client.arriving and not client.slow:
                     client.arrived(client.arriving.pop(self._any_of(client)))
 
@@ -203,7 +224,7 @@ class World:
         client.change(wanted)
 
     def _time(self, *_: object) -> None:
-        self.now += self.rng.choice((0.01, 0.1, 0.1, 0.5, 1.0))
+        self.now += self.rng.choice((0.0078125, 0.125, 0.125, 0.5, 1.0))  # sums are exact
 
     def _jump(self, *_: object) -> None:
         self.now += self.rng.choice((3.0, 8.0, 15.0, 30.0, 70.0))
@@ -220,7 +241,7 @@ class World:
 
     def _disconnect(self, client: Client, _: Host) -> None:
         if client.is_up:
-            self.done["partitions"] += 1
+            self.done["disconnects"] += 1
             client.disconnect(self.rng)
 
     def _connect(self, client: Client, _: Host) -> None:
@@ -241,16 +262,52 @@ class World:
         were_up = [client for client in self.clients.values() if client.is_up]
         for client in self.clients.values():
             host.queues.get(client.name, deque[AnyCommand | Ask]()).clear()
+            client.hellos[host.index] = 0
             if client.is_up:
                 client.disconnect(self.rng)
             else:
                 host.queues.setdefault(client.name, deque()).append(LeaveSession(client.name, client.incarnation))
         self.done["crashes"] += 1
         self.done["crashes_while_sealed"] += any(each.stage.is_sealed for each in self.hosts)
-        host.crash()
+        host.crash(self._while(0.5))
         for client in were_up:
             if self.rng.random() < self.profile.returns:
                 client.connect()
+
+    def _while(self, share: float) -> float:
+        """Draw how long a fault lasts, s; no time at all but for this share."""
+        fate = self.fate
+        return fate.choice((0.5, 2.0, 5.0, 20.0, 40.0)) if fate.random() < share else 0.0
+
+    def _partition(self, *_: object) -> None:
+        """Nothing passes between some processes and others for a while, in one direction or both."""
+        fate = self.fate
+        processes: list[Process] = [*self.clients, *range(len(self.hosts))]
+        ones = fate.sample(processes, min(fate.choice((1, 1, 1, 2)), len(processes)))
+        others = [each for each in processes if each not in ones]
+        if fate.random() < 0.5:
+            others = fate.sample(others, min(1, len(others)))
+        until = self.now + self._while(1.0)
+        for senders, receivers in fate.choice((((ones, others),), ((others, ones),), ((ones, others), (others, ones)))):
+            self.partitions.cut(senders, receivers, until)
+        self.done["partitions"] += 1
+
+    def _suspend(self, client: Client, host: Host) -> None:
+        """A machine sleeps. A client's clock counts that, so it leaps; a stage's does or does not. The stages may find
+        meanwhile that a client's connections are gone."""
+        until = self.now + self._while(1.0)
+        if self.fate.random() < 0.5:
+            if client.is_up and self.fate.random() < 0.5:
+                client.disconnect(self.fate)
+            client.suspend(until)
+        else:
+            host.suspend(until, counts=self.fate.random() < 0.5)
+        self.done["clock_jumps"] += 1
+
+    def _set_back(self, _: Client, host: Host) -> None:
+        """A stage's clock leaps backwards: its time stands still until the clock is where it was."""
+        host.clock.show(max(0.0, host.clock.at(self.now) - self._while(1.0)), self.now)
+        self.done["clock_jumps"] += 1
 
     def _reorder(self, *_: object) -> None:
         """R14: two topics change places, or all are placed anew."""
@@ -279,6 +336,11 @@ class World:
 
     def converge(self) -> None:
         """Faults stop: everything must arrive, be answered, and be notified or reported."""
+        self.partitions.heal()
+        for host in self.hosts:
+            host.wake()
+        for client in self.clients.values():
+            client.wake()
         for client in self.clients.values():
             if not client.is_up:
                 client.connect()
@@ -295,14 +357,15 @@ class World:
 
     def _pass_on(self, is_deaf: Callable[[Client], bool]) -> None:
         """Requests, rides, answers and hand-overs get through; what the broker delivers does not."""
-        for client in self.clients.values():
+        for client in self._awake():
             client.pump()
         for host in self.hosts:
-            while host.step(self.rng):
-                pass
-            host.commit()
-        for client in self.clients.values():
-            for box in client.inbox:
+            if host.is_awake:
+                while host.step(self.rng):
+                    pass
+                host.commit()
+        for client in self._awake():
+            for box in self._boxes(client):
                 while box and not is_deaf(client):
                     client.take(decode_worker_frame(box.popleft()))
             while client.hand_over(self.rng, faults=False) or client.accept(self.rng, faults=False):
@@ -335,6 +398,7 @@ class World:
         for client in self.clients.values():
             if left := self._unfinished(client):
                 history.unfinished.append(Unfinished(client.name, f"{left} ({client.history.mode})"))
+            client.learn_end()
             client.give_up(set(client.publisher._open))
             for span in client._open_spans():
                 span.end = client.module.clock.get(span.topic, span.start)
@@ -383,10 +447,16 @@ _WEIGHTED: list[tuple[Callable[[World, Client, Host], None], float]] = [
     (World._snapshot, 1),
     (World._crash, 0.4),
 ]
+_FAULTS: list[tuple[Callable[[World, Client, Host], None], float]] = [
+    (World._partition, 0.4),
+    (World._suspend, 0.2),
+    (World._set_back, 0.1),
+]
+"""What is drawn apart, so that a profile without them runs as it would if there were none."""
 
 
 def _factor(profile: Profile, action: str) -> float:
     return profile.weights.get(action, 0.0 if action in ("flow", "reorder") else 1.0)
 
 
-_ACTIONS = [action for action, _ in _WEIGHTED]
+_ACTIONS = [action for action, _ in _WEIGHTED + _FAULTS]

@@ -18,6 +18,7 @@ from inorder.core.wire import (
     FrameSplitter,
     Hello,
     NewEvent,
+    Opened,
     Ping,
     Pong,
     Resolve,
@@ -45,7 +46,7 @@ class RawClient:
     """One connection to a worker.
 
     Attributes:
-        welcome: the answer to the hello.
+        welcome: the answer to the hello. opened: what stages said of the session ahead of it.
         skipped: frames that arrived while another kind was waited for.
     """
 
@@ -76,6 +77,7 @@ class RawClient:
         await self.connect()
         self.send(self.hello)
         self.welcome = await self.next(Welcome)
+        self.opened, self.skipped = [each for each in self.skipped if isinstance(each, Opened)], []
         return self
 
     async def __aexit__(

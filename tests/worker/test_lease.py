@@ -33,24 +33,17 @@ class _BeatJournal(TestJournal):
 
 
 async def test_each_stage_tells_a_client_what_it_has_of_its_session() -> None:
-    """Once it is durable, so it proves as much as a commit does."""
+    """Once it is durable, so it proves as much as a commit does; and ahead of the welcome: whoever asks for something
+    knows before what was dropped."""
     journal = TestJournal()
     async with Worker(settings(stages=2, session_timeout=7.0), journal=journal) as worker:
         async with RawClient(worker.address, incarnation=5) as client:
-            assert [await client.next(Opened) for _ in (0, 1)] == [
-                Opened(0, 1, False, 0, 7000),
-                Opened(1, 1, False, 0, 7000),
-            ]
+            assert client.opened == [Opened(0, 1, False, 0, 7000), Opened(1, 1, False, 0, 7000)]
             await client.subscribe("a")
         async with RawClient(worker.address, incarnation=5) as client:
-            assert [await client.next(Opened) for _ in (0, 1)] == [
-                Opened(0, 1, True, 1, 7000),
-                Opened(1, 1, True, 1, 7000),
-            ]
+            assert client.opened == [Opened(0, 1, True, 1, 7000), Opened(1, 1, True, 1, 7000)]
         async with RawClient(worker.address, incarnation=6) as client:
-            assert [(each.known, each.version) for each in [await client.next(Opened) for _ in (0, 1)]] == 2 * [
-                (False, 0)
-            ]
+            assert [(each.known, each.version) for each in client.opened] == [(False, 0), (False, 0)]
 
 
 async def test_a_client_that_is_new_here_says_what_it_has_asked_for_before() -> None:

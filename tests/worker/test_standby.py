@@ -169,8 +169,8 @@ async def test_a_standby_takes_over_when_the_owner_has_left() -> None:
             places = (await waiting.next(ClusterMap)).stages
         assert second.state == "active"
         waiting.send(waiting.hello)
-        assert (await waiting.next(Welcome)).stages == [StageInfo(0, 2, "")]
         assert (await waiting.next(Opened)).epoch == 2
+        assert (await waiting.next(Welcome)).stages == [StageInfo(0, 2, "")]
         assert await waiting.create(topic, 1, 2, 3) == events
         assert [each.number for each in await waiting.create(topic, 4)] == [4]
         assert kinds(MemoryJournal(store)).count("RestartTimers") == 1

@@ -15,6 +15,7 @@ from inorder_analytics.checks.history import (
     Stamped,
     SubscriberHistory,
     Unfinished,
+    highest,
 )
 from inorder_analytics.checks.judge import CHECKS, Check, violations
 from inorder_analytics.checks.order import check_dependencies
@@ -41,5 +42,6 @@ __all__ = [
     "Witness",
     "check_dependencies",
     "count_opposite",
+    "highest",
     "violations",
 ]

@@ -42,6 +42,14 @@ class Publish:
     outcome: Outcome = "open"
 
 
+def highest(deps: Sequence[int]) -> dict[int, int]:
+    """Return the dependencies of a timestamp, given as flat pairs; it may name a topic more than once."""
+    found: dict[int, int] = {}
+    for topic, number in zip(deps[::2], deps[1::2], strict=True):
+        found[topic] = max(number, found.get(topic, 0))
+    return found
+
+
 @dataclass(slots=True)
 class Stamped:
     """An event with its timestamp, as its publisher got it.
@@ -258,7 +266,7 @@ class History:
 
     def stamp(self, event: EventId, place: Place, deps: Sequence[int], published: float, now: float) -> None:
         """A publisher got a timestamp, for the first time or again; ``deps`` as flat pairs."""
-        made = Stamped(event, place, dict(zip(deps[::2], deps[1::2], strict=True)), published, now)
+        made = Stamped(event, place, highest(deps), published, now)
         self.stamps.append(made)
         self.stamped.setdefault(event, made)
         self.places.setdefault(place, event)

@@ -506,6 +506,11 @@ class Client:
         self._subscribing.other_domain(self._loop.time())
         return self.incarnation
 
+    def stages_lost(self, stages: set[int]) -> None:
+        """See :class:`~inorder.client.workers.WorkerEvents`."""
+        for stage in stages:
+            self._publishing.machine.lost(stage)
+
     def stages_reached(self, stages: set[int], bottom: int) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         self._lease.bottom = bottom
@@ -524,8 +529,6 @@ class Client:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         now = self._loop.time()
         self._lease.opened(frame.stage, frame.session_timeout_ms / 1000, greeted)
-        if not frame.known:
-            self._publishing.machine.forgotten_by(frame.stage)
         if frame.stage == self._lease.bottom:
             self._subscribing.opened(frame, now)
         self._arrivals.check_lease(now)

@@ -238,8 +238,8 @@ class WorkerLink:
             self._connection.send(self._hello())
 
     def take_opened(self, frame: Opened) -> None:
-        """A stage said what it has of our session."""
-        self.opened[frame.stage] = frame, self._greeted[0]
+        """A stage said what it has of our session, ahead of the Welcome that answers the same hello."""
+        self.opened[frame.stage] = frame, self._greeted[min(1, len(self._greeted) - 1)]
 
     def welcomed_again(self) -> None:
         """A Welcome arrived that answers ``greet_again``."""

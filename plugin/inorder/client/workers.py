@@ -49,6 +49,9 @@ class WorkerEvents(Protocol):
     def worker_welcomed(self, welcome: Welcome) -> None:
         """A worker took us in."""
 
+    def stages_lost(self, stages: set[int]) -> None:
+        """The connections to these stages are gone, though others may be there already."""
+
     def stages_reached(self, stages: set[int], bottom: int) -> None:
         """These stages are reached (again): everything unanswered there is to be asked again."""
 
@@ -354,11 +357,14 @@ class Workers:
             stage for stage, link in routes.items()
             if self._routes.get(stage) is not link or self._epochs[stage] != epochs[stage]
         }  # fmt: skip
+        lost = {stage for stage, link in self._routes.items() if routes.get(stage) is not link}
         if reached & self._was_reached:
             self.reconnects += 1
         self._routes, self._epochs = routes, epochs
         self._was_reached |= reached
         self._open_and_close()
+        if lost:
+            self._events.stages_lost(lost)
         if reached:
             self._events.stages_reached(reached, self.bottom)
         self._tell_opened()

@@ -303,8 +303,10 @@ class Publisher:
 
     # -- sessions (R1, R12) ------------------------------------------------------------------------------------
 
-    def forgotten_by(self, stage: int) -> None:
-        """A stage has dropped the session: it no longer knows what this client published there last (R19)."""
+    def lost(self, stage: int) -> None:
+        """The connection to a stage is gone. Before there is another one the stage may drop the session; so what is
+        requested from now on does not rely on its knowing what this client published there last (R19). What it
+        says of that would come too late: its word may be lost with the next connection, and the session is new then."""
         for _, use in self._uses():
             if use.stage == stage:
                 use.stage = _NOWHERE

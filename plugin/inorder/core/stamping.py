@@ -162,14 +162,16 @@ class Stamping:
         used = session.used
         since = used.pop(manager.id, _NEVER)[0]
         concerned = self._state.overlaps.anyone & group.strangers
-        for at in range(0, len(after), 2):
-            if concerned >> after[at] & 1:
-                self._depend(manager, group, after[at], after[at + 1], deps)
+        named: dict[int, int] = {}
+        for other, number in zip(after[::2], after[1::2], strict=True) if after else ():
+            if concerned >> other & 1 and named.get(other, 0) < number:
+                named[other] = number
+                self._depend(manager, group, other, number, deps)
         if concerned:
             for other, (when, number) in reversed(used.items()):
                 if when <= since:
                     break
-                if number and concerned >> other & 1:
+                if concerned >> other & 1 and named.get(other, 0) < number:
                     self._depend(manager, group, other, number, deps)
         used[manager.id] = (counter, manager.number)
 
@@ -279,11 +281,13 @@ class Stamping:
             self._outbox.send(ride.entry, self._completion(ride, event))
 
     def _session(self, ride: StampRide) -> Session:
-        """The session of a request that came up the belt: the stage it entered at vouches for it."""
+        """The session of a request that came up the belt: the stage it entered at vouches for it. One that begins with
+        it may have been dropped here before, and knows nothing of lower counters: those are never numbered (R1)."""
         key = (ride.client_id, ride.incarnation)
         session = self._state.sessions.get(key)
         if session is None:
-            session = self._state.sessions[key] = Session(*key, connected=False, since=self._state.now, is_opened=False)
+            now = self._state.now
+            session = self._state.sessions[key] = Session(*key, low=ride.counter, connected=False, since=now)
             self._state.gone[key] = None
         elif not session.connected:
             # the client is there, if only at another worker: its grace begins anew with what it asked for (R16)

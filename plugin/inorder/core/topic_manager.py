@@ -111,7 +111,7 @@ class Session(msgspec.Struct):
         open: ``(topic, number)`` neither confirmed nor given up, oldest first.
         connected: its connection is up; else ``since`` (ms) is when it went.
         timeout: what its client was told when it connected, ms: how long it counts on its subscription (R12).
-        is_opened: it connected to this stage; else its requests only came up the belt.
+        is_opened: all its counters from ``low`` on are known here; else it only came with topics (R14).
     """
 
     client_id: str

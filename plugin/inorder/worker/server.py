@@ -22,6 +22,7 @@ from inorder.core.wire import (
     Frame,
     Heads,
     Hello,
+    Opened,
     Subscribed,
     Welcome,
 )
@@ -274,6 +275,8 @@ class Server:
                 frame.workers = self._cluster.workers
                 if not epochs.items() <= connection.opened:
                     frames = [*frames, self._map()]
+                # who reads it may ask: it must know before what the stages have dropped of its session (R12, R19)
+                frames = sorted(frames, key=lambda each: not isinstance(each, Opened))
         if any(isinstance(frame, Subscribed) for frame in frames):
             connection.is_told = False
         connection.send(frames)

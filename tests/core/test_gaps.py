@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inorder.core.gaps import MAX_ASKED, JumpedNumbers, MissingNumbers
+from inorder.core.gaps import MAX_ASKED, MAX_MOMENTS, JumpedNumbers, MissingNumbers, NumberSet
 
 
 def test_a_number_is_missing_since_it_was_first_known() -> None:
@@ -139,3 +139,34 @@ def test_a_run_that_heads_told_in_steps_is_lost_as_one() -> None:
     single.confirm(4, [])
     single.confirm(6, [])
     assert single.next_loss(2, 5.0, 1.0) == 5.5, "a number that stands alone waits for nothing"
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 30))))
+def test_a_number_set_is_a_set(changes: list[tuple[bool, int]]) -> None:
+    numbers, plain = NumberSet(), set[int]()
+    for is_added, number in changes:
+        (numbers.add if is_added else numbers.discard)(number)
+        (plain.add if is_added else plain.discard)(number)
+        assert [each for each in range(32) if each in numbers] == sorted(plain)
+        assert (len(numbers), numbers.highest) == (len(plain), max(plain, default=0))
+
+
+def test_numbers_that_follow_one_another_take_no_room() -> None:
+    numbers = NumberSet()
+    for number in range(1, 100_001):
+        numbers.add(number)
+    assert len(numbers._ranges) == 1
+
+
+def test_moments_at_which_numbers_became_known_are_bounded_and_none_is_early() -> None:
+    missing = MissingNumbers(0)
+    for number in range(1, 3 * MAX_MOMENTS):
+        missing.learn(number, float(number))
+    assert len(missing._learned) == MAX_MOMENTS
+    assert missing.learned_at(5) == 5.0
+    late = missing.learned_at(2 * MAX_MOMENTS)
+    assert late is not None
+    assert late >= 2 * MAX_MOMENTS

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 from tests.core.cluster import seen
 
+from inorder.core.gaps import MAX_MOMENTS
 from inorder.core.notifications import Bounded, GapReason
 from inorder.core.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
 from inorder.core.waiting import Sequenced
@@ -604,3 +605,50 @@ def test_another_domain_reports_what_was_jumped_and_what_was_interrupted() -> No
         "gap 1:4-4 restored",
         "gap 2:6-6 restored",
     ]
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "size"), [(OrderingTimes(max_waiting=3), 1), (OrderingTimes(max_waiting_bytes=30), 10)]
+)
+def test_b57_what_waits_for_its_topics_start_is_bounded_and_what_is_given_up_is_reported(
+    times: OrderingTimes, size: int
+) -> None:
+    """The broker delivers while no worker answers the subscribe: events are kept as far as there is room."""
+    module = OrderingModule("strict", times)
+    module.subscribing()
+    for number in range(1, 11):
+        assert module.receive(1, number, [], None, size, 0.0) == []
+    assert (module._parked.count, module._parked.size) == (3, 3 * size)
+    assert module.counts.overflow == 7
+    assert seen(module.subscribed([_start(1, 1)], 1.0, filters=False)) == ["1:2", "1:3"]
+    assert (module._parked.count, module._parked.size) == (0, 0)
+    (question,) = module.questions(10.0)
+    assert question.ranges == [4, 10]
+    answers = [NumberAnswer(number, NumberState.CONFIRMED) for number in range(4, 11)]
+    assert seen(module.answered(Numbers(1, 1, answers), 10.0)) == ["gap 1:4-10 overflow"]
+
+
+def test_b57_a_bounded_reader_is_bounded_there_too() -> None:
+    module = OrderingModule(Bounded(buffer=2), OrderingTimes(max_waiting=3))
+    module.subscribing()
+    for number in range(1, 11):
+        module.receive(1, number, [], None, 1, 0.0)
+    assert (module._parked.count, module.counts.overflow) == (3, 7)
+
+
+def test_b57_a_hole_and_a_million_events_behind_it_take_bounded_memory() -> None:
+    """Strict and never skipping: what has no room is given up as one range, and told as one gap (a hundred thousand
+    stand for the million; what is kept does not depend on how many)."""
+    module = OrderingModule("strict", OrderingTimes(max_waiting=100))
+    module.subscribed([_start(1, 99)], 0.0, filters=False)
+    for number in range(101, 100_101):
+        assert module.receive(1, number, [], None, 1, number / 1000) == []
+    assert module.waiting == 100
+    assert len(module._given_up[1]._ranges) == 1
+    assert len(module._missing[1]._learned) <= MAX_MOMENTS
+    assert module.counts.overflow == 99_900
+    out = seen(module.receive(1, 100, [], None, 1, 200.0))
+    assert out == [f"1:{number}" for number in range(100, 201)]

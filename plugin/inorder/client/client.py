@@ -414,8 +414,8 @@ class Client:
     def replay(
         self, topic: str, *, from_: int | datetime.datetime | None = None, space: str | None = None
     ) -> AsyncIterator[Event | Gap]:
-        """Return the events of one topic's event log (R18), up to the present, as an iterator of its own: in the topic's
-        order, with verdict ``replayed``, beside and independent of subscriptions.
+        """Return the events of one topic's event log (R18), up to the present, as an iterator of its own: in the
+        topic's order, with verdict ``replayed``, beside and independent of subscriptions.
 
         What the log does not have in between (a damaged row, an event that was published before its publisher knew of
         the log) is a ``Gap``.

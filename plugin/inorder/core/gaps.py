@@ -16,6 +16,8 @@ MAX_ASKED = 5_000
 """Numbers in one question; the rest is asked when these are settled."""
 MAX_FETCHED = 1_000
 """Numbers in one question to the event log; the lowest first, so that what they hold back can go (R18)."""
+MAX_MOMENTS = 10_000
+"""Moments at which numbers became known that are told apart; of those beyond the last one counts, so none is early."""
 MAX_UNANSWERED = 16
 """Questions of one topic whose answers are told apart; each lost answer delays the next verdicts by one question."""
 
@@ -52,7 +54,7 @@ class MissingNumbers:
         if number <= self.known:
             return False
         self.known = number
-        if self._learned and self._learned[-1][1] == now:
+        if self._learned and (self._learned[-1][1] == now or len(self._learned) >= MAX_MOMENTS):
             self._learned.pop()  # one entry for what one moment taught
         self._learned.append((number, now))
         return True
@@ -197,6 +199,52 @@ def _as_ranges(numbers: list[int]) -> list[int]:
         else:
             pairs += (number, number)
     return pairs
+
+
+class NumberSet:
+    """A set of numbers that mostly follow one another, kept as ranges: what was given up at a limit may be millions."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+
+    def __contains__(self, number: int) -> bool:
+        at = self._at(number)
+        return at >= 0 and number <= self._ranges[at][1]
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self._ranges)
+
+    @property
+    def highest(self) -> int:
+        """The highest number, 0 while there is none."""
+        return self._ranges[-1][1] if self._ranges else 0
+
+    def add(self, number: int) -> None:
+        """Take a number into the set."""
+        if number in self:
+            return
+        at = self._at(number)
+        first = last = number
+        if at >= 0 and self._ranges[at][1] == number - 1:
+            first = self._ranges[at][0]
+            del self._ranges[at]
+            at -= 1
+        if at + 1 < len(self._ranges) and self._ranges[at + 1][0] == number + 1:
+            last = self._ranges[at + 1][1]
+            del self._ranges[at + 1]
+        self._ranges.insert(at + 1, (first, last))
+
+    def discard(self, number: int) -> None:
+        """Take a number out of the set, if it is there."""
+        if number in self:
+            at = self._at(number)
+            first, last = self._ranges[at]
+            rest = [(first, number - 1), (number + 1, last)]
+            self._ranges[at : at + 1] = [each for each in rest if each[0] <= each[1]]
+
+    def _at(self, number: int) -> int:
+        """Return the range that begins at or below a number, -1 if none does."""
+        return bisect_right(self._ranges, number, key=lambda each: each[0]) - 1
 
 
 class JumpedNumbers:

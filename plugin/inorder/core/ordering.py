@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from inorder.core.gaps import MAX_ASKED, JumpedNumbers, MissingNumbers
+from inorder.core.gaps import MAX_ASKED, JumpedNumbers, MissingNumbers, NumberSet
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
-from inorder.core.waiting import Sequenced, WaitingRoom, hole
+from inorder.core.waiting import Parked, Sequenced, WaitingRoom, hole
 from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicStart
 
 MAX_LEAP = 100_000
@@ -111,7 +111,7 @@ class OrderingModule:
         self._behind: set[int] = set()
         self._jumped: dict[int, JumpedNumbers] = {}
         self._reported: dict[int, int] = {}
-        self._given_up: dict[int, set[int]] = {}
+        self._given_up: dict[int, NumberSet] = {}
         # R8: by topic, what counts as dependencies of one of its next numbers
         self._bases: dict[int, dict[int, dict[int, int]]] = {}
         # R9 and R13: ids that are not in the clock may belong to this subscription; what waits to learn it
@@ -119,7 +119,7 @@ class OrderingModule:
         self._hold_unknown = False
         self._ask_unknown = False
         self._held: dict[int, list[Sequenced]] = {}
-        self._parked: dict[int, list[Sequenced]] = {}
+        self._parked = Parked()
         self._floor: dict[int, int] = {}
         # R6: events whose turn came by a limit and whose numbers are not plausible; they left the waiting room
         self._doubted: list[Sequenced] = []
@@ -195,8 +195,7 @@ class OrderingModule:
         self._learn(topic, number, now)
         self._learn_dependencies(entry, now)
         if self._bound is None and self._is_full(entry):
-            self.counts.overflow += 1
-            self._given_up.setdefault(topic, set()).add(number)
+            self._give_up(topic, number)
             entry.done, entry.content = True, None  # whatever it sleeps on still holds it
             return
         room.put(entry)
@@ -220,10 +219,19 @@ class OrderingModule:
         times, room = self.times, self._room
         return room.count >= times.max_waiting or room.size + entry.size > times.max_waiting_bytes
 
+    def _give_up(self, topic: int, number: int) -> None:
+        """There is no room for an event: its number is reported when its turn comes."""
+        self.counts.overflow += 1
+        self._given_up.setdefault(topic, NumberSet()).add(number)
+
     def _park(self, entry: Sequenced) -> None:
-        """An event of a topic whose clock is not known yet: kept until it is (R9, R13)."""
+        """An event of a topic whose clock is not known yet: kept until it is (R9, R13), as far as there is room."""
+        times, parked = self.times, self._parked
         if self._is_held(entry.topic):
-            self._parked.setdefault(entry.topic, []).append(entry)
+            if parked.count >= times.max_waiting or parked.size + entry.size > times.max_waiting_bytes:
+                self._give_up(entry.topic, entry.number)
+            else:
+                parked.put(entry.topic, [entry])
         else:
             entry.verdict = Verdict.UNSEQUENCED
             self._out.append(entry)
@@ -490,7 +498,7 @@ class OrderingModule:
         for topic in topics:
             self._interrupted[topic] = max(self._clock[topic], self._reported.get(topic, 0)) + 1
             waiting = [each for each in self._room.topic(topic).values() if not each.is_hole]
-            self._parked.setdefault(topic, []).extend(map(_again, waiting))
+            self._parked.put(topic, map(_again, waiting))
             for first, last in self._jumped.pop(topic, JumpedNumbers()).overdue(now, 0.0):
                 self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
         self._park_doubted(set(topics))
@@ -511,13 +519,14 @@ class OrderingModule:
             first = max(clock, self._reported.get(topic, 0)) + 1
             self._out.append(GapFound(topic, first, max(first, self._missing[topic].known), GapReason.RESTORED))
         self._out += [GapFound(topic, first, first, GapReason.RESTORED) for topic, first in self._interrupted.items()]
-        parked = [entry for entries in self._parked.values() for entry in entries]
-        for entry in sorted([*self._room.events(), *self._doubted, *parked], key=lambda each: each.arrived):
+        waiting = [*self._room.events(), *self._doubted, *self._parked.events()]
+        for entry in sorted(waiting, key=lambda each: each.arrived):
             self._unsequence(entry)
         for kept in (self._clock, self._start, self._missing, self._jumped, self._reported, self._given_up):
             kept.clear()
-        for known in (self._bases, self._held, self._parked, self._floor, self._interrupted):
+        for known in (self._bases, self._held, self._floor, self._interrupted):
             known.clear()
+        self._parked = Parked()
         self._behind.clear()
         self._foreign.clear()
         self._is_restored = True
@@ -528,7 +537,7 @@ class OrderingModule:
         doubted, self._doubted, self._doubted_size = self._doubted, [], 0
         for entry in doubted:
             if entry.topic in topics:
-                self._parked[entry.topic].append(entry)
+                self._parked.put(entry.topic, [entry])
             else:
                 self._doubted.append(entry)
                 self._doubted_size += entry.size
@@ -567,7 +576,7 @@ class OrderingModule:
         for topic in set(self._held) | set(self._parked):
             if topic in self._clock or not self._is_held(topic):
                 awake.extend(self._held.pop(topic, ()))
-                parked += self._parked.pop(topic, ())
+                parked += self._parked.take(topic)
         for topic in begun:
             awake.extend(self._room.wake(topic, self._clock[topic]))
         self._run(awake, now)
@@ -591,7 +600,13 @@ class OrderingModule:
         self._missing[topic] = MissingNumbers(start.start)
         self._raise_base(topic, start.start + 1, start.base)
         self._rise_to_floor(topic, now)
+        self._learn_given_up(topic, now)
         return True
+
+    def _learn_given_up(self, topic: int, now: float) -> None:
+        """What was given up before the topic's clock was known is missing in it."""
+        if topic in self._given_up:
+            self._learn(topic, self._given_up[topic].highest, now)
 
     def _rise_to_floor(self, topic: int, now: float) -> None:
         floor = self._floor.pop(topic, 0)
@@ -615,12 +630,14 @@ class OrderingModule:
                 self._clock[topic] = self._start[topic] = 0
                 self._missing[topic] = MissingNumbers(0)
                 self._rise_to_floor(topic, now)
+                self._learn_given_up(topic, now)
             awake.extend(self._held.pop(topic, ()))
-            parked += self._parked.pop(topic, ())
+            parked += self._parked.take(topic)
         for topic in foreign:
             self._foreign.add(topic)
+            self._given_up.pop(topic, None)
             awake.extend(self._held.pop(topic, ()))
-            parked += self._parked.pop(topic, ())
+            parked += self._parked.take(topic)
         self._run(awake, now)
         for entry in parked:
             self._receive(entry, now)
@@ -634,7 +651,7 @@ class OrderingModule:
             if self._ask_unknown or not self._hold_unknown:
                 self._foreign.add(topic)
             self._interrupted.pop(topic, None)
-            self._parked.pop(topic, None)
+            self._parked.take(topic)
             self._floor.pop(topic, None)
             awake.extend(self._held.pop(topic, ()))
         self._run(awake, now)
@@ -790,7 +807,7 @@ class OrderingModule:
         for entry in entries:
             if entry.number > self._clock[topic] and entry.number not in self._room.topic(topic):
                 self.counts.repaired += 1
-                self._given_up.get(topic, set()).discard(entry.number)
+                self._given_up.get(topic, NumberSet()).discard(entry.number)
                 self._receive(entry, now)
         if self.counts.overflow != before:  # there is no room for more of it yet
             missing.ask_again_at(now + self.times.gap_timeout)

@@ -25,6 +25,7 @@ from inorder.errors import (
 from inorder.testing.services import PostgresServer
 from inorder.worker import Worker, schema
 from inorder.worker.backup import Backup, back_up
+from inorder.worker.journal import Member
 from inorder.worker.restoring import restore
 from inorder.worker.sql_journal import SqlJournal
 from inorder.worker.store import Store
@@ -146,8 +147,12 @@ def test_a_journal_that_was_opened_before_a_restore_claims_nothing(
     again.close()
 
 
-async def test_a_standby_that_lived_through_a_restore_stops(tmp_path: Path, postgres: PostgresServer) -> None:
-    """Its owner was killed; before the lease is over the store is put back. What the standby has read is void."""
+async def test_a_standby_that_lived_through_a_restore_stops(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine stood still while the store was put back, so nobody saw that it lives. What it has read is void."""
+    for name in ("_watch", "_require_unchanged", "_State.check"):
+        monkeypatch.setattr(f"inorder.worker.restoring.{name}", lambda *_, **__: None)
     url = postgres.database()
     owner = SqlJournal(url)
     owner.open(1)
@@ -197,6 +202,32 @@ async def test_a_living_worker_is_never_restored_under(tmp_path: Path, postgres:
                 await asyncio.to_thread(restore, url, file, force=True)
             assert [event.number for event in await client.create(topic, 1)] == [1]
         restore(url, file, force=True)
+
+
+async def test_a_living_standby_is_found_too(tmp_path: Path, postgres: PostgresServer) -> None:
+    """What it has read would be void: it is to be stopped like the others. One that shows no life is passed over."""
+    url = postgres.database()
+    journal = SqlJournal(url)
+    journal.open(1)
+    member = Member("standby/elsewhere/1-1/x", "host:1", 0, (), {})
+    journal.beat([], member)
+    back_up(url, tmp_path / "x.backup")
+    restore(url, tmp_path / "x.backup", force=True, beat_interval=BEAT)
+    journal.close()
+    journal = SqlJournal(url)
+    journal.open(1)
+
+    async def show() -> None:
+        while True:
+            await asyncio.to_thread(journal.beat, [], member)
+            await asyncio.sleep(BEAT)
+
+    showing = asyncio.create_task(show())
+    with pytest.raises(StoreInUse, match="standby/elsewhere"):
+        await asyncio.to_thread(restore, url, tmp_path / "x.backup", force=True, beat_interval=PATIENCE)
+    showing.cancel()
+    await asyncio.wait([showing])
+    journal.close()
 
 
 def test_an_owner_that_shows_no_life_is_passed_over_and_fenced(tmp_path: Path, postgres: PostgresServer) -> None:

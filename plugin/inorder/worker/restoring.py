@@ -23,7 +23,7 @@ from inorder.worker.store import Store, meta_seal, stage_seal
 from inorder.worker.verification import check
 
 WATCHED_BEATS: Final = 3
-"""Beat intervals that a store's owners are watched for a sign of life."""
+"""Beat intervals that a store's workers are watched for a sign of life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,37 +70,45 @@ Owner = tuple[int, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a store held before: who owns its stages, and whether it has rows."""
+    """What a store held before: who owns its stages, which workers (and standbys) have shown themselves, with their
+    beats, and whether it has rows."""
 
     owners: tuple[Owner, ...]
+    members: tuple[tuple[str, int], ...]
     has_rows: bool
 
     @classmethod
     def read(cls, store: Store, connection: sa.Connection) -> _State:
         if store.read_version(connection) is None:
-            return cls((), has_rows=False)
+            return cls((), (), has_rows=False)
         stages = schema.stages.c
         found = connection.execute(sa.select(stages.stage, stages.owner, stages.epoch, stages.beat)).all()
         first_row = connection.execute(sa.select(schema.journal.c.seq).limit(1)).first()
         first_snapshot = connection.execute(sa.select(schema.snapshots.c.seq).limit(1)).first()
-        return cls(tuple(sorted((*row,) for row in found)), bool(first_row or first_snapshot))
+        there = sa.inspect(connection).has_table(schema.workers.name)  # older stores have none
+        members = connection.execute(sa.select(schema.workers.c.owner, schema.workers.c.beat)).all() if there else []
+        return cls(
+            tuple(sorted((*row,) for row in found)),
+            tuple(sorted((*row,) for row in members)),
+            bool(first_row or first_snapshot),
+        )
 
     @property
-    def living(self) -> list[Owner]:
-        """Owners that have not said that they are gone."""
-        return [each for each in self.owners if each[1]]
+    def living(self) -> set[str]:
+        """Workers that have not said that they are gone."""
+        return {owner for _, owner, *_ in self.owners if owner} | {owner for owner, _ in self.members}
 
     def check(self, store: Store, *, force: bool) -> None:
         """Raise StoreInUse for a store with rows, unless forced; for an owner whose process is there at once."""
-        for stage, owner, *_ in self.living:
+        for owner in sorted(self.living):
             if process_of(owner) is not None and not is_gone(owner):
-                raise StoreInUse(store.url, f"{_lives(stage, owner)} (its process runs)")
+                raise StoreInUse(store.url, f"{_lives(owner)} (its process runs)")
         if self.has_rows and not force:
             raise StoreInUse(store.url, "it holds numbers already, and they would be lost; --force replaces them")
 
 
 def _watch(store: Store, before: _State, seconds: float) -> None:
-    """See whether one of the owners shows that it lives. Raises StoreInUse."""
+    """See whether one of the workers shows that it lives. Raises StoreInUse."""
     until = time.monotonic() + seconds
     while before.living and time.monotonic() < until:
         time.sleep(min(0.1, seconds / 10))
@@ -108,13 +116,14 @@ def _watch(store: Store, before: _State, seconds: float) -> None:
 
 
 def _require_unchanged(store: Store, before: _State, now: _State) -> None:
-    for stage, owner, *rest in now.owners:
-        if owner and (stage, owner, *rest) not in before.owners:
-            raise StoreInUse(store.url, _lives(stage, owner))
+    news = [owner for stage, owner, *rest in now.owners if (stage, owner, *rest) not in before.owners]
+    news += [owner for owner, beat in now.members if (owner, beat) not in before.members]
+    for owner in filter(None, news):
+        raise StoreInUse(store.url, _lives(owner))
 
 
-def _lives(stage: int, owner: str) -> str:
-    return f"the worker {owner} lives on its stage {stage}; stop it first"
+def _lives(owner: str) -> str:
+    return f"the worker {owner} lives; stop it first"
 
 
 # -- inside the transaction --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,52 +16,78 @@ from tests.e2e.load import run
 
 from inorder import Client
 from inorder.testing.ens_recorder import unique
-from inorder.testing.services import Mosquitto, WorkerServer, free_port
-from inorder.worker.journal import Holder
+from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, WorkerServer, free_port
 from inorder.worker.sql_journal import SqlJournal
 
 LEASE = 1.0
 
 
-class Pool:
-    """Workers that may all have the only stage of a store; clients know all of their addresses.
+class Seat:
+    """A worker, what clients reach it through, and what it reaches its store through (PostgreSQL)."""
 
-    Attributes:
-        servers: the workers.
-        paused: those that stand still.
-    """
+    def __init__(self, store: str, name: str) -> None:
+        self.store, self.name = store, name
+        self.server: WorkerServer
+        self.clients: FaultProxy
+        self.database: FaultProxy | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients and other workers reach it."""
+        return f"127.0.0.1:{self.clients.port}"
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        port, store = free_port(), self.store
+        if found := re.search(r":(\d+)/", store):
+            self.database = await stack.enter_async_context(FaultProxy(int(found[1])))
+            store = store.replace(found[0], f":{self.database.port}/")
+        self.clients = await stack.enter_async_context(FaultProxy(port))
+        args = ["--name", self.name, "--lease", str(LEASE), "--advertise", self.url]
+        self.server = WorkerServer(store=store, port=port, args=args)
+        await asyncio.to_thread(self.server.__enter__)
+        stack.push_async_callback(asyncio.to_thread, self.server.__exit__, None, None, None)
+
+    async def kill(self) -> None:
+        """kill -9."""
+        await asyncio.to_thread(self.server.kill)
+
+    def says(self, event: str) -> bool:
+        """Tell whether this stands in the log."""
+        return f"event={event}" in self.server.log()
+
+
+class Pool:
+    """Workers that may all have the only stage of a store; clients are given all of their addresses."""
 
     def __init__(self, store: str) -> None:
         self.store = store
-        self.servers: list[WorkerServer] = []
+        self.seats: list[Seat] = []
         self._journal = SqlJournal(store)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start one more."""
-        args = ["--name", f"worker-{len(self.servers)}", "--lease", str(LEASE)]
-        server = WorkerServer(store=self.store, port=free_port(), args=args)
-        self.servers.append(server)
-        await asyncio.to_thread(server.__enter__)
-        stack.push_async_callback(asyncio.to_thread, server.__exit__, None, None, None)
+        seat = Seat(self.store, f"worker-{len(self.seats)}")
+        await seat.start(stack)
+        self.seats.append(seat)
 
-    async def holder(self) -> Holder:
-        """Return who has the stage now."""
-        return (await asyncio.to_thread(self._journal.read_map))[0]
+    async def address(self) -> str:
+        """Return where the stage is now."""
+        return (await asyncio.to_thread(self._journal.read_map))[0].address
 
-    async def active(self) -> WorkerServer:
+    async def active(self) -> Seat:
         """Return the worker that has the stage."""
-        holder = await self.holder()
-        return next(each for each in self.servers if each.url == holder.address)
+        address = await self.address()
+        return next(each for each in self.seats if each.url == address)
 
-    async def taken_over(self, before: WorkerServer) -> None:
+    async def taken_over(self, before: Seat) -> None:
         """Wait until another worker has the stage."""
         async with asyncio.timeout(30):
-            while (await self.holder()).address == before.url:  # noqa: ASYNC110 (the store announces nothing)
+            while await self.address() == before.url:  # noqa: ASYNC110 (the store announces nothing)
                 await asyncio.sleep(0.02)
 
     async def client(self, stack: AsyncExitStack, broker: str, name: str, at: int) -> Client:
         """Return an open client that tries the workers in another order than others."""
-        urls = [each.url for each in self.servers]
+        urls = [each.url for each in self.seats]
         clock = times(gap_timeout=0.3, loss_timeout=5.0, heartbeat=0.5)
         workers = urls[at % len(urls) :] + urls[: at % len(urls)]
         return await stack.enter_async_context(Client(broker, workers=workers, client_id=name, times=clock))
@@ -70,6 +97,7 @@ class Pool:
 async def pool(store: str, count: int) -> AsyncIterator[Pool]:
     made = Pool(store)
     async with AsyncExitStack() as stack:
+        stack.callback(made._journal.close)
         for _ in range(count):
             await made.start(stack)
         yield made
@@ -89,7 +117,7 @@ async def test_the_active_worker_is_killed_twice(mosquitto: Mosquitto, store: st
 
         async def kill(_: int) -> None:
             active = await workers.active()
-            await asyncio.to_thread(active.kill)
+            await active.kill()
             await workers.taken_over(active)
 
         await run(workers, mosquitto.url, names, [0, 1], kill)
@@ -104,19 +132,46 @@ async def test_the_active_worker_stands_still_and_goes_on(
 
         async def stand_still(_: int) -> None:
             old = await workers.active()
-            os.kill(old.pid, signal.SIGSTOP)
+            os.kill(old.server.pid, signal.SIGSTOP)
             try:
                 await workers.taken_over(old)
             finally:
-                os.kill(old.pid, signal.SIGCONT)
-            await until(lambda: "event=stepped_down" in old.log() or not old.is_running, "the old owner to step down")
-            if not old.is_running:  # SQLite, and it stood still in the middle of a write
-                await asyncio.to_thread(old.start)
+                os.kill(old.server.pid, signal.SIGCONT)
+            await until(lambda: old.says("stepped_down") or not old.server.is_running, "the old owner to step down")
+            if not old.server.is_running:  # SQLite, and it stood still in the middle of a write
+                await asyncio.to_thread(old.server.start)
 
         async def kill(_: int) -> None:
             new = await workers.active()
-            await asyncio.to_thread(new.kill)
+            await new.kill()
             await workers.taken_over(new)
 
         trouble = [stand_still, kill]
         await run(workers, mosquitto.url, names, [0, 1], lambda at: trouble[at](at))
+
+
+@pytest.mark.parametrize("cut_from", ["store", "clients", "both"])
+async def test_the_active_worker_is_cut_off(
+    mosquitto: Mosquitto, postgres: PostgresServer, names: Sequence[str], cut_from: str
+) -> None:
+    """Networks that carry nothing for longer than the lease. Cut from the store it loses its stage, whoever still
+    reaches it; cut from clients alone it keeps it, and they wait."""
+    async with pool(postgres.database(), 2) as workers:
+
+        async def partition(_: int) -> None:
+            old = await workers.active()
+            assert old.database is not None
+            stalled = [old.database] * (cut_from != "clients") + [old.clients] * (cut_from != "store")
+            for each in stalled:
+                each.stall()
+            if cut_from == "clients":
+                await asyncio.sleep(2 * LEASE)
+                assert await workers.active() is old
+            else:
+                await workers.taken_over(old)
+            for each in stalled:
+                await each.heal()
+            if cut_from != "clients":
+                await until(lambda: old.says("stepped_down"), "the old owner to step down")
+
+        await run(workers, mosquitto.url, names, [0, 1], partition)

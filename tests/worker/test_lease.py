@@ -116,7 +116,8 @@ async def test_a_worker_that_was_fenced_answers_no_more() -> None:
 async def test_a_worker_that_is_cut_from_its_store_answers_no_more() -> None:
     """It goes on hearing its clients; the successor does not hear them, and their time runs out there."""
     journal = _BeatJournal()
-    async with Worker(settings(beat_interval=0.02), journal=journal) as worker, RawClient(worker.address) as client:
+    quick = settings(beat_interval=0.02, lease=60.0)
+    async with Worker(quick, journal=journal) as worker, RawClient(worker.address) as client:
         await client.ping()
         journal.beat_error = disk_full()
         client.send(Renew(1), Ping(9))
@@ -129,6 +130,23 @@ async def test_a_worker_that_is_cut_from_its_store_answers_no_more() -> None:
         client.send(Renew(2))
         assert (await client.next(Renewed)).request == 2
         assert not [each for each in client.skipped if isinstance(each, Renewed)]
+
+
+async def test_a_worker_that_is_cut_from_its_store_for_a_lease_sends_its_clients_away() -> None:
+    """Others take it for dead by then, and clients that ask for nothing would never find out. As soon as the store is
+    back, it is as well."""
+    journal = _BeatJournal()
+    quick = settings(beat_interval=0.02, lease=0.1)
+    async with Worker(quick, journal=journal) as worker, RawClient(worker.address) as client:
+        await client.ping()
+        journal.error, journal.claims_fail = disk_full(), True
+        journal.beat_error = journal.error
+        assert (await client.failure()).code == "store"
+        assert worker.health()[0] is False
+        journal.error = journal.beat_error = None
+        await until(lambda: worker.health()[0] is True)
+        async with RawClient(worker.address) as client:
+            await client.ping()
 
 
 async def test_a_client_that_says_nothing_is_disconnected_however_alive_its_connection_is(

@@ -22,7 +22,7 @@ from inorder.testing.services import PostgresServer
 from inorder.worker import Worker, schema, upgrading
 from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
+from inorder.worker.store import Store, stage_seal
 from inorder.worker.verification import verify
 
 OLD = Path(__file__).parent / "stores" / "schema_2.sqlite.sql"
@@ -220,6 +220,24 @@ def test_a_worker_of_the_older_release_is_fenced(empty: str) -> None:
     with pytest.raises(Fenced):
         journal.claim(0, OWNER, 1)
     journal.close()
+
+
+async def test_a_worker_that_lives_through_an_upgrade_stops(fresh: str) -> None:
+    """A newer release fenced it: it must not come back as a standby that writes what that one would misread."""
+    store = Store(fresh)
+
+    def upgrade(connection: sa.Connection) -> None:
+        connection.execute(schema.meta.update().values(schema_version=schema.SCHEMA_VERSION + 1))
+        for row in connection.execute(sa.select(schema.stages)).mappings().all():
+            values = {**row, "epoch": row["epoch"] + 1, "owner": ""}
+            here = schema.stages.c.stage == row["stage"]
+            connection.execute(schema.stages.update().where(here), {**values, "seal": stage_seal(values)})
+
+    async with Worker(settings(store=fresh, stages=2, beat_interval=0.05, lease=0.2)) as worker:
+        store.write(upgrade)
+        with pytest.raises(StoreVersionMismatch, match="a newer one has brought it up to date"):
+            await worker.wait_stopped()
+    store.close()
 
 
 def test_many_workers_upgrade_one_store(empty: str) -> None:

@@ -23,7 +23,7 @@ from inorder.core.commands import AnyCommand, AnyRide, Create, Deliver, LogChang
 from inorder.core.event_log import split
 from inorder.core.stage import Stage
 from inorder.core.wire import Frame, LogRule, ReadLog, TopicInfo
-from inorder.errors import Fenced, InvalidOption, StoreError, StoreReplaced
+from inorder.errors import Fenced, InvalidOption, StoreError, StoreReplaced, StoreVersionMismatch
 from inorder.logs import logger
 from inorder.worker.event_logs import EventLogs, stored_now_ms
 from inorder.worker.failpoints import reach
@@ -45,6 +45,8 @@ CLOSE_PATIENCE = 0.5
 """Seconds that a running call on the store's thread may still take at the end before it is interrupted."""
 LOOK_INTERVAL = 0.01
 """Seconds between two looks at the stages' deadlines."""
+VOID = (StoreReplaced, StoreVersionMismatch)
+"""What this process has read of the store, or can write to it, is of no use any more: it has to be started again."""
 MAP_INTERVAL = 1.0
 """Seconds between two looks at where the other stages are, for a worker that shows no beats."""
 MAP_PAUSE = 0.05
@@ -119,7 +121,7 @@ class StageHost:
 
     async def run(self) -> None:
         """Commit until stopped. Stages that others take over are let go; without any this worker is a standby. Raises
-        StoreReplaced."""
+        StoreReplaced and StoreVersionMismatch."""
         while not (self._stop.is_set() and self._is_idle):
             await self._wake.wait()
             self._wake.clear()
@@ -131,7 +133,7 @@ class StageHost:
                 await self._turn()
                 await self._beat_if_due()
                 self._look_soon()
-            except StoreReplaced:
+            except VOID:
                 raise
             except StoreError as error:
                 await self._start_anew(error)
@@ -541,7 +543,7 @@ class StageHost:
             if is_due:
                 self._beat_at = now + interval
                 await self._look_around()
-        except (Fenced, StoreReplaced):
+        except (Fenced, *VOID):
             raise
         except StoreError as error:
             log.warning("event=beat_failed error=%s", error)
@@ -764,7 +766,7 @@ class StageHost:
             try:
                 await self._take_again()
                 await self._look_around()
-            except StoreReplaced:
+            except VOID:
                 raise
             except StoreError as again:
                 log.error("event=store_still_failing error=%s", again)

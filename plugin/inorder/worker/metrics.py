@@ -23,6 +23,7 @@ class HostMetrics:
         requests: for timestamps, as they arrived (a repeated one counts again); ``timestamps``: answers to them.
         questions: what subscribers asked about missing numbers.
         snapshots: taken. failures: of the store.
+        takeovers: stages taken from other workers that had not let them go; takeover: seconds that the last one took.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class HostMetrics:
         self.requests = self.questions = self.failures = self.takeovers = 0
         self.commit_counts = [0] * (len(COMMIT_BUCKETS) + 1)
         self.commit_seconds = 0.0
-        self._takeover: float | None = None
+        self.takeover: float | None = None
         self._durations: deque[float] = deque(maxlen=REMEMBERED_COMMITS)
 
     def committed(self, seconds: float, commands: int) -> None:
@@ -50,7 +51,7 @@ class HostMetrics:
     def took_over(self, seconds: float) -> None:
         """A stage was taken over from another worker, which took so long from the decision on."""
         self.takeovers += 1
-        self._takeover = seconds
+        self.takeover = seconds
 
     def describe(self) -> dict[str, object]:
         """Return all numbers; durations in milliseconds."""
@@ -64,7 +65,7 @@ class HostMetrics:
             "snapshots": self.snapshots,
             "store_failures": self.failures,
             "takeovers": self.takeovers,
-            "takeover_ms": None if self._takeover is None else round(self._takeover * 1000, 3),
+            "takeover_ms": None if self.takeover is None else round(self.takeover * 1000, 3),
             "commit_ms_p50": _percentile(ordered, 0.50),
             "commit_ms_p99": _percentile(ordered, 0.99),
         }

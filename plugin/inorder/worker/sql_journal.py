@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreCorrupt, StoreUnreachable
+from inorder.errors import StoreCorrupt, StoreUnreachable, StoreVersionMismatch
 from inorder.worker import log_rows
 from inorder.worker.chain import (
     EMPTY_TAIL,
@@ -46,7 +46,7 @@ from inorder.worker.journal import (
     require_same,
 )
 from inorder.worker.log_rows import LogReader, LogWrite, SqlLogReader
-from inorder.worker.schema import journal, meta, snapshots, stages, workers
+from inorder.worker.schema import SCHEMA_VERSION, journal, meta, snapshots, stages, workers
 from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
 
 CHUNK_ROWS: Final = 64
@@ -54,7 +54,7 @@ KEPT_SNAPSHOTS: Final = 2
 
 _STAGE = sa.select(stages).where(stages.c.stage == sa.bindparam("of"))
 _MAP = sa.select(*(stages.c[name] for name in Holder._fields)).order_by(stages.c.stage)
-_DOMAIN = sa.select(meta.c.domain)
+_META = sa.select(meta.c.domain, meta.c.schema_version)
 _EPOCHS = sa.select(stages.c.stage, stages.c.epoch, stages.c.owner).where(
     stages.c.stage.in_(sa.bindparam("of", expanding=True))
 )
@@ -109,7 +109,7 @@ class SqlJournal:
         reach("claim.before")
         while True:
             found = self._find_stage(stage)
-            self._check_domain()  # after that: a restore from then on raises the epoch that was found
+            self._check_store()  # after that: a restore from then on raises the epoch that was found
             epoch: int = found["epoch"]
             if seen is not None and epoch != seen and found["owner"] != owner:
                 raise fenced(self.url, stage, seen, epoch, found["owner"])
@@ -124,7 +124,7 @@ class SqlJournal:
     def read_map(self) -> list[Holder]:
         """See Journal."""
         holders = self._store.run(read_holders)
-        self._check_domain()
+        self._check_store()
         return holders
 
     def release(self, owned: Sequence[tuple[int, int]]) -> None:
@@ -326,10 +326,13 @@ class SqlJournal:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _check_domain(self) -> None:
+    def _check_store(self) -> None:
         if self._domain:
-            found = self._store.run(lambda connection: connection.execute(_DOMAIN).scalar_one())
-            require_same(self.url, self._domain, found)
+            found = self._store.run(lambda connection: connection.execute(_META).one())
+            require_same(self.url, self._domain, found.domain)
+            if found.schema_version != SCHEMA_VERSION:
+                reason = f"its schema has version {found.schema_version} now, this release knows {SCHEMA_VERSION}"
+                raise StoreVersionMismatch(self.url, f"{reason}: a newer one has brought it up to date")
 
     def _find_stage(self, stage: int) -> sa.RowMapping:
         return self._store.run(lambda connection: self._stage(connection, stage))

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from inorder.errors import Fenced, StoreError, StoreReplaced
+from inorder.errors import Fenced, StoreError, StoreReplaced, StoreVersionMismatch
 from inorder.logs import logger
 from inorder.worker.following import Follower
 from inorder.worker.hosted import HostedStage
@@ -105,7 +105,7 @@ class Standby:
             await asyncio.sleep(self._interval)
 
     async def run(self) -> None:
-        """Follow and take over, until cancelled. Raises StoreReplaced."""
+        """Follow and take over, until cancelled. Raises StoreReplaced, StoreVersionMismatch."""
         while True:
             await asyncio.sleep(self._pause)
             if not (self._followed or self._claimed or self._settings.beat_interval):
@@ -113,7 +113,7 @@ class Standby:
             try:
                 await self._look()
                 self._failure = ""
-            except StoreReplaced:
+            except (StoreReplaced, StoreVersionMismatch):
                 raise  # the numbers that are followed here are not those of the store any more
             except StoreError as error:
                 if str(error) != self._failure:  # not ten times in a lease

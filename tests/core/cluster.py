@@ -132,17 +132,25 @@ class Cluster:
             self.step(stage, OpenSession(client, incarnation))
 
     def change(
-        self, client: str, *names: str | Filter, bounded: bool = False, version: int = 0, incarnation: int = 1
+        self,
+        client: str,
+        *names: str | Filter,
+        bounded: bool = False,
+        version: int = 0,
+        incarnation: int = 1,
+        anew: bool = False,
     ) -> list[Frame]:
         """A client's whole new subscription enters at the bottom stage."""
         self.versions[client] = version or self.versions.get(client, 0) + 1
         filters = [SpaceFilter(SPACE, exact(each) if isinstance(each, str) else each) for each in names]
-        command = ChangeSubscription(client, incarnation, self.versions[client], filters, bounded)
+        command = ChangeSubscription(client, incarnation, self.versions[client], filters, bounded, anew=anew)
         return self.step(len(self.stages) - 1, command)
 
-    def subscribe(self, client: str, *names: str | Filter, bounded: bool = False, incarnation: int = 1) -> Subscribed:
+    def subscribe(
+        self, client: str, *names: str | Filter, bounded: bool = False, incarnation: int = 1, anew: bool = False
+    ) -> Subscribed:
         """Change a subscription and let it ride to its end."""
-        frames = self.change(client, *names, bounded=bounded, incarnation=incarnation) + self.run()
+        frames = self.change(client, *names, bounded=bounded, incarnation=incarnation, anew=anew) + self.run()
         return next(each for each in reversed(frames) if isinstance(each, Subscribed))
 
     def request(

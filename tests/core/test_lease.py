@@ -46,7 +46,7 @@ PLACES = [{"a": 0, "b": 0}, {"a": 0, "b": 1}, {"a": 1, "b": 0}, {"a": 0, "b": 2}
 
 
 def _cluster(topics: dict[str, int], *clients: str, **settings: int) -> Cluster:
-    cluster = Cluster(topics, settings=StageSettings(**settings))
+    cluster = Cluster(topics, settings=StageSettings(**{"linger_ms": 0, **settings}))
     for client in ("p", "q", *clients):
         cluster.open(client)
     return cluster
@@ -58,11 +58,12 @@ def _leave(cluster: Cluster, client: str, incarnation: int = 1) -> None:
 
 
 def _pass(cluster: Cluster, ms: int) -> None:
-    """Time passes; what is due acts, everywhere."""
+    """Time passes; what is due acts, everywhere, and so does the end of a linger that is due at once."""
     cluster.now += ms
-    for stage in range(len(cluster.stages)):
-        cluster.step(stage, Tick())
-    cluster.run()
+    for _ in range(2):
+        for stage in range(len(cluster.stages)):
+            cluster.step(stage, Tick())
+        cluster.run()
 
 
 def _opened(cluster: Cluster, client: str, incarnation: int = 1) -> list[Opened]:
@@ -135,6 +136,7 @@ def test_r12_the_end_of_an_older_subscription_does_not_end_the_one_after_it() ->
         stage._deliver(ride, 0)
     assert _is_pair(cluster)
     stage._deliver(ExpireRide("A", 1, 2), 0)
+    _pass(cluster, 0)
     assert not _is_pair(cluster)
 
 
@@ -189,7 +191,7 @@ def test_r12_a_client_counts_on_the_timeout_that_it_was_told() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "A", "B")
     for client in ("A", "B"):
         cluster.subscribe(client, "a", "b")
-    cluster.step(0, Configure(StageSettings(session_timeout_ms=1_000, publisher_grace_ms=1_000)))
+    cluster.step(0, Configure(StageSettings(session_timeout_ms=1_000, publisher_grace_ms=1_000, linger_ms=0)))
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT - 1)
     assert _is_pair(cluster)
@@ -234,15 +236,49 @@ def test_r12_the_first_timestamp_after_an_end_still_carries_what_left(places: di
     assert arrive(module, x) == [f"{x.topic}:1", f"{y.topic}:1"]
 
 
-def test_r12_lingering_topics_end_with_their_subscription() -> None:
-    cluster = _cluster({"a": 0, "b": 0}, "A", "B", linger_ms=100_000)
+@pytest.mark.parametrize("places", PLACES)
+def test_r12_the_topics_of_an_expired_subscription_linger(places: dict[str, int]) -> None:
+    """So do those that lingered already, to their own end; nothing is left of the subscription then."""
+    cluster = _cluster(places, "A", "B", linger_ms=100_000)
     for client in ("A", "B"):
         cluster.subscribe(client, "a", "b")
     cluster.subscribe("A", "b")
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT)
+    assert [each.version for each in _opened(cluster, "A")] == [0] * len(cluster.stages)
+    _pass(cluster, 100_000 - TIMEOUT - 1)
+    assert _is_pair(cluster)
+    _pass(cluster, 1)
     assert not _is_pair(cluster)
-    assert cluster.stages[0]._state.lingers == []
+    _pass(cluster, TIMEOUT)
+    assert cluster.stages[-1]._state.lingers == []
+    assert [each.client_id for stage in cluster.stages for each in stage._state.overlaps] == ["B"] * len(cluster.stages)
+
+
+def test_r12_who_comes_back_for_other_topics_is_still_the_subscriber_it_was() -> None:
+    """Its old topic and the new one are a pair, though it never had both."""
+    cluster = _cluster({"a": 0, "b": 0}, "A", "B", linger_ms=60_000)
+    cluster.subscribe("A", "a")
+    cluster.subscribe("B", "a", "b")
+    _leave(cluster, "A")
+    _pass(cluster, TIMEOUT)
+    cluster.open("A", 2)
+    cluster.change("A", "b", version=1, incarnation=2)
+    assert _is_pair(cluster)
+    _pass(cluster, 60_000)
+    assert not _is_pair(cluster)
+
+
+def test_r12_a_topic_that_is_taken_again_after_an_expiry_does_not_end_with_the_linger() -> None:
+    cluster = _cluster({"a": 0, "b": 0}, "A", "B", linger_ms=60_000)
+    for client in ("A", "B"):
+        cluster.subscribe(client, "a", "b")
+    _leave(cluster, "A")
+    _pass(cluster, TIMEOUT)
+    cluster.open("A")
+    cluster.subscribe("A", "a", "b", anew=True)
+    _pass(cluster, 60_000)
+    assert _is_pair(cluster)
 
 
 # -- the stages: sessions (R1) ---------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inorder.core.commands import AnyRide, LingerEndRide, StampRide, SwitchRide
+from inorder.core.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
 from inorder.core.ordering import OrderingModule
 from inorder.core.publisher import Publication, Publisher
 from inorder.core.reordering import Reordering
-from inorder.core.sequencing import Overlaps, Subscription, bit_set
+from inorder.core.sequencing import Overlaps, Subscription, bit_set, members
 from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, StageState
 from inorder.core.subscribing import Subscribing
@@ -140,6 +140,26 @@ def lease(patch: Patch) -> None:
     patch.setattr(OrderingModule, "lapse", _nothing)
 
 
+def expired_linger(patch: Patch) -> None:
+    """R10, R12: what has expired counts no more; what leaves a group by it is carried once more."""
+    whole = Subscribing.expired
+
+    def expired(self: Subscribing, ride: ExpireRide) -> None:
+        whole(self, ride)
+        overlaps, left = self._state.overlaps, self._state.overlaps.get(ride.client_id)
+        if left is None or left.incarnation:
+            return
+        had = left.mask()
+        left.lingering.clear()
+        overlaps.put(left)
+        for topic in members(had):
+            had &= ~(1 << topic)
+            once, twice = overlaps.group(topic)
+            self._carry_once(topic, members(had & once & ~twice))
+
+    patch.setattr(Subscribing, "expired", expired)
+
+
 def filters(patch: Patch) -> None:
     """R13: a new topic is not added to the subscriptions whose filters cover it."""
     patch.setattr(Subscription, "covering", lambda self, space, name: [])
@@ -228,6 +248,7 @@ RULES: dict[str, Callable[[Patch], None]] = {
         carried_once,
         version,
         lease,
+        expired_linger,
         filters,
         hand_over,
         pins,

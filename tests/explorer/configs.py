@@ -211,6 +211,14 @@ CONFIGS: dict[str, Config] = {
         {"A": Reader("a b", (Cut(), Back())), "B": Reader("a b")},
         {"p": (Publish("x", "a"),), "q": (Publish("v", "b"), Publish("y", "b"))},
         rule="lease",
+        lingers_end=True,
+    ),
+    "r12-linger": Config(
+        "R10, R12: a reader is away until its subscription expires, and comes back for another topic",
+        "a b",
+        {"A": Reader("a", (Cut(), Hold("b"), Back())), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
+        rule="expired_linger",
     ),
     "r12-in-time": Config(
         "R12: a client is back in time",

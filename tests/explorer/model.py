@@ -44,8 +44,8 @@ NOW_MS = 1000
 NOW = 1.0
 LATER = 3.0
 """When readers ask, and hear the answers: after the gap timeout."""
-EXPIRY_MS = 30_000
-LINGER_MS = 50_000  # below the confirm timeout: nothing is abandoned
+EXPIRY_MS = 10_000
+LINGER_MS = 40_000  # both together are below the confirm timeout: nothing is abandoned
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -171,7 +171,7 @@ class Model:
         actors += [self._publisher_state(PublisherRole(name, infos)) for name in self.writers]
         actors += [self._subscriber_state(table.subscribers[name]) for name in self.readers]
         channels: list[tuple[int, ...]] = [()] * len(self.pairs)
-        clock = [self._item("linger", Later(LINGER_MS))] if self.config.lingers_end else []
+        clock = [self._item("linger", Later(EXPIRY_MS + LINGER_MS))] if self.config.lingers_end else []
         for epoch, order in enumerate(self.config.reorders, start=2):
             stages = [[table.ids[name] for name in group.split()] for group in order.split("|")]
             clock.append(self._item(order, Reorder("operator", 1, epoch, epoch, stages)))

@@ -27,6 +27,7 @@ NEEDS: dict[str, str] = {
     "r10_carried_once_more": "carried_once",
     "r10_an_older_end": "version",
     "r12_cut_from_the_workers_only": "lease",
+    "r12_an_expired_topic_lingers": "expired_linger",
     "r13_new_topic": "filters",
     "e1_no_hand_over": "hand_over",
     "r15_a_pinned_topic_stays": "pins",

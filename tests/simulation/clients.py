@@ -144,7 +144,8 @@ class Client:
         return [each for each in self.history.spans if each.end is None]
 
     def _close(self, span: Span, clock: int) -> None:
-        span.end, span.dropped = clock, self.world.now
+        """A span ends; one that has expired ended when the bottom stage said so, and its linger began (R10)."""
+        span.end, span.dropped = clock, self.world.now if self._gone_since is None else self._gone_since
 
     # -- time --------------------------------------------------------------------------------------------------
 
@@ -309,10 +310,10 @@ class Client:
 
     def _expired(self) -> None:
         self.history.expiries += bool(self.module.clock)
-        self.learn_end()
         self.subscriber.expired()
         self.module.subscribing()
         self._interrupted(self.module.expired(list(self.module.clock), self.now), anew=True)
+        self.learn_end()
 
     def _interrupted(self, outputs: list[Output], *, anew: bool) -> None:
         """Topics lost their clocks: they begin anew."""

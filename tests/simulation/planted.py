@@ -239,6 +239,7 @@ _BUGS = (
     Bug(without.carried_once, "shrink", 40),
     Bug(without.version, "retake", 100),
     Bug(without.lease, "expiry", 5),
+    Bug(without.expired_linger, "gone", 60),
     Bug(whole_timeout, "lease", 10),
     Bug(sleeping_clock, "lease", 30),
     Bug(hasty, "away", 20),

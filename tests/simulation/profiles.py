@@ -23,7 +23,7 @@ class Profile:
         one_each: topics are spread over the stages evenly, else at random.
         one_topic: each client publishes to one topic only, so publisher order (R19) hides nothing.
         first: filters of each client's first subscription. roles: the same client by client, where given.
-        changes: how clients change their subscriptions. changer: the only client that does.
+        changes: how clients change their subscriptions. changer: the only client that does, and that disconnects.
         slow: the share of topics whose events are slow to reach a client.
         slow_reader: all events are slow to reach the first client, and no other one.
         deaf: of clients slow to hear answers.
@@ -181,6 +181,11 @@ LEASE = replace(
     weights={**EXPIRY.weights, "time": 2.0, "tick": 10.0, "suspend": 3.0}
 )  # fmt: skip
 """The stages' clocks are nearly twice as fast as those of clients, which sleep often."""
+GONE = replace(
+    LINGER, name="gone", session_timeout_ms=(1_000,), publisher_grace_ms=(1_000,), actions=(150, 400),
+    weights={**LINGER.weights, "disconnect": 8.0, "connect": 1.5, "tick": 6.0, "time": 2.0, "change": 0.7}
+)  # fmt: skip
+"""As with ``LINGER``; but the quick reader is away until its subscription has expired, and then comes back."""
 MOVED = replace(
     _PAIR, name="moved", stages=(3,), topics=(3,), one_each=True, roles=(3, 3, 0),
     weights={**_PAIR.weights, "reorder": 2.0, "change": 0.0}, actions=(200, 500)
@@ -235,6 +240,7 @@ PROFILES = {
         EXPIRY,
         AWAY,
         LEASE,
+        GONE,
         MOVED,
         REROUTED,
         ORDER,

@@ -211,8 +211,7 @@ class World:
         client.cancel(self.rng)
 
     def _change(self, client: Client, _: Host) -> None:
-        if self.profile.changer is not None:
-            client = self.clients.get(self.profile.changer, client)
+        client = self._changer(client)
         if client.subscriber.change is not None:
             return
         had: set[Filter] = {each.filter for each in client.subscriber.filters}
@@ -239,12 +238,18 @@ class World:
         if heads:
             host.effects.append(Reply(client.name, client.incarnation, Heads(heads)))
 
+    def _changer(self, client: Client) -> Client:
+        """The one client whose subscription changes, where there is one."""
+        return self.clients.get(self.profile.changer or client.name, client)
+
     def _disconnect(self, client: Client, _: Host) -> None:
+        client = self._changer(client)
         if client.is_up:
             self.done["disconnects"] += 1
             client.disconnect(self.rng)
 
     def _connect(self, client: Client, _: Host) -> None:
+        client = self._changer(client)
         if not client.is_up:
             client.connect()
 

@@ -124,14 +124,6 @@ class Overlaps:
             self._masks.pop(client_id, None)
         self.anyone, _ = shared_twice(self._masks.values())
 
-    def drop(self, client_id: str) -> int:
-        """Remove a client's subscription and return the topics that it had."""
-        self._subscriptions.pop(client_id, None)
-        mask = self._masks.pop(client_id, 0)
-        self.stale |= mask
-        self.anyone, _ = shared_twice(self._masks.values())
-        return mask
-
     def group(self, topic: int) -> tuple[int, int]:
         """Return (topics in some subscription with ``topic``, its sequencing group), as bit sets without itself."""
         bit = 1 << topic

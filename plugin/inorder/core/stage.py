@@ -335,7 +335,7 @@ class Stage:
             topics=len(here),
             retired=sum(1 for each in here if each.is_retired),
             sessions=sum(1 for each in state.sessions.values() if each.connected),
-            subscriptions=sum(1 for _ in state.overlaps),
+            subscriptions=sum(1 for each in state.overlaps if each.filters),
             pending=sum(len(each.open) for each in state.sessions.values()),
             waiting={stage: len(kept) for stage, kept in state.outbox.items()},
         )

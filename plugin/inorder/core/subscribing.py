@@ -257,17 +257,22 @@ class Subscribing:
     # -- expiry (R12) ------------------------------------------------------------------------------------------
 
     def expired(self, ride: ExpireRide) -> None:
-        """A subscription ends with all its topics, lingering ones too. Its client has notified of events up to here, so
-        what leaves a sequencing group by it is carried once more, as at the end of a linger (R10)."""
+        """A subscription ends with all its topics; they linger (R10), because its client has notified of events up to
+        here, and may come back for other topics: it is the same subscriber. *Counter-example:* A={a}, B={a,b}; x on a
+        reaches A; A expires and comes back with b; y on b; A: x, y; B may see y, x.
+
+        What is left is nobody's subscription: no session has incarnation 0.
+        """
         state = self._state
-        overlaps, known = state.overlaps, state.overlaps.get(ride.client_id)
-        if known is not None and (known.incarnation, known.version) == (ride.incarnation, ride.version):
-            had = overlaps.drop(ride.client_id)
-            state.lingers = [each for each in state.lingers if each.client_id != ride.client_id]
-            for topic in members(had):
-                had &= ~(1 << topic)  # each pair once
-                once, twice = overlaps.group(topic)
-                self._carry_once(topic, members(had & once & ~twice))
+        known, change = state.overlaps.get(ride.client_id), (ride.incarnation, ride.version)
+        if known is not None and (known.incarnation, known.version) == change:
+            if state.is_bottom:
+                due = state.now + state.settings.linger_ms
+                state.lingers += [Linger(due, ride.client_id, topic, *change) for topic in sorted(known.active)]
+            lingering = known.lingering | dict.fromkeys(known.active, change)
+            state.overlaps.put(
+                Subscription(ride.client_id, 0, 0, [], known.bounded, active=set(), plain=set(), lingering=lingering)
+            )
         if state.index > 0:
             self._outbox.up(ride)
 

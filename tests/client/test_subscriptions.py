@@ -330,3 +330,30 @@ async def test_events_wait_while_a_subscribe_is_outstanding(site: Site) -> None:
         common = set(keys(seen[0])) & set(keys(seen[1]))
         assert [each for each in keys(seen[0]) if each in common] == [each for each in keys(seen[1]) if each in common]
         assert not [each for each in seen[0] if isinstance(each, Gap)]
+
+
+async def test_b60_a_subset_of_the_topics_sees_holes_only_where_something_was_lost(site: Site) -> None:
+    """Ten topics, of which a subscriber has one, then two, then those of a wildcard, then one again; one event is lost.
+    One gap, on the right topic, and none for the others' numbers or for a change of the filters."""
+    topics = [f"t/{number}" for number in range(10)]
+    async with site.client("one") as one, site.client("all") as everything, site.client("publisher") as publisher:
+        await everything.subscribe(*topics)
+        await one.subscribe("t/3")
+        for change in (
+            one.subscribe("t/5"),
+            one.subscribe("t/+"),
+            one.unsubscribe("t/+"),
+            one.unsubscribe("t/3"),
+            one.subscribe("t/3"),
+        ):
+            await asyncio.gather(*(published(publisher, topic, 2) for topic in topics))
+            await change
+        await site.lose(one, published(publisher, "t/5", 1))
+        await asyncio.gather(*(published(publisher, topic, 2) for topic in topics))
+        await published(publisher, "t/3", 1, prefix="end")
+        seen = await take_through(one, b"end0")
+        rest = await take_events(everything, 6 * 2 * len(topics) + 2)
+    (lost,) = gaps_of(seen)
+    assert (lost.topic, lost.first, lost.last, lost.reason) == ("t/5", 11, 11, "lost")
+    assert not gaps_of(rest)
+    assert one.stats().gaps == 1

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from tests.client.helpers import PATIENCE, Site, new_site, published, until
+from tests.client.test_restored import Restorable
 
 from inorder import Client, Event, Gap, GapReason, Verdict
 from inorder.core.commands import TrimLog
-from inorder.errors import Closed, InvalidOption, InvalidTopic, NotInLog, NotLogged
+from inorder.errors import Closed, InvalidOption, InvalidTopic, NotInLog, NotLogged, Refused
 from inorder.worker.store import Store
 from inorder.worker.work import Work
 
@@ -27,6 +28,10 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 async def replayed(client: Client, topic: str = "log/a", **how: int | datetime.datetime) -> list[Event | Gap]:
     async with asyncio.timeout(PATIENCE):
         return [each async for each in client.replay(topic, **how)]  # type: ignore[arg-type]
+
+
+async def rest_of(stream: AsyncIterator[Event | Gap]) -> list[Event | Gap]:
+    return [each async for each in stream]
 
 
 async def test_the_whole_log_in_order(site: Site) -> None:
@@ -115,3 +120,15 @@ async def test_a_replay_ends_with_its_client_and_survives_its_worker(site: Site)
         with pytest.raises(Closed):
             one.replay("log/a")
         await site.start()
+
+
+async def test_a_replay_does_not_go_on_in_another_domain(site: Site, tmp_path: Path) -> None:
+    """The store is put back from a backup meanwhile: the numbers that would follow are of other events."""
+    async with site.client("one") as one:
+        await asyncio.wait_for(asyncio.gather(*(one.publish("log/a", b"x") for _ in range(2500))), PATIENCE)
+        stream = one.replay("log/a")
+        assert isinstance(await anext(stream), Event)
+        await Restorable(site, tmp_path).put_back(one, log_topics=["memory:log/#"])
+        with pytest.raises(Refused, match="restored"):
+            await asyncio.wait_for(rest_of(stream), PATIENCE)
+        assert len(await replayed(one)) == 2500

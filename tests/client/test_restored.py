@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.client.helpers import (
@@ -34,7 +35,7 @@ class Restorable:
         self._site, self._url, self._file = site, f"sqlite:///{site.store}", folder / "site.backup"
         back_up(self._url, self._file)
 
-    async def put_back(self, *clients: Client, is_lost: bool = False) -> None:
+    async def put_back(self, *clients: Client, is_lost: bool = False, **changes: Any) -> None:
         """Restore, and wait until the clients are back and subscribed. ``is_lost``: the store is gone, with the epochs
         that it had since the backup."""
         before = [client.incarnation for client in clients]
@@ -42,7 +43,7 @@ class Restorable:
         if is_lost:
             self._site.store.unlink()
         restore(self._url, self._file, force=True)
-        await self._site.start()
+        await self._site.start(**changes)
         await until(lambda: all(c.incarnation != old for c, old in zip(clients, before, strict=True)), "the new domain")
         await until(lambda: all(settled(client) for client in clients), "the new subscriptions")
 

@@ -426,6 +426,7 @@ class Client:
         Raises (from the iterator):
             NotLogged: the topic has no log.
             NotInLog: the log has the first numbers asked for no longer; it says which.
+            Refused: the workers' store was restored meanwhile.
             InvalidTopic, InvalidOption, Closed.
         """
         self._check_open()
@@ -503,6 +504,7 @@ class Client:
         self.incarnation = _new_incarnation()
         self._naming.clear()
         self._publishing.other_domain()
+        self._replaying.other_domain()
         self._subscribing.other_domain(self._loop.time())
         return self.incarnation
 

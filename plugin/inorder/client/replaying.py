@@ -18,7 +18,7 @@ from inorder.core.wire import (
     TopicInfo,
     decode_logged,
 )
-from inorder.errors import InorderError, InvalidOption, NotInLog, NotLogged
+from inorder.errors import InorderError, InvalidOption, NotInLog, NotLogged, Refused
 
 ASK_AGAIN = 2.0
 """Seconds after which an answer counts as lost."""
@@ -39,6 +39,7 @@ class Replaying:
         self._send, self._next_request, self._named = send, next_request, named
         self._asked: dict[int, asyncio.Future[LoggedEvents | Logs]] = {}
         self._error: InorderError | None = None
+        self._domains = 0
 
     def answered(self, frame: LoggedEvents | Logs) -> bool:
         """Take an answer; return whether it was to a question of a replay."""
@@ -54,9 +55,17 @@ class Replaying:
             if not asked.done():
                 asked.set_exception(error)
 
+    def other_domain(self) -> None:
+        """The workers serve another domain, whose numbers are others: replays under way raise Refused."""
+        self._domains += 1
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_exception(_restored())
+
     async def replay(self, space: str, topic: str, begin: int | datetime.datetime | None) -> AsyncIterator[Event | Gap]:
         """Yield the events of a topic's log. See :meth:`inorder.Client.replay`."""
         first, since_ms = _beginning(begin)
+        domains = self._domains
         page = await self._read(space, topic, first or 1, since_ms)
         if first is not None and first < page.first:
             raise NotInLog(topic, first, page.first - 1)
@@ -73,6 +82,8 @@ class Replaying:
                 at = event.number + 1
             if page.through >= end or at > end:
                 return
+            if self._domains != domains:
+                raise _restored()
             before, page = at, await self._read(space, topic, max(at, page.through + 1), since_ms)
             if page.first > before:  # the log was trimmed meanwhile
                 raise NotInLog(topic, before, page.first - 1)
@@ -119,6 +130,10 @@ class Replaying:
             space, topic, content.payload, Verdict.REPLAYED, event.number, self._named(event.deps),
             qos=content.qos, properties=tuple(content.properties), repaired=True,
         )  # fmt: skip
+
+
+def _restored() -> Refused:
+    return Refused("the workers' store was restored meanwhile, and the topic's numbers are others now; replay it again")
 
 
 def _beginning(begin: int | datetime.datetime | None) -> tuple[int | None, int]:

@@ -101,6 +101,21 @@ def _numbered(topic: str, *numbers: int) -> list[tuple[str, int | None]]:
     return [(topic, number) for number in numbers]
 
 
+async def test_a_publisher_names_what_it_published_over_a_connection_that_is_gone(cut: Cut) -> None:
+    """R19: the worker has dropped its session, and knows nothing of it any more."""
+    site = cut.site
+    async with site.client("s") as subscriber, cut.client() as publisher:
+        await subscriber.subscribe("a", "b")
+        await published(publisher, "a", 2)
+        cut.away()
+        await cut.expired()
+        await cut.proxy.heal()
+        await published(publisher, "b", 1)
+        assert keys(await take_events(subscriber, 3)) == [*_numbered("a", 1, 2), *_numbered("b", 1)]
+        topics = {each.name: each for each in site.worker._host.stage(0)._state.topics.values()}
+        assert topics["b"].base == {topics["a"].id: 2}
+
+
 async def test_a_bounded_reader_tags_meanwhile(cut: Cut) -> None:
     site = cut.site
     async with cut.client(Bounded(buffer=10)) as away, site.client("other") as other, site.client("p") as publisher:

@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import json
 import logging
+import signal
 import sys
 
 from tests.chaos import __doc__ as what
 from tests.chaos.plan import KINDS
 from tests.chaos.planted import BUGS
 from tests.chaos.report import to_json, to_text
-from tests.chaos.run import run
+from tests.chaos.run import Result, run
 from tests.chaos.site import Options
 
 
@@ -38,9 +39,16 @@ def main() -> int:
     given = vars(parser.parse_args())
     as_json, given["only"] = given.pop("json"), frozenset(given["only"])
     logging.basicConfig(level=logging.ERROR)
-    report = to_json(asyncio.run(run(Options(**given))))
+    report = to_json(asyncio.run(_run_until_signal(Options(**given))))
     print(json.dumps(report) if as_json else to_text(report))  # noqa: T201
     return 1 if report["violations"] or report["stuck"] else 0
+
+
+async def _run_until_signal(options: Options) -> Result:
+    """Run; end what was started when we are told to end."""
+    task = asyncio.ensure_future(run(options))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from inorder.cli.operator import Operator
 from inorder.core.link_wire import LinkHello
 from inorder.core.wire import HEADER_BYTES
 from inorder.errors import InorderError
-from inorder.testing.services import FaultProxy, ServerFailed
+from inorder.testing.services import FaultProxy, Server, ServerFailed
 from inorder.worker.journal import Holder
 
 ORDER_PATIENCE = 10.0
@@ -166,6 +166,22 @@ class Faults:
         assert seat.store_way is not None
         async with _stalled(seat.store_way, fault):
             await asyncio.sleep(fault.seconds)
+
+    # -- servers -----------------------------------------------------------------------------------------------
+
+    async def _kill_broker(self, fault: Fault) -> None:
+        await self._restart(self.site.broker, fault)
+
+    async def _kill_store(self, fault: Fault) -> None:
+        assert self.site.postgres is not None
+        await self._restart(self.site.postgres, fault)
+
+    async def _restart(self, server: Server, fault: Fault) -> None:
+        async with self.site.server_lock:
+            self._begun[fault] = time.monotonic()
+            await asyncio.to_thread(server.kill)
+            await asyncio.sleep(fault.seconds)
+            await asyncio.to_thread(server.start)
 
     # -- clients -----------------------------------------------------------------------------------------------
 

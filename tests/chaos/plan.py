@@ -126,6 +126,16 @@ def stall_store(dice: Dice, at: float) -> Fault:
     return Fault(at, "stall_store", dice.stage(), round(dice.rng.uniform(0.3, 1.5 * LEASE), 3), dice.way())
 
 
+def kill_broker(dice: Dice, at: float) -> Fault:
+    """kill -9 of the broker, which forgets everything; started again after a while."""
+    return Fault(at, "kill_broker", seconds=round(dice.rng.uniform(0, 1.0), 3))
+
+
+def kill_store(dice: Dice, at: float) -> Fault:
+    """kill -9 of the database; started again after a while."""
+    return Fault(at, "kill_store", seconds=round(dice.rng.uniform(0, 1.0), 3))
+
+
 def kill_client(dice: Dice, at: float) -> Fault:
     """kill -9; started again at once."""
     return Fault(at, "kill_client", dice.client())
@@ -161,6 +171,8 @@ KINDS: dict[str, tuple[Draw, int]] = {
         (stall_broker, 2),
         (cut_store, 2),
         (stall_store, 2),
+        (kill_broker, 1),
+        (kill_store, 1),
         (kill_client, 2),
         (stop_client, 1),
         (change_order, 3),

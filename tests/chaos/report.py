@@ -29,7 +29,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "verdicts": dict(sorted(verdicts.items())),
         "subscribers": len(history.subscribers),
         "gaps": dict(sorted(gaps.items())),
-        "kills": faults["kill_worker"] + faults["kill_client"],
+        "kills": sum(count for kind, count in faults.items() if kind.startswith("kill_")),
         "stops": faults["stop_worker"] + faults["stop_client"],
         "cuts": sum(count for kind, count in faults.items() if kind.startswith("cut_")),
         "stalls": sum(count for kind, count in faults.items() if kind.startswith(("stall_", "delay_"))),

@@ -158,8 +158,10 @@ class _Run:
             self.site.clients[name].tell(Command("finish"))
         for name in names:
             await self._wait(lambda name=name: self._has_finished(name), f"{name} to finish", name)  # type: ignore[misc]
+        self._mark("writers have finished")
         for name in self.options.reader_names:
             await self._wait(lambda name=name: self._holds_what_it_should(name), f"{name} to subscribe", name)  # type: ignore[misc]
+        self._mark("readers have subscribed")
         last = Meter("last", self.site.broker.url, self.site.addresses)
         await last.open(topic_names(), 0)
         self.site.meters.append(last)
@@ -170,6 +172,7 @@ class _Run:
         except TimeoutError:
             self.result.stuck.append(f"the last events: {last.client!r} {last.client.stats()}")
             return
+        self._mark("the last events are published")
         for name in self.options.reader_names:
             for topic in sorted(self.faults.held(name)):
                 await self._wait(

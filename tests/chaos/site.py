@@ -118,10 +118,18 @@ class Meter:
 
 
 class Site:
-    """See module. ``async with site(options, folder)`` makes one."""
+    """See module. ``async with site(options, folder)`` makes one.
 
-    def __init__(self, options: Options, folder: Path, broker: Mosquitto, url: str) -> None:
-        self.options, self.folder, self.broker, self.url = options, folder, broker, url
+    Attributes:
+        url: the store, as this process reaches it.
+        server_lock: held by whoever stops or starts the broker or the database.
+    """
+
+    def __init__(self, options: Options, folder: Path, broker: Mosquitto) -> None:
+        self.options, self.folder, self.broker = options, folder, broker
+        self.postgres: PostgresServer | None = None
+        self.url = f"sqlite:///{folder}/inorder.db"
+        self.server_lock = asyncio.Lock()
         self.seats: list[Seat] = []
         self.clients: dict[str, ClientSeat] = {}
         self.meters: list[Meter] = []
@@ -143,7 +151,14 @@ class Site:
 
     # -- making it ---------------------------------------------------------------------------------------------
 
-    async def start_workers(self, stack: AsyncExitStack, store_port: int | None) -> None:
+    async def start_store(self, stack: AsyncExitStack) -> None:
+        if self.options.store == "postgresql":
+            self.postgres = PostgresServer()
+            await _start(stack, self.postgres)
+            self.url = await asyncio.to_thread(self.postgres.database)
+
+    async def start_workers(self, stack: AsyncExitStack) -> None:
+        store_port = None if self.postgres is None else self.postgres.port
         settings = {f"INORDER_WORKER__{name}": value for name, value in SETTINGS.items()}
         settings["INORDER_WORKER__TOPIC_ORDER"] = _topic_order()
         for at, stages in enumerate(MAY_HAVE):
@@ -201,13 +216,9 @@ async def site(options: Options, folder: Path) -> AsyncIterator[Site]:
     async with AsyncExitStack() as stack:
         broker = Mosquitto(max_queued=0)
         await _start(stack, broker)
-        url, store_port = f"sqlite:///{folder}/inorder.db", None
-        if options.store == "postgresql":
-            postgres = PostgresServer()
-            await _start(stack, postgres)
-            url, store_port = await asyncio.to_thread(postgres.database), postgres.port
-        made = Site(options, folder, broker, url)
-        await made.start_workers(stack, store_port)
+        made = Site(options, folder, broker)
+        await made.start_store(stack)
+        await made.start_workers(stack)
         await made.start_clients(stack)
         await made.start_meters(stack)
         yield made

@@ -35,6 +35,7 @@ from inorder.errors import InorderError
 
 _log = logging.getLogger("chaos")
 
+FRESH_TOPICS = 6
 STATS_SECONDS = 1.0
 TIMES = ClientTimes(
     connect_timeout=1.0, backoff_first=0.02, backoff_max=0.3, heartbeat=0.3, gap_timeout=0.2, loss_timeout=1.5,
@@ -52,7 +53,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
         broker: URL.
         workers: addresses.
         records: the file to write to.
-        topics: what it publishes to, or subscribes to at first.
+        topics: what it publishes to, or the filters that it subscribes to at first.
         pause: seconds between two publishes; 0 for one that reads.
         mode: ``strict``, ``tag`` or ``bounded``.
         planted: a bug to run with, see ``planted``.
@@ -178,7 +179,11 @@ async def serve(role: Role, write: Write) -> None:
     client = await opened(role)
     try:
         write(Began(incarnation=client.incarnation, mode=role.mode))
-        writer = Writer(client, role.name, role.topics, role.pause, role.seed, write) if role.pause else None
+        writer = (
+            Writer(client, role.name, role.topics, role.pause, role.seed, write, fresh=FRESH_TOPICS)
+            if role.pause
+            else None
+        )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(tell_stats(client, write))]
             if writer is None:

@@ -23,6 +23,7 @@ from tests.chaos.records import (
 )
 from tests.chaos.store import Numbers
 
+from inorder.core.names import mqtt_covers
 from inorder_analytics.checks import EventId, History, Span, SubscriberHistory, Violation, Witness, violations
 
 
@@ -142,14 +143,14 @@ class Histories:
         for record in life.records:
             match record:
                 case Subscribing():
-                    new = [_Held(each) for each in record.topics if each not in open_now]
+                    new = [_Held(each) for each in self._covered(record.topics) if each not in open_now]
                     open_now.update((each.topic, each) for each in new)
                     all_held += new
                 case Subscribed():
-                    for each in record.topics:
+                    for each in self._covered(record.topics):
                         open_now[each].since = record.when
                 case Unsubscribed():
-                    for each in record.topics:
+                    for each in self._covered(record.topics):
                         open_now.pop(each).until = record.called
                 case Notified() | Missing():
                     self._note(subscriber, record, open_now)
@@ -157,6 +158,10 @@ class Histories:
             held.until = held.until or life.killed
             if (span := self._span(held)) is not None:
                 subscriber.spans.append(span)
+
+    def _covered(self, filters: Iterable[str]) -> list[str]:
+        """Return the topics of the run that filters cover."""
+        return [name for name in self._topics if any(mqtt_covers(each, name) for each in filters)]
 
     def _note(self, subscriber: SubscriberHistory, record: Notified | Missing, open_now: dict[str, _Held]) -> None:
         topic, held = self._topic(record.topic), open_now.get(record.topic)

@@ -50,7 +50,7 @@ class Failed(Record, tag="failed"):
 
 
 class Subscribing(Record, tag="subscribing"):
-    """It is about to subscribe."""
+    """It is about to subscribe; ``topics`` may be filters."""
 
     topics: tuple[str, ...]
 

@@ -66,6 +66,10 @@ class Options:
     def reader_names(self) -> tuple[str, ...]:
         return tuple(f"reader-{at}" for at in range(self.readers))
 
+    def filters(self, reader: str) -> list[str]:
+        """Return what a reader subscribes to: the first one to everything that there will be."""
+        return ["load/#"] if reader == self.reader_names[0] else topic_names()
+
     @property
     def shape(self) -> Shape:
         """What there is to break."""
@@ -193,7 +197,7 @@ class Site:
                 broker=f"mqtt://127.0.0.1:{way.port}",
                 workers=self.addresses,
                 records=str(folder / f"{name}.{life}.jsonl"),
-                topics=topic_names(),
+                topics=topic_names() if is_writer else options.filters(name),
                 seed=options.seed * 1_000 + at * 100 + life,
                 pause=options.pace if is_writer else 0.0,
                 mode="bounded" if name == options.reader_names[-1] else "strict",

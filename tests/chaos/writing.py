@@ -11,6 +11,8 @@ from tests.chaos.records import Acknowledged, AnyRecord, Called, Failed
 from inorder import Client, Receipt
 
 Write = Callable[[AnyRecord], None]
+FRESH = 0.02
+"""The share of publishes for which there is a new topic."""
 OPEN_AT_MOST = 200
 """Publishes without an end, before the next one waits."""
 
@@ -22,10 +24,22 @@ class Writer:
         name: of this process start; payloads begin with it.
         topics: each event goes to one of them.
         pause: seconds between two events.
+        fresh: how many topics it may make; it makes one now and then, below the first part of the others' names.
     """
 
-    def __init__(self, client: Client, name: str, topics: Sequence[str], pause: float, seed: int, write: Write) -> None:
-        self._client, self._name, self._topics, self._pause, self._write = client, name, topics, pause, write
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        topics: Sequence[str],
+        pause: float,
+        seed: int,
+        write: Write,
+        *,
+        fresh: int = 0,
+    ) -> None:
+        self._client, self._name, self._topics, self._pause, self._write = client, name, list(topics), pause, write
+        self._most = len(topics) + fresh
         self._rng = random.Random(seed)
         self._counter = 0
         self._open: set[asyncio.Future[Receipt]] = set()
@@ -54,6 +68,9 @@ class Writer:
         """Publish until told to stop, then until all publishes have ended."""
         while not self._is_stopping.is_set():
             if len(self._open) < OPEN_AT_MOST:
+                if len(self._topics) < self._most and self._rng.random() < FRESH:
+                    root = self._topics[0].partition("/")[0]
+                    self._topics.append(f"{root}/{self._name}/{self._counter}")
                 self.publish(self._rng.choice(self._topics))
             try:
                 async with asyncio.timeout(self._pause * self._rng.uniform(0.2, 1.8)):

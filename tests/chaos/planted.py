@@ -5,13 +5,13 @@ processes of a run put something else in the place of a method before they begin
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.core import without
 
 from inorder.errors import Fenced
-from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
 
 Patch = pytest.MonkeyPatch
@@ -21,15 +21,15 @@ def early_answers(patch: Patch) -> None:
     """A commit is answered when the one before it is written: whoever is killed has promised what it did not keep, and
     the next one gives the same numbers again."""
     append, close = SqlJournal.append, SqlJournal.close
-    held: list[Sequence[Batch]] = []
+    held: list[tuple[Any, ...]] = []
 
     def write(self: SqlJournal) -> None:
         while held:
-            append(self, held.pop())
+            append(self, *held.pop())
 
-    def append_later(self: SqlJournal, batches: Sequence[Batch]) -> None:
+    def append_later(self: SqlJournal, *given: Any) -> None:
         write(self)
-        held.append(batches)
+        held.append(given)
 
     def close_later(self: SqlJournal) -> None:
         write(self)
@@ -44,9 +44,9 @@ def unfenced(patch: Patch) -> None:
     nowhere."""
 
     def ignoring(whole: Callable[..., None]) -> Callable[..., None]:
-        def call(self: SqlJournal, given: Sequence[object]) -> None:
+        def call(self: SqlJournal, *given: Any) -> None:
             with contextlib.suppress(Fenced):
-                whole(self, given)
+                whole(self, *given)
 
         return call
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from tests.chaos.run import Result
 
+SHOWN = 10
+"""Violations of one rule that are printed."""
+
 
 def to_json(result: Result) -> dict[str, Any]:
     """Return a run as what a JSON encoder takes."""
@@ -67,7 +70,11 @@ def to_text(report: dict[str, Any]) -> str:
     lines = [
         f"{name}: {value}" for name, value in report.items() if name not in ("violations", "logs", "stuck", "marks")
     ]
-    lines += [f"violation: {each['rule']} {each['sentence']}" for each in report["violations"]]
+    by_rule = Counter(each["rule"] for each in report["violations"])
+    for rule, count in by_rule.items():
+        found = [each["sentence"] for each in report["violations"] if each["rule"] == rule]
+        lines += [f"violation: {rule} {each}" for each in found[:SHOWN]]
+        lines += [f"violation: {rule}, {count - SHOWN} more"] if count > SHOWN else []
     lines += [f"stuck: {each}" for each in report["stuck"]]
     if report["violations"] or report["stuck"]:
         lines += ["what happened:", *(f"  {seconds:6.2f} s {what}" for seconds, what in report["marks"])]

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -243,7 +243,15 @@ class _Run:
         self.result.violations = histories.judge()
         self.result.history = histories.history
         self.result.stuck += [f"the store: {each}" for each in numbers.problems]
+        self.result.stuck += list(self._unsettled(numbers)) if self.result.stuck else []
         self.result.take_overs = [self._taken_over(each) for each in self.faults.take_overs]
+
+    def _unsettled(self, numbers: Numbers) -> Iterator[str]:
+        """Name the numbers that somebody may wait for without end: neither confirmed nor given up."""
+        for (topic, number), state in sorted(numbers.states.items()):
+            if state == "PENDING":
+                client, incarnation = numbers.owners[topic, number]
+                yield f"{topic}#{number} of {client} ({incarnation}) is still pending"
 
     def _taken_over(self, take_over: TakeOver) -> TakenOver:
         seconds = self._seconds_of(take_over)

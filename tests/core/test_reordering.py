@@ -385,6 +385,21 @@ def test_r1_where_a_moved_id_was_forgotten_it_never_gets_a_second_number() -> No
     assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 3)], 2))) == [1]
 
 
+@pytest.mark.parametrize("at", [0, 2])
+def test_r1_a_number_that_moves_to_where_later_ones_came_first_is_answered(at: int) -> None:
+    """Its answer was lost. Called forgotten at its new home, it would stay pending, and strict subscribers would wait
+    for it (R17)."""
+    cluster = Cluster({"a": 0, "b": 1, "c": 2})
+    cluster.step(2, OpenSession("p", 1))
+    assert cluster.stamp("p", "c").number == 1
+    assert cluster.stamp("p", "a", at=2).number == 1  # stage 0 knows nothing of counters below this one's
+    cluster.reorder("a c", "b", "")
+    cluster.run()
+    cluster.step(0, OpenSession("p", 1, first=1, anywhere=3, asked_epoch=1))
+    frames = cluster.step(at, Create("p", 1, 1, [NewEvent(1, 3)], 2)) + cluster.run()
+    assert (_forgotten(frames), [each.number for each in stamps(frames)]) == ([], [1])
+
+
 def test_r1_a_stage_met_for_the_first_time_takes_what_was_asked_of_others_before_they_hand_over() -> None:
     cluster = Cluster({"a": 0, "b": 1, "c": 2})
     for stage in (1, 2):

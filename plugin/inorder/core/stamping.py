@@ -40,10 +40,12 @@ class Stamping:
         room = 0
         for event in command.events:
             counter, manager = event.counter, topics.get(event.topic)
-            if counter < session.low or manager is None or manager.stage > here:
+            if manager is None or manager.stage > here:
                 self._outbox.timestamps(key).forgotten.append(counter)
-            elif counter in session.answers:
+            elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
+            elif counter < session.low:
+                self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
             elif (complete := self._number(session, manager, counter, here, event)) is not None:
@@ -261,11 +263,11 @@ class Stamping:
         session, counter = self._session(ride), ride.counter
         self._forget_below(session, ride.low)
         known = session.answers.get(counter) or (manager.id, ride.again)
-        if counter < session.low:
+        if known[1]:
+            self._complete_again(ride, *known)
+        elif counter < session.low:
             forgotten = StampedEvent(counter, manager.id, 0, [])
             self._outbox.send(ride.entry, self._completion(ride, forgotten))
-        elif known[1]:
-            self._complete_again(ride, *known)
         else:
             complete = self._number(session, manager, counter, ride.entry, ride)
             if complete is not None:

@@ -126,6 +126,7 @@ class ClientSection(_Section):
     gap_timeout: float = _seconds(1.0, "how long a missing number is waited for before the worker is asked")
     loss_timeout: float = _seconds(5.0, "how long an event that the broker accepted is waited for")
     settle_delay: float = _seconds(0.02, "how long confirmations may wait for company")
+    save_delay: float = _seconds(0.2, "how often a durable subscriber saves what it has done with")
     close_timeout: float = _seconds(0.6, "how long the end of a client lets open work finish")
     max_waiting: int = _count(200_000, "events that may wait for their turn")
     max_waiting_bytes: int = _count(256 * 1024 * 1024, "bytes of events that may wait for their turn")

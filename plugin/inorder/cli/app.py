@@ -21,6 +21,7 @@ from inorder.cli.pub import pub
 from inorder.cli.replay import replay
 from inorder.cli.status import status
 from inorder.cli.sub import sub
+from inorder.cli.subscriptions import subscriptions
 from inorder.cli.verify import verify
 from inorder.cli.worker import up, worker
 
@@ -45,6 +46,7 @@ for command in (demo, up, worker, pub, sub, replay, check, status, verify, backu
     app.command()(command)
 app.add_typer(order)
 app.add_typer(log)
+app.add_typer(subscriptions)
 
 
 def _show_version(value: bool) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-def make_client(section: ClientSection) -> inorder.Client:
+def make_client(section: ClientSection, *, durable: bool = False) -> inorder.Client:
     """Make a client, not yet open. Raises UsageError and MissingExtra."""
     import inorder
     from inorder.settings import split_brokers
@@ -37,6 +37,7 @@ def make_client(section: ClientSection) -> inorder.Client:
         workers=list(section.workers),
         client_id=section.client_id,
         token=worker_token(section),
+        durable=durable,
         mode=mode,
         times=inorder.ClientTimes(
             **{field.name: getattr(section, field.name) for field in fields(inorder.ClientTimes)}

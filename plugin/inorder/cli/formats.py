@@ -22,7 +22,7 @@ FIELDS: dict[str, str] = {
     "l": "length of the payload in bytes",
     "t": "topic",
     "s": "space",
-    "v": "verdict (in_order, late, fifo, unsequenced, retained)",
+    "v": "verdict (in_order, late, fifo, unsequenced, retained, replayed)",
     "n": "number in its topic, or -",
     "q": "quality of service",
     "r": "1 for a retained message, else 0",
@@ -115,6 +115,7 @@ def _event(event: inorder.Event) -> dict[str, Any]:
     shown["qos"] = event.qos
     shown["retained"] = bool(event.retained)
     shown["redelivered"] = bool(event.redelivered)
+    shown["repaired"] = event.repaired
     return shown
 
 

@@ -20,17 +20,21 @@ from inorder.core.wire import (
     ChangeLog,
     ChangeOrder,
     Done,
+    EndSubscription,
     Failure,
     Frame,
     FrameSplitter,
     Hello,
+    KnownSubscription,
     LogRule,
     Logs,
     OrderChanged,
     PinTopics,
     ShowLogs,
     ShowOrder,
+    ShowSubscriptions,
     StageInfo,
+    Subscriptions,
     TopicOrder,
     Welcome,
     WorkerFrame,
@@ -107,6 +111,25 @@ class Operator:
     async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
         """Give topics a log or take it from them. Raises Refused."""
         self._send(ChangeLog(5, rule, is_on))
+        answer = await self._next(Done)
+        if answer.refusal:
+            raise Refused(answer.refusal)
+
+    # -- subscriptions (R12, R18) ------------------------------------------------------------------------------
+
+    async def subscriptions(self) -> list[KnownSubscription]:
+        """Return all subscriptions with total order, by client id."""
+        self._send(ShowSubscriptions(6))
+        part = await self._next(Subscriptions)
+        found = list(part.subscriptions)
+        while part.more:
+            part = await self._next(Subscriptions)
+            found += part.subscriptions
+        return found
+
+    async def end_subscription(self, client_id: str) -> None:
+        """End the subscription of a client that is gone. Raises Refused."""
+        self._send(EndSubscription(7, client_id))
         answer = await self._next(Done)
         if answer.refusal:
             raise Refused(answer.refusal)

@@ -42,6 +42,14 @@ def sub(
     ] = None,
     buffer: Annotated[int | None, typer.Option(metavar="N", help="bounded: as many events may wait.")] = None,
     max_wait: Annotated[float | None, typer.Option(metavar="SECONDS", help="bounded: so long may one wait.")] = None,
+    durable: Annotated[
+        bool,
+        typer.Option(
+            "--durable",
+            help="Stay subscribed when this ends, and go on from here when it runs again with the same --client-id "
+            "(topics with an event log then lose nothing). See: inorder subscriptions.",
+        ),
+    ] = False,
     count: Annotated[int | None, typer.Option("--count", "-C", min=1, help="End after so many events.")] = None,
     wait: Annotated[
         float | None,
@@ -79,7 +87,9 @@ def sub(
     client |= {"mode": mode, "buffer": buffer, "max_wait": max_wait}
     section = options.settings(config, client=client).settings.client
     subscription = {"ordering": str(ordering), "qos": qos, "space": space}
-    return run_until_stopped(_stream(make_client(section), topics, subscription, print_item, count, wait))
+    return run_until_stopped(
+        _stream(make_client(section, durable=durable), topics, subscription, print_item, count, wait)
+    )
 
 
 async def _stream(

@@ -15,7 +15,7 @@ from inorder.core.ordering import Found, GapFound, OrderingModule, Output
 from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp
 from inorder.core.subscriber import Subscriber
 from inorder.core.waiting import Sequenced
-from inorder.core.wire import LoggedEvent, LoggedEvents, TopicInfo, decode_logged
+from inorder.core.wire import LoggedEvent, LoggedEvents, TopicInfo, TopicStart, decode_logged
 from inorder.logs import logger
 from inorder.ports import Arrival
 
@@ -71,6 +71,7 @@ class Arrivals:
         self._ids: dict[tuple[str, str], int] = {}
         self._alarmed: set[tuple[str, str, str]] = set()
         self._copies: dict[tuple[int, int], int] = {}
+        self._repeats: dict[int, int] = {}  # by topic, up to where a former process may have notified (R18)
         self.fifo = FifoSequencer(gap_timeout)
         self.counts = ArrivalCounts()
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
@@ -87,6 +88,15 @@ class Arrivals:
         self._names.clear()
         self._ids.clear()
         self._copies.clear()
+        self._repeats.clear()
+
+    def topic_id(self, space: str, name: str) -> int | None:
+        """Return the id of a topic, where a worker has told it."""
+        return self._ids.get((space, name))
+
+    def note_repeats(self, starts: Iterable[TopicStart]) -> None:
+        """A durable subscription resumes: which numbers may have been notified of before?"""
+        self._repeats.update((each.topic.id, each.repeats) for each in starts if each.repeats)
 
     def named(self, deps: list[int]) -> tuple[tuple[str, int], ...]:
         """Return dependencies by topic name, those that are known."""
@@ -239,6 +249,8 @@ class Arrivals:
                 if output.verdict is Verdict.UNSEQUENCED:
                     self._discredited(space, arrival, output.number)
                 else:
+                    if self._repeats and output.number <= self._repeats.get(output.topic, 0):
+                        arrival.redelivered = True
                     self._out(space, arrival, output.verdict, output.number, output.deps, output.repaired)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)

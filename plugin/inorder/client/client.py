@@ -16,6 +16,7 @@ from inorder.client import clock
 from inorder.client.adapters import open_ens
 from inorder.client.arrivals import Arrivals
 from inorder.client.delivery import DeliveryStream, Notification
+from inorder.client.durable import DurableClock
 from inorder.client.ens_link import EnsLink
 from inorder.client.options import ClientTimes
 from inorder.client.publishing import LOG_ALLOWANCE, Publish, Publishing
@@ -31,6 +32,8 @@ from inorder.core.wire import (
     MAX_FRAME_BYTES,
     PROTOCOL_VERSIONS,
     AskNumbers,
+    Done,
+    Durable,
     Frame,
     Heads,
     Hello,
@@ -57,6 +60,8 @@ from inorder.ports import Arrival, Outgoing
 _log = logger("inorder.client")
 
 Order = Literal["total", "fifo", "none"]
+MAX_UNREAD = 5_000
+"""Notifications that the application has not taken, from which on nothing more is fetched from event logs."""
 STAMP_ALLOWANCE = 256
 """Bytes kept free for a stamp below the broker's limit; the wire form of a longer one is checked by the adapter."""
 
@@ -96,6 +101,8 @@ class Client:
         workers: one address ``host:port`` or several; with none, only the orders ``fifo`` and ``none`` work.
         client_id: the same id means the same application; random by default.
         token: for the workers.
+        durable: the subscription stays while this client is away, and resumes when a client of the same id opens again:
+            with all that topics with an event log had meanwhile, in the same order (R18). Needs a ``client_id``.
         mode: how long total order waits: ``"strict"`` until a number arrives or is known not to, ``"tag"`` never
             (the papers' tagging), or :class:`Bounded` (R6).
         space: the name of a single broker's space; by default its adapter's.
@@ -115,6 +122,7 @@ class Client:
         workers: str | Sequence[str] = ("localhost:7401",),
         client_id: str | None = None,
         token: str | None = None,
+        durable: bool = False,
         mode: Mode = "strict",
         space: str | None = None,
         options: Mapping[str, Any] | None = None,
@@ -122,6 +130,7 @@ class Client:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.client_id = _checked_id(client_id)
+        _check_durable(durable, client_id, workers)
         self.incarnation = _new_incarnation()
         self._times = times or ClientTimes()
         self._mode = _checked_mode(mode)
@@ -134,7 +143,7 @@ class Client:
         self._worker = Workers(addresses, self._hello, self, self._times, tls) if addresses else None
         self._stream = DeliveryStream(self._times.max_undelivered, self._times.max_undelivered_bytes)
         self._ordering = OrderingModule(self._mode, self._times.ordering())
-        self._subscriber = Subscriber(bounded=self._mode != "strict")
+        self._subscriber = Subscriber(bounded=self._mode != "strict", durable=durable)
         self._routes = Routes()
         self._lease = Lease()
         self._arrivals = Arrivals(
@@ -154,6 +163,10 @@ class Client:
             self._subscriber, self._ordering, self._routes, self._arrivals, self._lease, self._send, self._wake
         )
         self._replaying = Replaying(self._send, self._request_id, self._arrivals.named)
+        self._durable: DurableClock | None = None
+        if durable:
+            self._durable = DurableClock(self._send, self._request_id, self._arrivals.topic_id, self._times.save_delay)
+            self._stream.done_with = self._durable.done_with
         self._tasks: list[asyncio.Task[None]] = []
         self._state: Literal["new", "open", "closed"] = "new"
         self._error: InorderError | None = None
@@ -211,7 +224,20 @@ class Client:
             self._start(self._worker.run(), "worker links")
         for space, link in self._links.items():
             self._start(link.run(), f"broker link {space}")
+        await self._resume()
         return self
+
+    async def _resume(self) -> None:
+        """R18: go on with the durable subscription that waits for this client."""
+        if self._durable is not None:
+            try:
+                filters = await self._durable.ask()
+                if filters:
+                    await self._subscribing.resume(filters, self._links)
+                self._check_open()
+            except BaseException:
+                await self.close()
+                raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -257,6 +283,8 @@ class Client:
         reason = self._error or Closed("the client was closed before that was done")
         self._subscribing.stop(reason)
         self._replaying.stop(reason)
+        if self._durable is not None:
+            self._durable.stop(reason)
         if self._error is None:
             await self._drain(deadline)
         self._publishing.give_up(reason)
@@ -280,9 +308,13 @@ class Client:
         """Let publishes finish and say good-bye to the topic managers: the topics linger, then count no more."""
         while self._loop.time() < deadline:
             is_heard = self._worker is not None and self._worker.reaches(self._worker.bottom)
-            if is_heard:
+            is_saved = True
+            if self._durable is not None:
+                self._durable.save()
+                is_saved = self._durable.is_saved
+            elif is_heard:
                 self._subscribing.leave()
-            if not (self._publishing.pending or (is_heard and self._subscribing.is_changing)):
+            if not (self._publishing.pending or (is_heard and (self._subscribing.is_changing or not is_saved))):
                 return
             self._pump(settle=True)
             await asyncio.sleep(0.005)
@@ -505,6 +537,8 @@ class Client:
         self._naming.clear()
         self._publishing.other_domain()
         self._replaying.other_domain()
+        if self._durable is not None:
+            self._durable.forget()
         self._subscribing.other_domain(self._loop.time())
         return self.incarnation
 
@@ -524,6 +558,8 @@ class Client:
     def _ask_again(self, has_bottom: bool) -> None:
         if has_bottom:
             self._subscribing.request()
+            if self._durable is not None:
+                self._durable.reached()
         self._settle_soon()  # what was accepted while nobody could be told
         self._wake()
 
@@ -566,6 +602,8 @@ class Client:
                 self._subscribed(frame, now)
             case Numbers():
                 self._numbers(frame, now)
+            case Done() | Durable() if self._durable is not None:
+                self._durable.told(frame)
             case LoggedEvents() | Logs():
                 self._logged(frame, now)
             case _:
@@ -673,7 +711,8 @@ class Client:
             info = self._subscriber.topics.get(question.topic)
             if info is not None:
                 self._send(AskNumbers(self._request_id(), info.stage, question.topic, question.ranges))
-        for fetch in self._ordering.fetches(self._loop.time()):
+        is_enough = len(self._stream) > min(MAX_UNREAD, self._times.max_undelivered // 2)
+        for fetch in self._ordering.fetches(self._loop.time(), hold=is_enough):
             info = self._subscriber.topics.get(fetch.topic)
             if info is not None:
                 self._send(ReadLog(self._request_id(), info.stage, fetch.topic, fetch.ranges))
@@ -717,6 +756,13 @@ def _checked_id(client_id: str | None) -> str:
     if any(each < " " or "\x7f" <= each <= "\x9f" for each in client_id):
         raise InvalidOption("client_id", client_id, "a text without control characters")
     return client_id
+
+
+def _check_durable(durable: object, client_id: str | None, workers: object) -> None:
+    if not isinstance(durable, bool):
+        raise InvalidOption("durable", durable, "True or False")
+    if durable and (client_id is None or not workers):
+        raise InvalidOption("durable", durable, "False, or together with a client_id and workers")
 
 
 def _checked_token(token: object) -> str:

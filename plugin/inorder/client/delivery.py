@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from inorder.core.notifications import Event, Gap, GapReason, Reconnected, Verdict
 from inorder.errors import Closed, InorderError, StreamInUse
@@ -35,6 +35,9 @@ class DeliveryStream(AsyncIterator[Notification]):
         self._overflow: dict[tuple[str, str], list[tuple[int, int]]] | None = None
         self._is_loss_logged = False
         self.overflowed = 0
+        self.done_with: Callable[[Notification], None] | None = None
+        """Called with the last notification taken when the next one is asked for (R18)."""
+        self._taken: Notification | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -123,6 +126,9 @@ class DeliveryStream(AsyncIterator[Notification]):
         queue = self._queue
         if self._waiter is not None:
             raise StreamInUse("events() is being iterated by another task; a client has one delivery stream")
+        taken, self._taken = self._taken, None
+        if taken is not None and self.done_with is not None:
+            self.done_with(taken)
         while not queue:
             if self._overflow is not None and self._has_room():
                 continue
@@ -138,4 +144,5 @@ class DeliveryStream(AsyncIterator[Notification]):
         item = queue.popleft()
         if isinstance(item, Event):
             self._bytes -= len(item.payload)
+        self._taken = item
         return item

@@ -18,6 +18,7 @@ class ClientTimes:
         heartbeat: how often an otherwise silent worker is asked to answer; silent for three of them, it is gone.
         gap_timeout, loss_timeout: see R17.
         settle_delay: how long confirmations may wait for company (R16).
+        save_delay: how often a durable subscriber saves its clock (R18).
         close_timeout: how long :meth:`Client.close` lets open work finish.
         max_waiting, max_waiting_bytes: what may wait for its turn in strict mode.
         max_undelivered, max_undelivered_bytes: what may lie in the delivery stream; beyond it events are given up
@@ -33,6 +34,7 @@ class ClientTimes:
     gap_timeout: float = 1.0
     loss_timeout: float = 5.0
     settle_delay: float = 0.02
+    save_delay: float = 0.2
     close_timeout: float = 0.6
     max_waiting: int = 200_000
     max_waiting_bytes: int = 256 * 1024 * 1024

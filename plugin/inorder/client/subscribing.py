@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from inorder.client import clock
@@ -16,7 +16,7 @@ from inorder.core.names import Filter
 from inorder.core.ordering import OrderingModule
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import Frame, Opened, SpaceFilter, Subscribed
-from inorder.errors import InorderError, InvalidFilter
+from inorder.errors import InorderError, InvalidFilter, InvalidOption
 from inorder.logs import logger
 
 _log = logger("inorder.client")
@@ -71,6 +71,26 @@ class Subscribing:
             if self._routes.get(link.space, filter) is None:
                 raise InvalidFilter(filter.text, "not subscribed")
         await self._whole(self._unsubscribe(link, filters))
+
+    async def resume(self, filters: list[SpaceFilter], links: Mapping[str, EnsLink]) -> None:
+        """Go on with a durable subscription, all of it at once: what its topics had while the client was away comes in
+        one order (R18). Raises InvalidOption for one with a space that this client does not have."""
+        for each in filters:
+            if each.space not in links:
+                allowed = f"a broker for each space of the durable subscription, {each.space!r} too"
+                raise InvalidOption("brokers", sorted(links), allowed)
+        self._links.update(links)
+        await self._whole(self._resume(filters))
+
+    async def _resume(self, filters: list[SpaceFilter]) -> None:
+        async with self._lock:
+            for each in filters:
+                self._routes.add(Subscription(each.space, each.filter, "total", each.qos))
+            self.is_holding = True
+            self._ordering.subscribing()
+            for each in filters:
+                await self._links[each.space].subscribe(each.filter, each.qos)
+            await self._change()
 
     async def _whole(self, change: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(change, name="inorder: subscription change")
@@ -144,7 +164,12 @@ class Subscribing:
     def _wanted(self) -> list[SpaceFilter]:
         """The whole subscription with total order, as the application wants it."""
         return [
-            SpaceFilter(each.space, each.filter, self._links[each.space].ens.capabilities.properties)
+            SpaceFilter(
+                each.space,
+                each.filter,
+                self._links[each.space].ens.capabilities.properties,
+                each.qos if self._subscriber.is_durable else 0,
+            )
             for each in self._routes.all()
             if each.ordering == "total"
         ]
@@ -168,6 +193,7 @@ class Subscribing:
         starts = self._subscriber.completed(frame)
         if starts is None:
             return
+        self._arrivals.note_repeats(starts)
         self.is_holding = self._is_anew_due = False
         self.need_stages()
         self._lease.completed(self._began)

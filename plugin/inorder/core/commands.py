@@ -79,6 +79,23 @@ class TopicRide(Ride, tag=3):
     topics: list[TopicInfo]
 
 
+class Resumed(msgspec.Struct, array_like=True):
+    """Where a durable subscription resumes in one topic (R18).
+
+    Attributes:
+        start: what is behind it can be had: from the log, or it comes from the broker.
+        base: of a start that is not the saved one; ``None`` for the ordinary base of a subscription that begins now.
+        repeats: numbers up to this one may have been notified of before.
+        reached: the topic's last number.
+    """
+
+    topic: int
+    start: int
+    base: list[int] | None
+    repeats: int
+    reached: int
+
+
 class SubscriptionRide(Ride, tag=4):
     """A changed subscription (R7).
 
@@ -89,6 +106,9 @@ class SubscriptionRide(Ride, tag=4):
         starts: flat pairs, filled stage by stage; of lingering topics too, for the stages above.
         bases: for each fresh topic a flat list, filled stage by stage.
         durable: it stays, however long its client is away (R12).
+        saved: flat pairs, the saved clock of a durable subscription that resumes (R18).
+        is_new: it resumes in another process, or topics begin anew; else it was only answered before.
+        resumed: where it resumes, filled stage by stage.
     """
 
     client_id: str
@@ -102,6 +122,9 @@ class SubscriptionRide(Ride, tag=4):
     starts: list[int]
     bases: dict[int, list[int]]
     durable: bool = False
+    saved: list[int] = []
+    is_new: bool = True
+    resumed: list[Resumed] = []
 
 
 class SubscribedRide(Ride, tag=5):
@@ -113,6 +136,7 @@ class SubscribedRide(Ride, tag=5):
     topics: list[int]
     starts: list[int]
     bases: dict[int, list[int]]
+    resumed: list[Resumed] = []
 
 
 class LingerEndRide(Ride, tag=6):
@@ -431,6 +455,24 @@ class TrimLog(Command, tag=31):
     base: list[int]
 
 
+class SaveNumbers(Command, tag=32):
+    """A durable subscriber's clock (R18), at the bottom stage: flat pairs."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    numbers: list[int]
+
+
+class EndDurable(Command, tag=33):
+    """An operator ends the subscription of a client that is gone (R12), at the bottom stage."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    subscriber: str
+
+
 AnyCommand = (
     Configure
     | Place
@@ -447,6 +489,8 @@ AnyCommand = (
     | Pin
     | SetLogRule
     | TrimLog
+    | SaveNumbers
+    | EndDurable
 )
 
 

@@ -180,6 +180,10 @@ class MissingNumbers:
         self._fetch_at = again_at
         return _as_ranges(sorted(self.wanted)[:MAX_FETCHED])
 
+    def hold_fetch(self, until: float) -> None:
+        """Do not ask the log before ``until`` (s)."""
+        self._fetch_at = until
+
     def fetched(self, ranges: list[int], through: int) -> dict[int, list[int] | None]:
         """The log answered for numbers of these ranges up to ``through``: return (and forget) those still wanted."""
         self._fetch_at = None

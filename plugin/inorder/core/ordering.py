@@ -593,13 +593,21 @@ class OrderingModule:
         if topic in self._clock:
             return False
         self._foreign.discard(topic)
-        self._clock[topic] = self._start[topic] = start.start
+        number, base = start.start, start.base
         first = self._interrupted.pop(topic, None)
-        if first is not None and first <= start.start:
-            self._out.append(GapFound(topic, first, start.start, GapReason.EXPIRED))
-        self._missing[topic] = MissingNumbers(start.start)
-        self._raise_base(topic, start.start + 1, start.base)
+        if first is None and start.saved >= 0:
+            first = start.saved + 1
+        if first is not None and first <= number:
+            self._out.append(GapFound(topic, first, number, GapReason.EXPIRED))
+        elif first is not None and first - 1 > number:  # R18: saved was less than we have notified of
+            number, base = first - 1, []
+        self._clock[topic] = self._start[topic] = number
+        self._missing[topic] = MissingNumbers(number)
+        self._raise_base(topic, number + 1, base)
         self._rise_to_floor(topic, now)
+        if start.reached > self._clock[topic]:  # what is missing was missed long ago: it is asked for at once
+            self._learn(topic, start.reached, now - self.times.gap_timeout)
+            self._vouch(topic, start.reached)
         self._learn_given_up(topic, now)
         return True
 
@@ -770,12 +778,15 @@ class OrderingModule:
 
     # -- repair from the event log (R18) -----------------------------------------------------------------------
 
-    def fetches(self, now: float) -> list[Fetch]:
-        """Return what the event logs are to be asked for now; asked again after ``gap_timeout`` without an answer."""
+    def fetches(self, now: float, *, hold: bool = False) -> list[Fetch]:
+        """Return what the event logs are to be asked for now; asked again after ``gap_timeout`` without an answer.
+        ``hold``: the application has enough to read; look again after that time."""
         asked = []
         for topic, missing in self._watched():
             due = missing.fetch_due(self._clock[topic])
-            if due is not None and due <= now:
+            if due is not None and due <= now and hold:
+                missing.hold_fetch(now + self.times.gap_timeout)
+            elif due is not None and due <= now:
                 ranges = missing.fetch(self._room.topic(topic), now + self.times.gap_timeout)
                 if ranges:
                     asked.append(Fetch(topic, ranges))

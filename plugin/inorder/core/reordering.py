@@ -28,6 +28,7 @@ from inorder.core.commands import (
     Create,
     CreateTopics,
     Deliver,
+    EndDurable,
     FlushRide,
     MarkRide,
     MovedSession,
@@ -226,7 +227,7 @@ class Reordering:
             elif command.order_epoch < self._state.homes_epoch:
                 self.refuse(command)
             return True
-        if isinstance(command, SettleNumbers | CreateTopics | ChangeSubscription | SetLogRule | TrimLog):
+        if isinstance(command, SettleNumbers | CreateTopics | ChangeSubscription | SetLogRule | TrimLog | EndDurable):
             switch.held.append(command)
             return True
         return False

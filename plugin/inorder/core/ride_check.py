@@ -43,7 +43,8 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
             _require(known, ride, origin)
         case SubscriptionRide():
             _require(_is_belt(origin, stage) and _is_flat(ride.starts), ride, origin)
-            _require(all(map(_is_flat, ride.bases.values())), ride, origin)
+            _require(all(map(_is_flat, ride.bases.values())) and _is_flat(ride.saved), ride, origin)
+            _check_known([*ride.saved[::2], *(each.topic for each in ride.resumed)], origin, stage)
             _check_known([*ride.topics, *ride.plain, *ride.fresh, *ride.starts[::2]], origin, stage)
         case SubscribedRide():
             _require(origin == 0 and stage.index == stage.count - 1 and _is_flat(ride.starts), ride, origin)

@@ -49,6 +49,8 @@ class Subscription(msgspec.Struct):
         plain: those whose stamps it can read in the payload only.
         lingering: dropped topics that still count (R10), with (incarnation, version) of the change that dropped them.
         durable: it stays, however long its client is away (R12).
+        given: of a durable one whose client's session has ended: the last numbers of topics here at that time, which
+            its application may have been notified of (R18).
     """
 
     client_id: str
@@ -60,6 +62,7 @@ class Subscription(msgspec.Struct):
     plain: set[int]
     lingering: dict[int, tuple[int, int]]
     durable: bool = False
+    given: dict[int, int] = {}
 
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""

@@ -7,6 +7,7 @@ A session is heard while its connection is up. When it goes its timers begin: th
 from __future__ import annotations
 
 from inorder.core.commands import ExpireRide, OpenSession, SessionKey
+from inorder.core.resuming import note_given
 from inorder.core.state import Outbox, StageState
 from inorder.core.subscribing import Subscribing
 from inorder.core.topic_manager import Session
@@ -64,6 +65,7 @@ class Sessions:
             session = state.sessions[key]
             if self._end_of(session) > state.now:
                 break
+            note_given(state, session.client_id, session.incarnation)
             if state.is_bottom:
                 self._expire(session)
             del state.gone[key], state.sessions[key]

@@ -21,6 +21,7 @@ from inorder.core.commands import (
     CreateTopics,
     Deliver,
     Effect,
+    EndDurable,
     ExpireRide,
     LeaveSession,
     LingerEndRide,
@@ -28,6 +29,7 @@ from inorder.core.commands import (
     OpenSession,
     Place,
     RestartTimers,
+    SaveNumbers,
     Send,
     SetLogRule,
     SettleNumbers,
@@ -39,6 +41,7 @@ from inorder.core.commands import (
     TopicRide,
     TrimLog,
 )
+from inorder.core.durable import DurableSubscriptions
 from inorder.core.event_log import EventLog
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
@@ -48,7 +51,20 @@ from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, Snapshot, StageState
 from inorder.core.subscribing import Subscribing
 from inorder.core.tally import StageFigures, Tally, TopicFigures
-from inorder.core.wire import AskNumbers, LogRule, Logs, Moved, NameTopics, Numbers, ShowOrder, TopicOrder, Topics
+from inorder.core.wire import (
+    AskDurable,
+    AskNumbers,
+    Durable,
+    LogRule,
+    Logs,
+    Moved,
+    NameTopics,
+    Numbers,
+    ShowOrder,
+    Subscriptions,
+    TopicOrder,
+    Topics,
+)
 
 TOPICS_IN_FRAME = 5_000
 """Topics in one answer about the topic order."""
@@ -76,6 +92,7 @@ class Stage:
         self._log = EventLog(state, self._outbox)
         self._stamping = Stamping(state, self._outbox, self._log)
         self._subscribing = Subscribing(state, self._outbox)
+        self._durable = DurableSubscriptions(state, self._outbox, self._subscribing)
         self._settling = Settling(state, self._outbox)
         self._sessions = Sessions(state, self._outbox, self._subscribing)
         self._reordering = Reordering(state, self._outbox, self._sessions)
@@ -140,6 +157,8 @@ class Stage:
                 self._configure(command)
             case SetLogRule() | TrimLog():
                 self._log.command(command)
+            case SaveNumbers() | EndDurable():
+                self._durable.command(command)
             case Tick():
                 self._tick()
             case _:
@@ -236,6 +255,14 @@ class Stage:
         if manager is None or manager.stage == self._state.index:
             return None
         return self._reordering.moved([manager], self._state.order_epoch)
+
+    def durable(self, frame: AskDurable, client_id: str) -> Durable:
+        """Tell what a client may resume (R18); the bottom stage knows."""
+        return self._durable.durable(frame.request, client_id)
+
+    def show_subscriptions(self, request: int) -> list[Subscriptions]:
+        """Tell which clients have subscriptions; the bottom stage knows all."""
+        return self._durable.show(request)
 
     def show_logs(self, request: int) -> Logs:
         """Tell which topics have an event log (R18)."""

@@ -35,6 +35,14 @@ class Linger(msgspec.Struct):
     version: int
 
 
+class DurableClock(msgspec.Struct):
+    """The saved clock of a durable subscription (R18): the last number that was done with, by topic; ``bases``: where
+    nothing of a topic was, what its first event depends on beside its own dependencies (R8)."""
+
+    numbers: dict[int, int] = {}
+    bases: dict[int, list[int]] = {}
+
+
 class Switch(msgspec.Struct):
     """A change of the topic order under way (R14; :mod:`inorder.core.reordering` tells the steps).
 
@@ -89,6 +97,7 @@ class Snapshot(msgspec.Struct):
     window_began: int
     looked_at: int = 0
     rules: list[LogRule] = []
+    clocks: dict[str, DurableClock] = {}
 
 
 class StageState:
@@ -113,6 +122,7 @@ class StageState:
         looked_at: when idle topics were looked for last, stage time.
         tally: what was done since somebody began to count.
         rules: which topics have an event log (R18).
+        clocks: what durable subscribers have saved, at the bottom stage (R18).
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -141,6 +151,7 @@ class StageState:
         self.looked_at = 0
         self.tally = Tally()
         self.rules: list[LogRule] = []
+        self.clocks: dict[str, DurableClock] = {}
 
     @property
     def is_bottom(self) -> bool:
@@ -244,6 +255,7 @@ class StageState:
             window_began=self.window_began,
             looked_at=self.looked_at,
             rules=self.rules,
+            clocks=self.clocks,
         )
 
     @classmethod
@@ -271,6 +283,7 @@ class StageState:
         state.switch, state.pins, state.window_began = snapshot.switch, snapshot.pins, snapshot.window_began
         state.looked_at = snapshot.looked_at
         state.rules = snapshot.rules
+        state.clocks = snapshot.clocks
         return state
 
 

@@ -45,6 +45,11 @@ class Subscriber:
         self._order_epoch = 0
 
     @property
+    def is_durable(self) -> bool:
+        """The subscription stays while the client is away (R12, R18)."""
+        return self._durable
+
+    @property
     def topics(self) -> dict[int, TopicInfo]:
         """Topics of the subscription by id, as far as workers named them. Do not change it."""
         return self._topics

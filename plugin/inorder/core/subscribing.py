@@ -21,6 +21,7 @@ from inorder.core.commands import (
     SubscriptionRide,
     TopicRide,
 )
+from inorder.core.resuming import keep_clock, resume, saved_for, start_of, topic_created
 from inorder.core.sequencing import Subscription, members
 from inorder.core.state import MAX_ENTRIES, Linger, Outbox, StageState
 from inorder.core.wire import Subscribed, TopicInfo, Topics, TopicStart
@@ -88,6 +89,7 @@ class Subscribing:
                 covering = subscription.covering(info.space, info.name)
                 if covering:
                     subscription.active.add(info.id)
+                    topic_created(self._state, subscription, info.id)
                     if any(not each.reads_properties for each in covering):
                         subscription.plain.add(info.id)
                     changed = True
@@ -110,6 +112,7 @@ class Subscribing:
         self._resolve(names)
         topics, plain = self._covered(command)
         fresh = topics
+        saved, is_new = saved_for(state, command, topics)
         if known is not None and same and command.version > known.version and not command.anew:
             fresh = topics - known.active
         self.ride(
@@ -125,6 +128,8 @@ class Subscribing:
                 starts=[],
                 bases={},
                 durable=command.durable,
+                saved=saved,
+                is_new=is_new,
             )
         )
 
@@ -151,8 +156,9 @@ class Subscribing:
         """A subscription passes this stage: remember it, add clocks and bases, send it on or answer (R7)."""
         state = self._state
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
-        ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases))
+        ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases), resumed=list(ride.resumed))
         self._announce(ride)
+        self._resume(ride)
         # lingering topics form pairs with the new ones (R10), so stages above must know their numbers as well
         lingering = self._remember(ride)
         wanted = set(ride.topics)
@@ -167,11 +173,20 @@ class Subscribing:
         if state.index > 0:
             self._outbox.up(ride)
             return
-        done = SubscribedRide(ride.client_id, ride.incarnation, ride.version, ride.topics, ride.starts, ride.bases)
+        done = SubscribedRide(
+            ride.client_id, ride.incarnation, ride.version, ride.topics, ride.starts, ride.bases, ride.resumed
+        )
         if state.is_bottom:
             self.completed(done)
         else:
             self._outbox.send(state.count - 1, done)
+
+    def _resume(self, ride: SubscriptionRide) -> None:
+        """R18: a durable subscription finds out where it resumes in topics of this stage."""
+        topics, known, saved = self._state.topics, self._state.overlaps.get(ride.client_id), iter(ride.saved)
+        for topic, number in zip(saved, saved, strict=True):
+            if topics[topic].stage == self._state.index:
+                ride.resumed.append(resume(topics[topic], number, known, is_new=ride.is_new))
 
     def _announce(self, ride: SubscriptionRide) -> None:
         """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below."""
@@ -214,11 +229,16 @@ class Subscribing:
 
     def completed(self, ride: SubscribedRide) -> None:
         """The completed clock is back at the bottom stage: answer the client (R7)."""
-        starts = ride.starts
+        state, starts = self._state, ride.starts
         clocks = {starts[at]: starts[at + 1] for at in range(0, len(starts), 2)}
+        found = {each.topic: each for each in ride.resumed}
         topics = [
-            TopicStart(self._state.info(topic), clocks[topic], ride.bases.get(topic, [])) for topic in ride.topics
+            start_of(
+                state, ride, TopicStart(state.info(topic), clocks[topic], ride.bases.get(topic, [])), found.get(topic)
+            )
+            for topic in ride.topics
         ]
+        keep_clock(state, ride)
         part: list[TopicStart] = []
         room = MAX_ENTRIES
         for start in topics:
@@ -269,6 +289,7 @@ class Subscribing:
             if state.is_bottom:
                 due = state.now + state.settings.linger_ms
                 state.lingers += [Linger(due, ride.client_id, topic, *change) for topic in sorted(known.active)]
+            state.clocks.pop(ride.client_id, None)
             lingering = known.lingering | dict.fromkeys(known.active, change)
             state.overlaps.put(
                 Subscription(ride.client_id, 0, 0, [], known.bounded, active=set(), plain=set(), lingering=lingering)

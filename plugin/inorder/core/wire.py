@@ -60,11 +60,13 @@ class StageInfo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SpaceFilter(msgspec.Struct, frozen=True, array_like=True):
-    """A filter in its space. ``reads_properties``: the subscriber can read stamps beside the payload there."""
+    """A filter in its space. ``reads_properties``: the subscriber can read stamps beside the payload there. ``qos``: of
+    a durable subscription, as its client subscribed at the broker (R18)."""
 
     space: str
     filter: Filter
     reads_properties: bool = True
+    qos: int = 0
 
 
 class NewEvent(msgspec.Struct, array_like=True, gc=False):
@@ -97,11 +99,33 @@ class StampedEvent(msgspec.Struct, array_like=True, gc=False):
 
 class TopicStart(msgspec.Struct, array_like=True):
     """Where a subscription begins in one topic (R7, R8): the last number before it, and the base (flat) that
-    counts as dependencies of the first event after it."""
+    counts as dependencies of the first event after it.
+
+    Of a durable subscription that resumes (R18) also:
+
+    Attributes:
+        saved: the clock that was saved; numbers from there to ``start`` are gone. -1: it does not resume.
+        repeats: numbers up to this one may have been notified of before.
+        reached: the topic's last number now.
+    """
 
     topic: TopicInfo
     start: int
     base: list[int]
+    saved: int = -1
+    repeats: int = 0
+    reached: int = 0
+
+
+class KnownSubscription(msgspec.Struct, array_like=True):
+    """A client's subscription with total order, as the bottom stage knows it. ``away_ms``: how long its client has been
+    gone, 0 while it is connected, -1 where its session has ended."""
+
+    client_id: str
+    durable: bool
+    away_ms: int
+    filters: list[SpaceFilter]
+    topics: int
 
 
 class NumberAnswer(msgspec.Struct, array_like=True, gc=False):
@@ -324,6 +348,33 @@ class ShowLogs(Frame, tag=66):
     request: int
 
 
+class SaveClock(Frame, tag=67):
+    """Saves a durable subscriber's clock, at the bottom stage (R18): flat pairs ``topic, number`` of topics in which
+    the application has asked for what comes after that number."""
+
+    request: int
+    numbers: list[int]
+
+
+class AskDurable(Frame, tag=68):
+    """Asks what is left of this client's durable subscription, before it resumes (R18)."""
+
+    request: int
+
+
+class ShowSubscriptions(Frame, tag=69):
+    """Asks which clients have subscriptions."""
+
+    request: int
+
+
+class EndSubscription(Frame, tag=70):
+    """Ends the subscription of a client that is gone, a durable one too (R12)."""
+
+    request: int
+    client_id: str
+
+
 # -- worker to client ------------------------------------------------------------------------------------------
 
 
@@ -489,10 +540,25 @@ class LoggedEvents(Frame, tag=80):
 
 
 class Done(Frame, tag=81):
-    """Answers ChangeLog. ``refusal`` says why it was not done, if it was not."""
+    """Answers ChangeLog, SaveClock and EndSubscription. ``refusal`` says why it was not done, if it was not."""
 
     request: int
     refusal: str = ""
+
+
+class Durable(Frame, tag=83):
+    """Answers AskDurable; no filters: there is nothing to resume."""
+
+    request: int
+    filters: list[SpaceFilter]
+
+
+class Subscriptions(Frame, tag=84):
+    """Answers ShowSubscriptions. ``more``: the rest follows in further frames."""
+
+    request: int
+    subscriptions: list[KnownSubscription]
+    more: bool = False
 
 
 class Logs(Frame, tag=82):
@@ -522,6 +588,10 @@ ClientFrame = (
     | ReadLog
     | ChangeLog
     | ShowLogs
+    | SaveClock
+    | AskDurable
+    | ShowSubscriptions
+    | EndSubscription
 )
 WorkerFrame = (
     Ping
@@ -543,6 +613,8 @@ WorkerFrame = (
     | LoggedEvents
     | Done
     | Logs
+    | Durable
+    | Subscriptions
 )
 
 _encoder = msgspec.msgpack.Encoder()

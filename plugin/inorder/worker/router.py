@@ -11,15 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from inorder.core.commands import ChangeSubscription, Create, CreateTopics, Pin, Reorder, SetLogRule, SettleNumbers
+from inorder.core.commands import (
+    ChangeSubscription,
+    Create,
+    CreateTopics,
+    EndDurable,
+    Pin,
+    Reorder,
+    SaveNumbers,
+    SetLogRule,
+    SettleNumbers,
+)
 from inorder.core.wire import (
     MAX_NUMBER,
+    AskDurable,
     AskHeads,
     AskNumbers,
     ChangeLog,
     ChangeOrder,
     ClientFrame,
     CreateTimestamps,
+    EndSubscription,
     NameTopics,
     Ping,
     PinTopics,
@@ -28,9 +40,11 @@ from inorder.core.wire import (
     Renew,
     Renewed,
     Resolve,
+    SaveClock,
     Settle,
     ShowLogs,
     ShowOrder,
+    ShowSubscriptions,
     Subscribe,
 )
 from inorder.errors import ProtocolError
@@ -55,7 +69,9 @@ def entry_of(frame: ClientFrame, host: StageHost) -> int | None:
     """Return the stage from which a frame may send rides up the belt; ``None`` for one that sends none."""
     if isinstance(frame, CreateTimestamps):
         return frame.stage
-    return host.count - 1 if isinstance(frame, Resolve | Subscribe | ChangeOrder | ChangeLog) else None
+    return (
+        host.count - 1 if isinstance(frame, Resolve | Subscribe | ChangeOrder | ChangeLog | EndSubscription) else None
+    )
 
 
 def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Callable[[], None]:
@@ -96,6 +112,7 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
     for one in frame.filters:
         _check_name(one.space, one.filter.text)
         _check_name(one.space, one.filter.name)
+        _require(0 <= one.qos <= 2, "qos")
     command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)
@@ -169,6 +186,34 @@ def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable
     return lambda: host.step(bottom, command)
 
 
+def _save_clock(frame: SaveClock, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_pairs(frame.numbers, "numbers")
+    command = SaveNumbers(*session, frame.request, frame.numbers)
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
+
+
+def _ask_durable(frame: AskDurable, session: Session, host: StageHost) -> Callable[[], None]:
+    bottom = _bottom(host)
+    return lambda: host.reply(session, host.stage(bottom).durable(frame, session[0]))
+
+
+def _show_subscriptions(frame: ShowSubscriptions, session: Session, host: StageHost) -> Callable[[], None]:
+    bottom = _bottom(host)
+
+    def answer() -> None:
+        for part in host.stage(bottom).show_subscriptions(frame.request):
+            host.reply(session, part)
+
+    return answer
+
+
+def _end_subscription(frame: EndSubscription, session: Session, host: StageHost) -> Callable[[], None]:
+    command = EndDurable(*session, frame.request, frame.client_id)
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
+
+
 def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[], None]:
     bottom = _bottom(host)
     return lambda: host.reply(session, host.stage(bottom).show_logs(frame.request))
@@ -203,6 +248,10 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     ReadLog: _read_log,
     ChangeLog: _change_log,
     ShowLogs: _show_logs,
+    SaveClock: _save_clock,
+    AskDurable: _ask_durable,
+    ShowSubscriptions: _show_subscriptions,
+    EndSubscription: _end_subscription,
     Ping: _ping,
     Renew: _renew,
     Pong: _nothing,

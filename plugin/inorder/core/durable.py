@@ -1,0 +1,78 @@
+"""Durable subscriptions: R18, what clients and operators ask of the bottom stage. ``resuming`` has the rest."""
+
+from __future__ import annotations
+
+from inorder.core.commands import EndDurable, ExpireRide, SaveNumbers
+from inorder.core.sequencing import Subscription
+from inorder.core.state import Outbox, StageState
+from inorder.core.subscribing import Subscribing
+from inorder.core.wire import Done, Durable, KnownSubscription, SpaceFilter, Subscriptions
+
+SUBSCRIPTIONS_IN_FRAME = 500
+"""Subscriptions in one answer to an operator."""
+
+
+class DurableSubscriptions:
+    """The department of the bottom stage that keeps saved clocks."""
+
+    def __init__(self, state: StageState, outbox: Outbox, subscribing: Subscribing) -> None:
+        self._state, self._outbox, self._subscribing = state, outbox, subscribing
+
+    def command(self, command: SaveNumbers | EndDurable) -> None:
+        """A command of this department."""
+        if isinstance(command, SaveNumbers):
+            self.save(command)
+        else:
+            self.end(command)
+
+    def save(self, command: SaveNumbers) -> None:
+        """The application is done with these numbers. Clocks only rise; one of a former process counts no more."""
+        known = self._state.overlaps.get(command.client_id)
+        clock = self._state.clocks.get(command.client_id)
+        if known is not None and clock is not None and known.incarnation == command.incarnation:
+            numbers = iter(command.numbers)
+            for topic, number in zip(numbers, numbers, strict=True):
+                if topic in known.active and number > clock.numbers.get(topic, 0):
+                    clock.numbers[topic] = number
+                    clock.bases.pop(topic, None)
+        self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
+
+    def end(self, command: EndDurable) -> None:
+        """End a subscription whose client can be certain that it has ended (R12)."""
+        state, name = self._state, command.subscriber
+        known = state.overlaps.get(name)
+        sessions = [each for each in state.sessions.values() if each.client_id == name]
+        refusal = ""
+        if known is None:
+            refusal = "there is no subscription of that client"
+        elif any(each.connected for each in sessions):
+            refusal = "that client is connected; close it first"
+        elif sessions:
+            refusal = "that client was heard less than session_timeout ago and may still notify; try again later"
+        else:
+            self._subscribing.expired(ExpireRide(name, known.incarnation, known.version))
+        self._outbox.reply(command.client_id, command.incarnation, Done(command.request, refusal))
+
+    # -- queries -----------------------------------------------------------------------------------------------
+
+    def durable(self, request: int, client_id: str) -> Durable:
+        """Return what a client may resume."""
+        known = self._state.overlaps.get(client_id)
+        filters: list[SpaceFilter] = []
+        if known is not None and known.durable and client_id in self._state.clocks:
+            filters = known.filters
+        return Durable(request, filters)
+
+    def show(self, request: int) -> list[Subscriptions]:
+        """Return all subscriptions, in frames of a bounded size."""
+        found = [self._described(each) for each in sorted(self._state.overlaps, key=lambda each: each.client_id)]
+        size = SUBSCRIPTIONS_IN_FRAME
+        frames = [Subscriptions(request, found[at : at + size], more=True) for at in range(0, max(len(found), 1), size)]
+        frames[-1].more = False
+        return frames
+
+    def _described(self, known: Subscription) -> KnownSubscription:
+        state = self._state
+        session = state.sessions.get((known.client_id, known.incarnation))
+        away = -1 if session is None else 0 if session.connected else max(1, state.now - session.since)
+        return KnownSubscription(known.client_id, known.durable, away, known.filters, len(known.active))

@@ -1,0 +1,321 @@
+"""Durable subscriptions at the stages and at a subscriber (R12, R18)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from tests.core.cluster import SPACE, Cluster, stamps
+
+from inorder.core.commands import (
+    ChangeSubscription,
+    Create,
+    EndDurable,
+    LeaveSession,
+    OpenSession,
+    SaveNumbers,
+    StageSettings,
+    Tick,
+    TrimLog,
+)
+from inorder.core.names import exact
+from inorder.core.ordering import Found, OrderingModule, Output
+from inorder.core.stage import Stage
+from inorder.core.waiting import Sequenced
+from inorder.core.wire import AskDurable, Done, NewEvent, SpaceFilter, StampedEvent, Subscribed, TopicStart
+
+
+def change(cluster: Cluster, client: str, *names: str, incarnation: int = 1, version: int = 1) -> Subscribed:
+    """A durable subscription changes, and rides to its end."""
+    filters = [SpaceFilter(SPACE, exact(name)) for name in names]
+    command = ChangeSubscription(client, incarnation, version, filters, False, durable=True)
+    frames = cluster.step(len(cluster.stages) - 1, command) + cluster.run()
+    return next(each for each in reversed(frames) if isinstance(each, Subscribed))
+
+
+def starts(answer: Subscribed) -> dict[str, TopicStart]:
+    return {each.topic.name: each for each in answer.topics}
+
+
+def save(cluster: Cluster, client: str, incarnation: int = 1, **numbers: int) -> None:
+    flat = [part for name, number in numbers.items() for part in (cluster.ids[name], number)]
+    (answer,) = cluster.step(len(cluster.stages) - 1, SaveNumbers(client, incarnation, 9, flat))
+    assert answer == Done(9)
+
+
+def end_sessions(cluster: Cluster, client: str, incarnation: int = 1) -> None:
+    """The client is gone for longer than its sessions live."""
+    for stage in range(len(cluster.stages)):
+        cluster.step(stage, LeaveSession(client, incarnation))
+    cluster.now += 60_000
+    for stage in range(len(cluster.stages)):
+        cluster.step(stage, Tick())
+    cluster.run()
+
+
+@pytest.fixture(params=[1, 3])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Topics a, b and c, all logged, on one stage or on three."""
+    stages = {"a": 0, "b": 0, "c": 0} if request.param == 1 else {"a": 0, "b": 1, "c": 2}
+    cluster = Cluster(stages)
+    for client in ("d", "p"):
+        cluster.open(client)
+    cluster.rule("a", "b", "c")
+    return cluster
+
+
+def publish(cluster: Cluster, name: str, count: int = 1) -> list[StampedEvent]:
+    events = [cluster.stamp("p", name, content=b"x") for _ in range(count)]
+    cluster.settle("p", name, confirmed=[each.number for each in events])
+    return events
+
+
+def test_it_stays_and_resumes_from_its_saved_clock(cluster: Cluster) -> None:
+    change(cluster, "d", "a", "b")
+    publish(cluster, "a", 5)
+    publish(cluster, "b", 3)
+    save(cluster, "d", a=3, b=1)
+    end_sessions(cluster, "d")
+    publish(cluster, "a", 2)
+    cluster.open("d", 2)
+    found = starts(change(cluster, "d", "a", "b", incarnation=2))
+    assert [(found[name].start, found[name].saved) for name in "ab"] == [(3, 3), (1, 1)]
+    assert [(found[name].repeats, found[name].reached) for name in "ab"] == [(5, 7), (3, 3)]
+
+
+def test_what_may_have_been_notified_is_known_by_the_end_of_the_session(cluster: Cluster) -> None:
+    """While its session lives a client may go on notifying (R12), however cut off it is."""
+    change(cluster, "d", "a")
+    publish(cluster, "a", 5)
+    for stage in range(len(cluster.stages)):
+        cluster.step(stage, LeaveSession("d", 1))
+    publish(cluster, "a", 2)
+    cluster.open("d", 2)
+    assert starts(change(cluster, "d", "a", incarnation=2))["a"].repeats == 7
+
+
+def test_clocks_only_rise_and_those_of_a_former_process_count_no_more(cluster: Cluster) -> None:
+    change(cluster, "d", "a")
+    publish(cluster, "a", 5)
+    save(cluster, "d", a=3)
+    save(cluster, "d", a=2)
+    cluster.open("d", 2)
+    assert starts(change(cluster, "d", "a", incarnation=2))["a"].start == 3
+    save(cluster, "d", 1, a=5)
+    cluster.open("d", 3)
+    assert starts(change(cluster, "d", "a", incarnation=3))["a"].start == 3
+
+
+def test_an_answer_that_is_given_again_is_the_same(cluster: Cluster) -> None:
+    """R11: the connection broke before the client heard where it begins; what came since comes from the broker."""
+    publish(cluster, "a", 2)
+    first = starts(change(cluster, "d", "a"))
+    publish(cluster, "a", 3)
+    again = starts(change(cluster, "d", "a"))
+    assert (first["a"].start, again["a"].start, again["a"].base) == (2, 2, first["a"].base)
+
+
+def test_a_log_that_was_trimmed_is_resumed_where_it_begins(cluster: Cluster) -> None:
+    """With what was before it as the base: b:1 is before a:2, which nobody has any more."""
+    for client in ("one", "two"):
+        cluster.open(client)
+        cluster.subscribe(client, "a", "b")
+    change(cluster, "d", "a", "b")
+    publish(cluster, "a")
+    publish(cluster, "b")
+    publish(cluster, "a", 4)
+    home = cluster.stages[0].stage_of(1)
+    assert home is not None
+    deps = [part for number in (1, 2, 3) for part in cluster.log[1][number].deps]
+    cluster.step(home, TrimLog(1, 3, deps))
+    cluster.open("d", 2)
+    found = starts(change(cluster, "d", "a", "b", incarnation=2))["a"]
+    assert (found.start, found.saved, found.base) == (3, 0, [2, 1])
+
+
+def test_a_topic_without_a_log_begins_behind_everything(cluster: Cluster) -> None:
+    cluster.rule("c", is_on=False)
+    change(cluster, "d", "c")
+    publish(cluster, "c", 4)
+    cluster.open("d", 2)
+    found = starts(change(cluster, "d", "c", incarnation=2))["c"]
+    assert (found.start, found.saved) == (4, 0)
+
+
+def test_the_base_of_a_beginning_counts_until_something_of_it_is_done_with(cluster: Cluster) -> None:
+    """R8: d subscribed behind a:2, which follows b:1 by its publisher; its first event must still wait for b:1."""
+    for client in ("one", "two"):
+        cluster.open(client)
+        cluster.subscribe(client, "a", "b")
+    publish(cluster, "b")
+    publish(cluster, "a", 2)
+    first = starts(change(cluster, "d", "a", "b"))["a"]
+    assert first.base == [2, 1]
+    cluster.open("d", 2)
+    assert starts(change(cluster, "d", "a", "b", incarnation=2))["a"].base == [2, 1]
+    publish(cluster, "a")
+    save(cluster, "d", 2, a=3)
+    cluster.open("d", 3)
+    assert starts(change(cluster, "d", "a", "b", incarnation=3))["a"].base == []
+
+
+def test_topics_that_leave_the_subscription_have_no_clock_any_more(cluster: Cluster) -> None:
+    change(cluster, "d", "a", "b")
+    publish(cluster, "b", 2)
+    save(cluster, "d", b=1)
+    change(cluster, "d", "a", version=2)
+    found = starts(change(cluster, "d", "a", "b", version=3))
+    assert (found["b"].start, found["b"].saved) == (2, -1)
+    change(cluster, "d", version=4)
+    bottom = cluster.stages[-1]
+    assert bottom.durable(AskDurable(1), "d").filters == []
+
+
+def test_the_clock_is_in_the_snapshot(cluster: Cluster) -> None:
+    change(cluster, "d", "a")
+    publish(cluster, "a", 3)
+    save(cluster, "d", a=2)
+    bottom = len(cluster.stages) - 1
+    cluster.stages[bottom] = Stage.restore(cluster.stages[bottom].snapshot())
+    assert [each.filter.text for each in cluster.stages[bottom].durable(AskDurable(1), "d").filters] == ["a"]
+    cluster.open("d", 2)
+    assert starts(change(cluster, "d", "a", incarnation=2))["a"].start == 2
+
+
+def test_an_operator_ends_it_only_when_its_client_knows(cluster: Cluster) -> None:
+    bottom = len(cluster.stages) - 1
+    change(cluster, "d", "a")
+
+    def end() -> str:
+        (answer,) = cluster.step(bottom, EndDurable("op", 1, 1, "d"))
+        assert isinstance(answer, Done)
+        return answer.refusal
+
+    assert "connected" in end()
+    cluster.step(bottom, LeaveSession("d", 1))
+    assert "session_timeout" in end()
+    end_sessions(cluster, "d")
+    assert end() == ""
+    cluster.run()
+    assert all(stage._state.overlaps.get("d") is None for stage in cluster.stages)
+    assert cluster.stages[bottom]._state.clocks == {}
+    assert "no subscription" in end()
+
+
+def test_a_durable_subscription_that_is_not_durable_any_more_expires(cluster: Cluster) -> None:
+    change(cluster, "d", "a")
+    cluster.open("d", 2)
+    cluster.subscribe("d", "a", incarnation=2)
+    assert cluster.stages[-1].durable(AskDurable(1), "d").filters == []
+    end_sessions(cluster, "d", 2)
+    assert cluster.stages[0]._state.overlaps.get("d") is None
+
+
+# -- at the subscriber -----------------------------------------------------------------------------------------------
+
+
+class Process:
+    """One process of a durable subscriber: what it notified of, and how far its application is."""
+
+    def __init__(self, cluster: Cluster, incarnation: int) -> None:
+        self.cluster, self.incarnation = cluster, incarnation
+        self.module = OrderingModule("strict")
+        self.seen: list[tuple[int, int]] = []
+        self.repeats: dict[int, int] = {}
+        self.now = cluster.now / 1000
+        cluster.open("d", incarnation)
+        self.module.subscribing()
+        answer = change(cluster, "d", "a", "b", "c", incarnation=incarnation)
+        self.repeats = {each.topic.id: each.repeats for each in answer.topics}
+        self.record(self.module.subscribed(answer.topics, self.now, filters=False))
+
+    def record(self, outputs: list[Output]) -> None:
+        for each in outputs:
+            assert isinstance(each, Sequenced), each
+            self.seen.append((each.topic, each.number))
+
+    def arrive(self, event: StampedEvent) -> None:
+        self.record(self.module.receive(event.topic, event.number, event.deps, "live", 1, self.now))
+
+    def repair(self) -> None:
+        names = {number: name for name, number in self.cluster.ids.items()}
+        for question in self.module.questions(self.now):
+            answer = self.cluster.ask(names[question.topic], *question.ranges)
+            self.record(self.module.answered(answer, self.now))
+        for wanted in self.module.fetches(self.now):
+            page = self.cluster.read_log(wanted.topic, wanted.ranges, limit=3)
+            found = [Found(each.number, each.deps, each.content, 1) for each in page.events]
+            outputs = self.module.fetched(wanted.topic, page.ranges, page.through, found, self.now)
+            self.record(outputs)
+
+    def save(self, count: int) -> None:
+        """The application is done with the first ``count`` notifications."""
+        numbers = dict(self.seen[:count])  # the last of each topic
+        flat = [part for pair in numbers.items() for part in pair]
+        self.cluster.step(len(self.cluster.stages) - 1, SaveNumbers("d", self.incarnation, 1, flat))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_history_and_live_events_merge_in_one_order_whatever_is_lost_and_whenever_it_restarts(seed: int) -> None:
+    """A witness that is always there, and a durable subscriber that is killed again and again, with half of what the
+    broker sends lost: everything comes at least once, repeats are below the mark, and no pair is seen in two orders."""
+    rng = random.Random(seed)
+    stages = rng.choice(({"a": 0, "b": 0, "c": 0}, {"a": 0, "b": 1, "c": 2}, {"a": 1, "b": 0, "c": 1}))
+    cluster = Cluster(stages, settings=StageSettings(number_retention=rng.choice((32, 10_000))))
+    for client in ("p", "q"):
+        cluster.open(client)
+    cluster.rule("a", "b", "c")
+    witness = OrderingModule("strict")
+    witness.subscribed(cluster.subscribe("w", "a", "b", "c").topics, 0.0, filters=False)
+    order: list[tuple[int, int]] = []
+    process = Process(cluster, 1)
+    done: list[tuple[int, int]] = []
+    processes = [process]
+    for _ in range(120):
+        cluster.now += 300
+        process.now = cluster.now / 1000
+        client, name = rng.choice("pq"), rng.choice("abc")
+        command = Create(client, 1, 0, [NewEvent(cluster.counters.get(client, 0) + 1, cluster.ids[name], [], b"x")])
+        cluster.counters[client] = command.events[0].counter
+        home = cluster.stages[0].stage_of(cluster.ids[name])
+        assert home is not None
+        (event,) = stamps(cluster.step(home, command) + cluster.run())
+        cluster.settle(client, name, confirmed=[event.number])
+        outputs = witness.receive(event.topic, event.number, event.deps, None, 1, 0.0)
+        order += [(each.topic, each.number) for each in outputs]  # type: ignore[union-attr]
+        if rng.random() < 0.5:
+            process.arrive(event)
+        if rng.random() < 0.3:
+            process.repair()
+        if rng.random() < 0.06:
+            count = rng.randint(0, len(process.seen))
+            process.save(count)
+            done += process.seen[:count]
+            for stage in range(len(cluster.stages)):
+                cluster.step(stage, LeaveSession("d", process.incarnation))
+            process = Process(cluster, process.incarnation + 1)
+            processes.append(process)
+    for _ in range(200):
+        process.now += 1.0
+        for topic in cluster.ids.values():
+            process.module.heads([topic, max(cluster.log.get(topic, {0: None}))], process.now)
+        process.repair()
+    done += process.seen
+    assert len(order) == 120
+    assert set(done) == set(order)
+    place = {each: at for at, each in enumerate(order)}
+    for earlier, later in itertools.pairwise(processes):
+        for topic, number in set(earlier.seen) & set(later.seen):
+            assert number <= later.repeats[topic]
+    for each in processes:
+        assert [place[one] for one in each.seen] == sorted(place[one] for one in each.seen)
+        assert len(each.seen) == len(set(each.seen))
+
+
+def test_a_session_that_opens_again_tells_what_the_stage_has(cluster: Cluster) -> None:
+    """The same process: its subscription is there whatever became of its session, so it does not begin anew."""
+    change(cluster, "d", "a")
+    end_sessions(cluster, "d")
+    frames = cluster.step(len(cluster.stages) - 1, OpenSession("d", 1))
+    assert (frames[0].known, frames[0].version) == (False, 1)  # type: ignore[attr-defined]

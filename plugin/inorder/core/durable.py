@@ -43,7 +43,7 @@ class DurableSubscriptions:
         known = state.overlaps.get(name)
         sessions = [each for each in state.sessions.values() if each.client_id == name]
         refusal = ""
-        if known is None:
+        if known is None or not known.filters:  # what is left of it, if anything, lingers (R10)
             refusal = "there is no subscription of that client"
         elif any(each.connected for each in sessions):
             refusal = "that client is connected; close it first"
@@ -65,11 +65,14 @@ class DurableSubscriptions:
 
     def show(self, request: int) -> list[Subscriptions]:
         """Return all subscriptions, in frames of a bounded size."""
-        found = [self._described(each) for each in sorted(self._state.overlaps, key=lambda each: each.client_id)]
+        found = [self._described(each) for each in self._subscribed()]
         size = SUBSCRIPTIONS_IN_FRAME
         frames = [Subscriptions(request, found[at : at + size], more=True) for at in range(0, max(len(found), 1), size)]
         frames[-1].more = False
         return frames
+
+    def _subscribed(self) -> list[Subscription]:
+        return sorted((each for each in self._state.overlaps if each.filters), key=lambda each: each.client_id)
 
     def _described(self, known: Subscription) -> KnownSubscription:
         state = self._state

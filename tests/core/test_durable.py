@@ -107,6 +107,20 @@ def test_clocks_only_rise_and_those_of_a_former_process_count_no_more(cluster: C
     assert starts(change(cluster, "d", "a", incarnation=3))["a"].start == 3
 
 
+def test_a_clock_ahead_of_its_topic_hides_nothing(cluster: Cluster) -> None:
+    """Numbers of another store (one was restored): what is published next must not count as done with."""
+    change(cluster, "d", "a")
+    publish(cluster, "a", 2)
+    save(cluster, "d", a=500)
+    cluster.open("d", 2)
+    found = starts(change(cluster, "d", "a", incarnation=2))["a"]
+    assert (found.start, found.saved) == (2, 2)
+    publish(cluster, "a", 2)
+    save(cluster, "d", 2, a=3)
+    cluster.open("d", 3)
+    assert starts(change(cluster, "d", "a", incarnation=3))["a"].start == 3
+
+
 def test_an_answer_that_is_given_again_is_the_same(cluster: Cluster) -> None:
     """R11: the connection broke before the client heard where it begins; what came since comes from the broker."""
     publish(cluster, "a", 2)

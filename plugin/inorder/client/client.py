@@ -538,7 +538,7 @@ class Client:
         self._publishing.other_domain()
         self._replaying.other_domain()
         if self._durable is not None:
-            self._durable.forget()
+            self._durable.forget(self._stream.not_done_with)
         self._subscribing.other_domain(self._loop.time())
         return self.incarnation
 

@@ -39,6 +39,11 @@ class DeliveryStream(AsyncIterator[Notification]):
         """Called with the last notification taken when the next one is asked for (R18)."""
         self._taken: Notification | None = None
 
+    @property
+    def not_done_with(self) -> int:
+        """Notifications that ``done_with`` will still be called for."""
+        return len(self._queue) + (self._taken is not None)
+
     def __len__(self) -> int:
         return len(self._queue)
 

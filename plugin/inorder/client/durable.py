@@ -41,6 +41,7 @@ class DurableClock:
         self._timer: asyncio.TimerHandle | None = None
         self._asked: asyncio.Future[Durable] | None = None
         self._is_stopped = False
+        self._foreign = 0
 
     @property
     def is_saved(self) -> bool:
@@ -49,11 +50,11 @@ class DurableClock:
 
     def done_with(self, item: Event | Gap | Reconnected) -> None:
         """The application asks for what follows this notification."""
-        if isinstance(item, Event) and item.verdict is Verdict.IN_ORDER and item.number is not None:
-            number = item.number
-        elif isinstance(item, Gap):
-            number = item.last
-        else:
+        number = _number_of(item)
+        if self._foreign:
+            self._foreign -= 1
+            return
+        if number is None or isinstance(item, Reconnected):
             return
         topic = self._topic_id(item.space, item.topic)
         if topic is not None and number > self._unsaved.get(topic, 0):
@@ -93,10 +94,11 @@ class DurableClock:
         """The bottom stage is reached (again)."""
         self._send_clock()
 
-    def forget(self) -> None:
-        """Topics of another domain have other numbers."""
+    def forget(self, foreign: int) -> None:
+        """Topics of another domain have other numbers: those of the next ``foreign`` notifications are of no use."""
         self._unsaved.clear()
         self._saving = None
+        self._foreign = foreign
 
     async def ask(self) -> list[SpaceFilter]:
         """Return the filters of the durable subscription that waits for this client. Raises the error of ``stop``."""
@@ -117,3 +119,10 @@ class DurableClock:
             self._timer = None
         if self._asked is not None and not self._asked.done():
             self._asked.set_exception(error)
+
+
+def _number_of(item: Event | Gap | Reconnected) -> int | None:
+    """Return up to where a topic is done with after a notification; ``None``: it says nothing of that."""
+    if isinstance(item, Gap):
+        return item.last
+    return item.number if isinstance(item, Event) and item.verdict is Verdict.IN_ORDER else None

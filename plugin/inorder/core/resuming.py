@@ -49,6 +49,7 @@ def resume(manager: TopicManager, saved: int, known: Subscription | None, *, is_
     begins, or behind everything."""
     reached = manager.number
     repeats = reached if known is None else known.given.get(manager.id, reached)
+    saved = min(saved, reached)
     start, base = saved, list[int]()
     if is_new and saved < reached and not 0 < manager.log_first <= saved + 1:
         below = base_below(manager) if manager.log_first else None
@@ -71,6 +72,9 @@ def keep_clock(state: StageState, ride: SubscribedRide) -> None:
     wanted = known.active
     clock.numbers = {topic: number for topic, number in clock.numbers.items() if topic in wanted}
     clock.bases = {topic: base for topic, base in clock.bases.items() if topic in wanted}
+    for found in ride.resumed:
+        if clock.numbers.get(found.topic, 0) > found.reached:
+            clock.numbers[found.topic] = found.reached
     starts = iter(ride.starts)
     for topic, start in zip(starts, starts, strict=True):
         if topic in wanted and topic not in clock.numbers:
@@ -98,7 +102,8 @@ def start_of(state: StageState, ride: SubscribedRide, start: TopicStart, found: 
     clock = state.clocks.get(ride.client_id)
     if found is None or clock is None:
         return start
-    saved = clock.numbers.get(found.topic, found.start)
+    # a clock that is ahead of its topic is of another store, whose numbers are others
+    saved = min(clock.numbers.get(found.topic, found.start), found.reached)
     base = start.base if found.base is None else found.base
     if found.start == saved:
         base = clock.bases.get(found.topic, [])

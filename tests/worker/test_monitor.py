@@ -17,7 +17,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.worker.helpers import PATIENCE, TestJournal, disk_full, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import AskNumbers, CreateTimestamps, NewEvent, Numbers, Resolve, encode_frame
+from inorder.core.wire import (
+    AskNumbers,
+    CreateTimestamps,
+    NewEvent,
+    Numbers,
+    Resolve,
+    Settle,
+    Settled,
+    encode_frame,
+)
 from inorder.errors import InvalidOption, PortInUse
 from inorder.worker import Worker, WorkerSettings
 from inorder.worker.exposition import METRICS, TOPIC_METRICS
@@ -93,12 +102,17 @@ async def test_what_is_served_is_what_is_documented() -> None:
 
 async def test_metrics_count_what_happens() -> None:
     journal = TestJournal()
-    quick = settings(**HTTP, confirm_timeout=0.05)
-    async with Worker(quick, journal=journal) as worker, RawClient(worker.address) as client:
+    options = settings(**HTTP, publisher_grace=0.01)
+    async with Worker(options, journal=journal) as worker, RawClient(worker.address) as client:
         topic, other = await client.resolve("a", "b\n\"'")
-        first, *_ = await client.create(topic, 1, 2, 3)
-        await client.create(other, 4)
+        (first,) = await client.create(topic, 1)
         await client.confirm(first)
+        (second,) = await client.create(topic, 2)
+        client.send(Settle(0, 9, [], [topic.id, second.number, second.number]))
+        await client.next(Settled)
+        async with RawClient(worker.address, "gone") as gone:
+            await gone.create(topic, 1, 2)
+            await gone.create(other, 3)
         await until(lambda: worker._host.stage(0).tally.abandoned == 3)
         client.send(AskNumbers(1, 0, topic.id, [1, 3]))
         await client.next(Numbers)
@@ -106,8 +120,9 @@ async def test_metrics_count_what_happens() -> None:
         topics = await samples(worker, "/metrics/topics")
         only = await samples(worker, "/metrics/topics?limit=1")
     assert found["inorder_ready",] == 1
-    assert found["inorder_requests_total",] == found["inorder_timestamps_total",] == 4
-    assert found["inorder_stage_numbers_total", "0"] == 4
+    assert found["inorder_requests_total",] == found["inorder_timestamps_total",] == 5
+    assert found["inorder_stage_numbers_total", "0"] == 5
+    assert found["inorder_stage_void_total", "0"] == 1
     assert found["inorder_stage_confirmed_total", "0"] == 1
     assert found["inorder_stage_abandoned_total", "0"] == 3
     assert found["inorder_stage_pending_numbers", "0"] == 0
@@ -117,13 +132,13 @@ async def test_metrics_count_what_happens() -> None:
     assert found["inorder_stage_topics", "0"] == 2
     assert found["inorder_sessions",] == found["inorder_connections",] == found["inorder_stage_sessions", "0"] == 1
     assert found["inorder_commit_seconds_count",] == found["inorder_commit_seconds_bucket", "+Inf"] >= 3
-    assert topics["inorder_topic_numbers_total", "s", "0", "a"] == 3
+    assert topics["inorder_topic_numbers_total", "s", "0", "a"] == 4
     assert topics["inorder_topic_head", "s", "0", "a"] == 1
     assert topics["inorder_topic_numbers_total", "s", "0", "b\n\"'"] == 1
     assert {key[3] for key in only} == {"b\n\"'"}
 
 
-async def test_a_late_confirmation_and_a_void_are_counted() -> None:
+async def test_a_late_confirmation_is_counted() -> None:
     async with (
         Worker(settings(**HTTP, confirm_timeout=0.05), journal=TestJournal()) as worker,
         RawClient(worker.address) as client,
@@ -203,7 +218,7 @@ async def test_a_full_disk_is_said() -> None:
 
 async def test_a_slow_client_is_named() -> None:
     """While it is slow, and after it was thrown out; the worker stays ready."""
-    options = settings(**HTTP, max_requests=10_000, max_write_bytes=200_000)
+    options = settings(**HTTP, max_requests=50, max_write_bytes=8_000_000, write_timeout=3600.0)
     async with Worker(options, journal=TestJournal()) as worker, RawClient(worker.address, "sluggish") as client:
         names = [f"topic/{index:030}" for index in range(200)]
         await client.resolve(*names)
@@ -245,7 +260,8 @@ async def test_requests_that_are_none() -> None:
         assert kind["content-type"].startswith("application/openmetrics-text")
 
 
-async def test_connections_are_bounded_and_cut_at_the_end() -> None:
+async def test_connections_are_bounded_and_cut_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inorder.worker.monitor.REQUEST_TIMEOUT", 3600.0)
     async with Worker(settings(**HTTP), journal=TestJournal()) as worker:
         host, _, port = worker.http_address.rpartition(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(MAX_CONNECTIONS)]

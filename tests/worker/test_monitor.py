@@ -27,9 +27,10 @@ from inorder.core.wire import (
     Settled,
     encode_frame,
 )
-from inorder.errors import InvalidOption, PortInUse
+from inorder.errors import InvalidOption, PortInUse, StoreUnreachable
 from inorder.worker import Worker, WorkerSettings
 from inorder.worker.exposition import METRICS, TOPIC_METRICS
+from inorder.worker.journal import MemoryStore
 from inorder.worker.monitor import MAX_CONNECTIONS, PATHS
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "OPERATIONS.md"
@@ -194,6 +195,30 @@ async def test_ready_from_start_to_stop() -> None:
         worker._server.stop_accepting()
         status, facts = await ready(worker)
         assert (status, facts["status"]) == (503, "stopping")
+
+
+async def test_a_standby_is_ready_while_it_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    options = {**HTTP, "beat_interval": 0.02, "lease": 60.0}
+    async with (
+        Worker(settings(**options, name="first"), journal=TestJournal(store)),
+        Worker(settings(**options, name="second"), journal=TestJournal(store)) as standby,
+    ):
+        status, facts = await ready(standby)
+        assert (status, facts["state"]) == (200, "standby")
+        assert facts["stages"] == [{"stage": 0, "role": "standby", "epoch": None}]
+        with monkeypatch.context() as patch:
+
+            def fail(stages: object) -> None:
+                raise StoreUnreachable("memory", "the server is gone")
+
+            patch.setattr(standby._standby._follower, "read", fail)
+            await until(lambda: not standby.health()[0])
+            status, facts = await ready(standby)
+            assert (status, facts["status"]) == (503, "store failed")
+            assert "the server is gone" in facts["store_error"]
+            assert (await samples(standby))["inorder_ready",] == 0
+        await until(lambda: standby.health()[0])
 
 
 async def test_a_full_disk_is_said() -> None:

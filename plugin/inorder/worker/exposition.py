@@ -39,6 +39,7 @@ class View:
     host: StageHost
     server: Server
     links: Callable[[], dict[str, object]]
+    is_ready: Callable[[], bool]
     version: str
 
 
@@ -113,7 +114,7 @@ def _topics(value: Callable[[TopicFigures], float]) -> Callable[[list[TopicFigur
 
 METRICS: Final[tuple[Metric, ...]] = (
     Metric("inorder_worker_info", "gauge", ("worker", "version"), "always 1; the worker and its release", _worker),
-    Metric("inorder_ready", "gauge", (), "1 while work is taken, as /health/ready", _one(lambda v: v.host.is_ready)),
+    Metric("inorder_ready", "gauge", (), "1 while work is taken, as /health/ready", _one(lambda v: v.is_ready())),
     Metric("inorder_requests_total", "counter", (), "requests for timestamps, repeated ones too",
            _one(lambda v: v.host.metrics.requests)),
     Metric("inorder_timestamps_total", "counter", (), "timestamps answered, repeated ones too",

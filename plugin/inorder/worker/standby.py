@@ -146,6 +146,11 @@ class Standby:
         ]
         return {"following": followed, "workers": workers}
 
+    @property
+    def failure(self) -> str:
+        """Why nothing can be followed at present; empty while it can."""
+        return self._failure
+
     # -- looking -----------------------------------------------------------------------------------------------
 
     @property

@@ -46,7 +46,7 @@ class Worker:
         self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
         self._standby = Standby(self._journal.sibling(), settings, self._host)
         self._host.member = self._standby.member
-        view = View(settings, self._host, self._server, self._links.describe, _release())
+        view = View(settings, self._host, self._server, self._links.describe, lambda: self.health()[0], _release())
         self._monitor = Monitor(settings, self.health, view)
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -125,22 +125,24 @@ class Worker:
 
     def health(self) -> tuple[bool, dict[str, object]]:
         """Tell whether this worker does what it is there for, and what there is to know of it: plain values, no
-        secrets. It is ready when it takes work for its stages, its store answering."""
-        now, error = asyncio.get_running_loop().time(), self._server.store_error
-        is_ready = self._host.is_ready and not self._server.is_stopping
+        secrets. It is ready when it takes work for its stages, its store answering; a standby, when it can follow."""
+        now, failed = asyncio.get_running_loop().time(), self._server.store_error
+        following = self._standby.failure if self.state == "standby" else ""
+        error = following if failed is None else str(failed)
+        is_ready = self._host.is_ready and not (self._server.is_stopping or following)
         if self._server.is_stopping:
             status = "stopping"
         elif is_ready:
             status = "ready"
         else:
-            status = "starting" if error is None else "store failed"
+            status = "store failed" if error else "starting"
         thrown_out = self._server.slow.last(now - SLOW_MEMORY)
         facts: dict[str, object] = {
             "status": status,
             "worker": self.settings.name,
             "state": self._host.state,
             "store": masked(self.settings.store),
-            "store_error": None if error is None else str(error),
+            "store_error": error or None,
             "stages": [
                 {"stage": stage, "role": role, "epoch": self._host.epochs.get(stage)}
                 for stage, role in self._host.roles().items()

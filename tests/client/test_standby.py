@@ -105,11 +105,11 @@ async def test_a_stage_comes_to_a_worker_that_the_client_is_connected_to(place: 
 
 async def test_stages_are_handed_over_under_load(place: Place) -> None:
     """A worker joins: nobody is disconnected, nothing is lost or comes twice, the order stays one."""
-    first = await place.worker(stages=2, topic_order=ORDER, lease=0.5)
+    first = await place.worker(stages=2, topic_order=ORDER)
     one, other = await place.client("one", first), await place.client("other", first)
     for each in (one, other):
         await each.subscribe("top", "low")
-    second = await place.worker(stages=2, topic_order=ORDER, lease=0.5)
+    second = await place.worker(stages=2, topic_order=ORDER)
     futures: list[asyncio.Future[Receipt]] = []
     async with asyncio.timeout(30):
         while stages(second) != [1]:

@@ -25,11 +25,17 @@ class Site(Protocol):
 class Writer:
     """Publishes to all topics in runs of three, until told to stop.
 
+    Args:
+        pause: seconds between two events.
+
     Attributes:
         futures: of all publishes.
     """
 
-    def __init__(self, recorder: Recorder, client: Client, name: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self, recorder: Recorder, client: Client, name: str, topics: Sequence[str], pause: float = 0.002
+    ) -> None:
+        self.pause = pause
         self.recorder, self.client, self.name, self.topics = recorder, client, name, topics
         self.futures: list[asyncio.Future[Receipt]] = []
         self.is_stopping = False
@@ -39,7 +45,7 @@ class Writer:
             at = len(self.futures)
             topic = self.topics[at // 3 * 5 % len(self.topics)]
             self.futures.append(self.recorder.publish(self.client, topic, f"{self.name}-{at}".encode()))
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(self.pause)
             await until(lambda: self.client.stats().pending < 100, f"room of {self.name}")
         return await asyncio.gather(*self.futures)
 
@@ -55,17 +61,25 @@ class Writer:
 Trouble = Callable[[int], Awaitable[None]]
 
 
-async def run(workers: Site, broker: str, topics: Sequence[str], stages: Iterable[int], make: Trouble) -> None:
+async def run(
+    workers: Site,
+    broker: str,
+    topics: Sequence[str],
+    stages: Iterable[int],
+    make: Trouble,
+    *,
+    pause: float = 0.002,
+) -> None:
     """Two subscribers of everything and four publishers, each given the address of another worker; ``make`` makes
     trouble at these stages. Same order, nothing twice, nothing lost, nothing reported missing, and whatever else the
-    protocol promises."""
+    protocol promises. ``pause``: see Writer."""
     recorder = Recorder()
     async with asyncio.timeout(4 * PATIENCE), AsyncExitStack() as stack:
         readers = [await workers.client(stack, broker, unique("reader"), at) for at in range(2)]
         for each in readers:
             await recorder.subscribe(each, *topics)
         writers = [await workers.client(stack, broker, unique("writer"), at % STAGES) for at in range(4)]
-        writing = [Writer(recorder, each, str(at), topics) for at, each in enumerate(writers)]
+        writing = [Writer(recorder, each, str(at), topics, pause) for at, each in enumerate(writers)]
         async with asyncio.TaskGroup() as group:
             sent = [group.create_task(each.run()) for each in writing]
             for writer in writing:

@@ -12,9 +12,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from tests.client.helpers import times, until
+from tests.e2e.helpers import STAGES
 from tests.e2e.load import run
 
 from inorder import Client
+from inorder.errors import StoreError
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, WorkerServer, free_port
 from inorder.worker.sql_journal import SqlJournal
@@ -25,8 +27,8 @@ LEASE = 1.0
 class Seat:
     """A worker, what clients reach it through, and what it reaches its store through (PostgreSQL)."""
 
-    def __init__(self, store: str, name: str) -> None:
-        self.store, self.name = store, name
+    def __init__(self, store: str, name: str, options: Sequence[str]) -> None:
+        self.store, self.name, self.options = store, name, options
         self.server: WorkerServer
         self.clients: FaultProxy
         self.database: FaultProxy | None = None
@@ -42,7 +44,7 @@ class Seat:
             self.database = await stack.enter_async_context(FaultProxy(int(found[1])))
             store = store.replace(found[0], f":{self.database.port}/")
         self.clients = await stack.enter_async_context(FaultProxy(port))
-        args = ["--name", self.name, "--lease", str(LEASE), "--advertise", self.url]
+        args = ["--name", self.name, "--advertise", self.url, *self.options]
         self.server = WorkerServer(store=store, port=port, args=args)
         await asyncio.to_thread(self.server.__enter__)
         stack.push_async_callback(asyncio.to_thread, self.server.__exit__, None, None, None)
@@ -57,16 +59,16 @@ class Seat:
 
 
 class Pool:
-    """Workers that may all have the only stage of a store; clients are given all of their addresses."""
+    """Workers that may all have each stage of a store; clients are given all of their addresses."""
 
-    def __init__(self, store: str) -> None:
-        self.store = store
+    def __init__(self, store: str, stages: int, lease: float) -> None:
+        self.store, self.options = store, ["--stages", str(stages), "--lease", str(lease)]
         self.seats: list[Seat] = []
         self._journal = SqlJournal(store)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start one more."""
-        seat = Seat(self.store, f"worker-{len(self.seats)}")
+        seat = Seat(self.store, f"worker-{len(self.seats)}", self.options)
         await seat.start(stack)
         self.seats.append(seat)
 
@@ -74,8 +76,23 @@ class Pool:
         """Return where the stage is now."""
         return (await asyncio.to_thread(self._journal.read_map))[0].address
 
+    async def held(self) -> list[int]:
+        """Return how many stages each worker that runs has; nothing before there is a store."""
+        try:
+            holders = await asyncio.to_thread(self._journal.read_map)
+        except StoreError:
+            return []
+        addresses = [each.address for each in holders if each.owner]
+        return [addresses.count(each.url) for each in self.seats if each.server.is_running]
+
+    async def spread(self, *wanted: int) -> None:
+        """Wait until the workers that run have so many stages, in any order."""
+        async with asyncio.timeout(30):
+            while sorted(await self.held()) != sorted(wanted):  # noqa: ASYNC110 (the store announces nothing)
+                await asyncio.sleep(0.02)
+
     async def active(self) -> Seat:
-        """Return the worker that has the stage."""
+        """Return the worker that has the only stage."""
         address = await self.address()
         return next(each for each in self.seats if each.url == address)
 
@@ -94,8 +111,8 @@ class Pool:
 
 
 @asynccontextmanager
-async def pool(store: str, count: int) -> AsyncIterator[Pool]:
-    made = Pool(store)
+async def pool(store: str, count: int, stages: int = 1, lease: float = LEASE) -> AsyncIterator[Pool]:
+    made = Pool(store, stages, lease)
     async with AsyncExitStack() as stack:
         stack.callback(made._journal.close)
         for _ in range(count):
@@ -156,7 +173,8 @@ async def test_the_active_worker_is_cut_off(
 ) -> None:
     """Networks that carry nothing for longer than the lease. Cut from the store it loses its stage, whoever still
     reaches it; cut from clients alone it keeps it, and they wait."""
-    async with pool(postgres.database(), 2) as workers:
+    lease = 3 * LEASE if cut_from == "clients" else LEASE  # so that nobody is suspected because the machine is busy
+    async with pool(postgres.database(), 2, lease=lease) as workers:
 
         async def partition(_: int) -> None:
             old = await workers.active()
@@ -165,7 +183,7 @@ async def test_the_active_worker_is_cut_off(
             for each in stalled:
                 each.stall()
             if cut_from == "clients":
-                await asyncio.sleep(2 * LEASE)
+                await asyncio.sleep(1.5 * lease)
                 assert await workers.active() is old
             else:
                 await workers.taken_over(old)
@@ -175,3 +193,22 @@ async def test_the_active_worker_is_cut_off(
                 await until(lambda: old.says("stepped_down"), "the old owner to step down")
 
         await run(workers, mosquitto.url, names, [0, 1], partition)
+
+
+async def test_workers_share_the_stages_while_they_come_and_go(
+    mosquitto: Mosquitto, postgres: PostgresServer, topics: Sequence[str]
+) -> None:
+    """Three stages under load: a third worker joins and is handed one; then one is killed."""
+    async with AsyncExitStack() as stack, pool(postgres.database(), 2, STAGES) as workers:
+
+        async def join() -> None:
+            await workers.start(stack)
+            await workers.spread(1, 1, 1)
+
+        async def kill() -> None:
+            await workers.seats[1].kill()
+            await workers.spread(2, 1)
+
+        await workers.spread(2, 1)
+        trouble = [join, kill]
+        await run(workers, mosquitto.url, topics, range(len(trouble)), lambda at: trouble[at](), pause=0.02)

@@ -323,7 +323,7 @@ def stages_of(worker: Worker) -> list[int]:
 
 def three(store: MemoryStore, name: str, **changes: Any) -> Worker:
     order = [["s:a"], ["s:b"], ["s:c"]]
-    return worker(store, name, **{"stages": 3, "topic_order": order, **changes})
+    return worker(store, name, **{"stages": 3, "topic_order": order, "lease": 0.6, **changes})
 
 
 async def test_workers_share_the_stages_and_share_again() -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import pytest
 
 from inorder.core.commands import LogDeps, LogTrim
-from inorder.errors import Fenced
-from inorder.worker.chain import NO_HASH, Row, row_hash
-from inorder.worker.journal import Batch, Journal
+from inorder.errors import Fenced, StoreCorrupt
+from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, row_hash
+from inorder.worker.journal import Batch, Journal, Member
 from inorder.worker.log_rows import LogRow, LogTotals, Oldest
 
 MakeJournal = Callable[[], Journal]
@@ -75,6 +75,72 @@ class JournalConformance:
             journal.claim(0, "a", seen)
         with pytest.raises(Fenced):
             journal.append([Batch(0, seen, 1, b"x")])
+
+    def test_of_several_that_saw_the_same_epoch_one_gets_the_stage(
+        self, make_journal: MakeJournal, journal: Journal
+    ) -> None:
+        """Standbys that see the same silence at the same time."""
+        owner = journal.claim(0, "owner")
+        seen = journal.read_map()[0]
+        start, won, lost = threading.Barrier(4), list[int](), list[BaseException]()
+
+        def take(name: str) -> None:
+            mine = make_journal()
+            mine.open(3)
+            start.wait()
+            try:
+                won.append(mine.claim(0, name, seen.epoch, beat=seen.beat))
+            except BaseException as error:
+                lost.append(error)
+            mine.close()
+
+        threads = [threading.Thread(target=take, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert won == [owner + 1]
+        assert [type(error) for error in lost] == [Fenced] * 3
+        assert journal.read_map()[0].epoch == owner + 1
+
+    def test_a_claim_may_depend_on_the_beat(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """An owner that shows life at the last moment keeps the stage; one that has let it go does not."""
+        other = make_journal()
+        other.open(3)
+        epoch = journal.claim(0, "a")
+        seen = other.read_map()[0]
+        journal.beat([(0, epoch)])
+        with pytest.raises(Fenced, match="shown life"):
+            other.claim(0, "b", seen.epoch, beat=seen.beat)
+        journal.append([Batch(0, epoch, 1, b"still mine")])
+        journal.release([(0, epoch)])
+        assert other.claim(0, "b", epoch, beat=seen.beat) == epoch + 1
+
+    def test_workers_show_themselves(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """With stages or without; each beat counts, the last word is what others read, and who left is forgotten."""
+        other = make_journal()
+        other.open(3)
+        epoch = journal.claim(1, "a")
+        for row in (3, 5):
+            journal.beat([(1, epoch)], Member("a", "a.example:1", 7, (), {0: row}))
+            other.beat([], Member("b", "b.example:1", 0, (1, 2)))
+        found = sorted(other.read_members())
+        assert found == [Member("a", "a.example:1", 2, (), {0: 5}), Member("b", "b.example:1", 2, (1, 2), {})]
+        assert journal.read_map()[1].beat == 2
+        other.forget_members(["a", "nobody"])
+        assert [each.owner for each in journal.read_members()] == ["b"]
+        journal.beat([(1, epoch)], Member("a", "a.example:1"))
+        assert sorted(each.owner for each in other.read_members()) == ["a", "b"]
+
+    def test_an_owner_that_was_fenced_does_not_show_itself(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """A beat is all or nothing."""
+        other = make_journal()
+        other.open(3)
+        epoch = journal.claim(0, "a")
+        other.claim(0, "b")
+        with pytest.raises(Fenced):
+            journal.beat([(0, epoch)], Member("a", "a.example:1"))
+        assert other.read_members() == []
 
     def test_a_claim_whose_answer_was_lost_can_be_repeated(self, journal: Journal) -> None:
         """The owner finds the epoch raised by itself, and takes it."""
@@ -229,6 +295,25 @@ class JournalConformance:
         other.open(3)
         assert other.claim(0, "b") == epoch + 1
         other.append([Batch(0, epoch + 1, 11, b"y")])
+
+    def test_a_reader_goes_on_where_it_was(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """It reads what others write, with the chain unbroken, and is told when the next row was forgotten."""
+        epoch = self.fill(journal, 3)
+        reader = make_journal().sibling()
+        tail = EMPTY_TAIL
+        for seq in range(3, 9):
+            rows = list(reader.read_on(0, tail))
+            assert [row.seq for row in rows] == list(range(tail.seq + 1, seq + 1))
+            tail = Tail(rows[-1].seq, rows[-1].hash)
+            journal.append([Batch(0, epoch, seq + 1, b"x")])
+        with pytest.raises(StoreCorrupt):
+            list(reader.read_on(0, tail._replace(hash=NO_HASH)))
+        for seq in (8, 9):
+            journal.save_snapshot(0, epoch, seq, b"state")
+            journal.append([Batch(0, epoch, seq + 2, b"y")])
+        with pytest.raises(StoreCorrupt, match="missing"):
+            list(reader.read_on(0, Tail(2, NO_HASH)))
+        reader.close()
 
     def test_a_snapshot_may_be_the_whole_journal(self, make_journal: MakeJournal, journal: Journal) -> None:
         """A new owner continues right behind the newest snapshot."""

@@ -162,8 +162,9 @@ class StageHost:
     def _release_stages(self) -> None:
         """On the store's thread: release the stages, so that a successor need not look whether we live."""
         try:
-            if owned := list(self._owned.items()):
-                self._journal.release(owned)
+            # By what the store says: the answer to a claim may have been lost, or come too late.
+            found = self._journal.read_map()
+            self._journal.release([(each.stage, each.epoch) for each in found if each.owner == self.owner])
             if self._settings.beat_interval:
                 self._journal.forget_members([self.owner])
         except StoreError as error:

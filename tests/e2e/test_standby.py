@@ -137,7 +137,7 @@ async def test_the_active_worker_is_killed_twice(mosquitto: Mosquitto, store: st
             await active.kill()
             await workers.taken_over(active)
 
-        await run(workers, mosquitto.url, names, [0, 1], kill)
+        await run(workers, mosquitto.url, names, [0, 1], kill, pause=0.01)
 
 
 async def test_the_active_worker_stands_still_and_goes_on(
@@ -164,7 +164,7 @@ async def test_the_active_worker_stands_still_and_goes_on(
             await workers.taken_over(new)
 
         trouble = [stand_still, kill]
-        await run(workers, mosquitto.url, names, [0, 1], lambda at: trouble[at](at))
+        await run(workers, mosquitto.url, names, [0, 1], lambda at: trouble[at](at), pause=0.01)
 
 
 @pytest.mark.parametrize("cut_from", ["store", "clients", "both"])
@@ -192,7 +192,7 @@ async def test_the_active_worker_is_cut_off(
             if cut_from != "clients":
                 await until(lambda: old.says("stepped_down"), "the old owner to step down")
 
-        await run(workers, mosquitto.url, names, [0, 1], partition)
+        await run(workers, mosquitto.url, names, [0], partition, pause=0.01)
 
 
 async def test_workers_share_the_stages_while_they_come_and_go(

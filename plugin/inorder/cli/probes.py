@@ -91,7 +91,9 @@ async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None, kno
         raise WorkerUnreachable([address], reason) from None
     try:
         writer.write(wire.encode_frame(_hello(token)))
-        frame = await _first_frame(reader)
+        frame = await _next_frame(reader)
+        while isinstance(frame, wire.Opened):  # its stages speak ahead of the welcome (R12)
+            frame = await _next_frame(reader)
         if isinstance(frame, wire.Welcome):
             known.asked |= {address, frame.address}
             known.named |= {each.address for each in frame.stages if each.address}
@@ -108,7 +110,7 @@ def _hello(token: str) -> wire.Hello:
     return wire.Hello(lowest, highest, token, name, secrets.randbits(63), "inorder check")
 
 
-async def _first_frame(reader: asyncio.StreamReader) -> wire.WorkerFrame:
+async def _next_frame(reader: asyncio.StreamReader) -> wire.WorkerFrame:
     length = int.from_bytes(await reader.readexactly(wire.HEADER_BYTES), "big")
     if length > wire.MAX_FRAME_BYTES:
         raise ProtocolError("what listens there is not an inorder worker")

@@ -28,6 +28,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "planted": result.options.planted,
         "published": len(history.publishes),
         "acknowledged": sum(each.outcome == "acknowledged" for each in history.publishes.values()),
+        "failed": dict(sorted(result.failed.items())),
         "delivered": sum(verdicts.values()),
         "verdicts": dict(sorted(verdicts.items())),
         "subscribers": len(history.subscribers),

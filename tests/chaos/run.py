@@ -20,6 +20,7 @@ from tests.chaos.records import (
     Acknowledged,
     AnyRecord,
     Called,
+    Failed,
     Finished,
     Missing,
     Notified,
@@ -65,6 +66,7 @@ class Result:
         stuck: what was waited for in vain, and processes that ended by themselves, in words.
         faults: how many of each kind happened.
         take_overs: see TakenOver.
+        failed: publishes of living clients that raised, by error.
         history: as judged.
         logs: ends of what processes wrote.
         marks: when what began, s since the start of the run.
@@ -76,6 +78,7 @@ class Result:
     stuck: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     take_overs: list[TakenOver] = field(default_factory=list)
+    failed: Counter[str] = field(default_factory=Counter)
     history: History = field(default_factory=lambda: History(LINGER))
     logs: dict[str, str] = field(default_factory=dict)
     marks: list[tuple[float, str]] = field(default_factory=list)
@@ -241,6 +244,8 @@ class _Run:
         lives += [Life(each.name, each.name, each.records) for each in self.site.meters]
         histories = Histories(lives, numbers, LINGER)
         self.result.violations = histories.judge()
+        failed = (each.error for life in lives for each in life.records if isinstance(each, Failed))
+        self.result.failed = Counter(each.partition("(")[0] for each in failed)
         self.result.history = histories.history
         self.result.stuck += [f"the store: {each}" for each in numbers.problems]
         self.result.stuck += list(self._unsettled(numbers)) if self.result.stuck else []

@@ -28,7 +28,7 @@ def test_a_seed_fixes_the_plan() -> None:
 @pytest.mark.parametrize(("store", "seed"), [("sqlite", 32), ("postgresql", 58)])
 async def test_a_short_run_keeps_every_promise(store: str, seed: int) -> None:
     """These seeds draw every kind of fault, and pauses beyond the lease."""
-    result = await run(Options(seconds=9.0, seed=seed, store=store, pause=0.55))
+    result = await run(Options(seconds=7.0, seed=seed, store=store, pause=0.42))
     assert result.is_ok, in_words(result)
     assert any(each.outcome == "acknowledged" for each in result.history.publishes.values())
     assert any(each.in_order for each in result.history.subscribers.values())

@@ -16,7 +16,7 @@ from typing import Any, Self
 from tests.worker.helpers import PATIENCE
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import Welcome
+from inorder.core.wire import Opened, Welcome
 from inorder.testing.services import free_port
 from inorder.worker.failpoints import VARIABLE
 
@@ -80,6 +80,9 @@ async def says_hello(client: RawClient) -> bool:
     client.send(client.hello)
     try:
         frame = await client.read()
+        while isinstance(frame, Opened):  # stages speak ahead of the welcome
+            client.skipped.append(frame)
+            frame = await client.read()
     except (EOFError, ConnectionError):
         frame = None
     if isinstance(frame, Welcome):

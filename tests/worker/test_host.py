@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -67,6 +68,21 @@ async def test_nothing_is_said_before_its_commit() -> None:
         journal.let_go()
         answers = [await client.read() for _ in range(4)]
         assert [type(answer).__name__ for answer in answers] == ["Timestamps", "Pong", "Timestamps", "Pong"]
+
+
+async def test_no_ride_leaves_before_its_commit() -> None:
+    """Nor what a stage sends up because of what it is told first when a worker takes it."""
+    journal = TestJournal()
+    journal.hold()
+    worker = Worker(settings(stages=2, hosted=[1], log_topics=["s:a"]), journal=journal)
+    starting = asyncio.ensure_future(worker.__aenter__())
+    await until(lambda: journal.waiting == 1)
+    assert worker._host.stage(1).sent(0) == 1
+    assert worker._host.sent(1, 0) == 0
+    journal.let_go()
+    await starting
+    await until(lambda: worker._host.sent(1, 0) == 1)
+    await worker.__aexit__(None, None, None)
 
 
 async def test_a_batch_is_bounded() -> None:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -660,6 +660,7 @@ class StageHost:
 
     async def _let_join(self) -> None:
         """Take in the stages that were claimed and read. Raises StoreError."""
+        joined: list[HostedStage] = []
         async with self._quiet():
             while self._joining:
                 hosted, began = self._joining.popleft()
@@ -668,12 +669,13 @@ class StageHost:
                     continue
                 hosted.own(epoch)
                 self._stages[hosted.index] = hosted
-                self._brief(hosted)
+                joined.append(hosted)
                 if began is not None:
                     self.metrics.took_over(time.monotonic() - began)
                 if self._is_ready or began is not None:
                     log.info("event=took_stage stage=%d epoch=%d row=%d", hosted.index, epoch, hosted.seq)
             self._arrange()
+            self._brief(joined)
         self._sink.stages_changed()
 
     @contextlib.asynccontextmanager
@@ -689,15 +691,17 @@ class StageHost:
             self._is_holding = False
             self._wake.set()
 
-    def _brief(self, hosted: HostedStage) -> None:
-        """Tell a stage that came here what it must know first."""
-        settings, rules = self._settings.stage_settings(), self._settings.log_rules()
-        for command in hosted.first_commands(settings, self._topics_in_order(), rules):
-            self.step(hosted.index, command)
+    def _brief(self, stages: Iterable[HostedStage]) -> None:
+        """Tell stages that came here what they must know first; not before ``_arrange``, which takes all rides that it
+        finds for durable ones."""
+        settings, rules, topics = self._settings.stage_settings(), self._settings.log_rules(), self._topics_in_order()
+        for hosted in stages:
+            for command in hosted.first_commands(settings, topics, rules):
+                self.step(hosted.index, command)
 
     def _arrange(self) -> None:
-        """The stages here are others than before, and nothing is under way: find out through which of them rides leave,
-        and what is to be sent again."""
+        """The stages here are others than before, and all that they have is durable: find out through which of them
+        rides leave, and what is to be sent again."""
         held = [work for waiting in self._held.values() for work in waiting]
         self._held.clear()
         self._backlog.extendleft(reversed(held))
@@ -719,9 +723,8 @@ class StageHost:
         """Claim our stages anew, by the epochs that we know of ours, and read them from the store."""
         epochs = await self._in_store(partial(self._claim_again, self.epochs))
         self._stages = await self._in_store(partial(self._recover, epochs))
-        for hosted in self._stages.values():
-            self._brief(hosted)
         self._arrange()
+        self._brief(self._stages.values())
 
     def _claim_again(self, wanted: dict[int, int]) -> dict[int, int]:
         """On the store's thread: claim stages, all of them before the first is read. One that another worker took

@@ -21,7 +21,7 @@ from inorder.testing.services import (
     free_port,
 )
 
-LEFT_RUNNING_SECONDS = 1.0
+LEFT_RUNNING_SECONDS = 10.0
 
 
 def pytest_configure() -> None:

@@ -194,7 +194,7 @@ def test_demo_is_interrupted_without_leaving_anything(number: int, half_name: st
         children = descendants(process.pid)
         assert len(children) >= 4  # two brokers, two sites
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=90)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[signal.Signals(number)]
     assert err == ""
     assert list(open_folder.iterdir()) == []

@@ -72,7 +72,7 @@ class Child:
         """Send a signal and wait for the end."""
         self._process.send_signal(number)
         if not close_stdin:
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=90)
         return self.wait()
 
     def write(self, text: str) -> None:
@@ -86,7 +86,7 @@ class Child:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
-    def wait(self, timeout: float = 30.0) -> Run:
+    def wait(self, timeout: float = 90.0) -> Run:
         out, err = self._process.communicate(timeout=timeout)
         return Run(self._process.returncode, out, err)
 

@@ -16,7 +16,7 @@ from inorder_adapters.memory.options import MemoryOptions
 Mode = Any  # "strict", "tag" or Bounded; a client checks it itself
 Notification = Event | Gap | Reconnected
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test that waits for a condition fails."""
 
 TIMES: dict[str, float] = {

@@ -133,8 +133,8 @@ def test_bad_times(name: str, value: Any) -> None:
 async def test_no_worker_answers(site: Site, unused_port: int) -> None:
     """At once, not after a time-out; the message names who was tried, the broker was never bothered."""
     workers = [f"127.0.0.1:{unused_port}", f"localhost:{unused_port}"]
-    client = Client(f"memory://{site.name}", workers=workers)
-    async with asyncio.timeout(2):
+    client = Client(f"memory://{site.name}", workers=workers, times=times(connect_timeout=600.0))
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(WorkerUnreachable) as raised:
             await client.__aenter__()
     assert raised.value.addresses == workers

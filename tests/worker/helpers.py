@@ -15,7 +15,7 @@ from inorder.worker import WorkerSettings
 from inorder.worker.journal import Batch, Member, MemoryJournal, MemoryStore
 from inorder.worker.log_rows import LogWrite
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a test that waits for a condition fails."""
 
 

@@ -38,7 +38,7 @@ from inorder.core.wire import (
 )
 
 F = TypeVar("F", bound=Frame)
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a test that waits for a frame fails."""
 
 

@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", choices=sorted(KINDS), default=[], help="a kind of fault; again for more"
     )
+    parser.add_argument("--log", action="store_true", help="topics have event logs: nothing may be lost")
     parser.add_argument("--planted", choices=BUGS, default="", metavar="BUG", help=f"one of {', '.join(BUGS)}")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = vars(parser.parse_args())

@@ -101,7 +101,10 @@ async def read(client: Client, write: Write) -> None:
         match each:
             case Event():
                 payload, verdict = each.payload.decode(), str(each.verdict)
-                write(Notified(topic=each.topic, number=each.number, payload=payload, verdict=verdict))
+                notified = Notified(
+                    topic=each.topic, number=each.number, payload=payload, verdict=verdict, repaired=each.repaired
+                )
+                write(notified)
             case Gap():
                 write(Missing(topic=each.topic, first=each.first, last=each.last, reason=str(each.reason)))
             case inorder.Reconnected():

@@ -6,7 +6,7 @@ Where a subscription starts is not told to an application; taken is the latest s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.records import (
@@ -194,6 +194,16 @@ class Histories:
         if held.until is None:
             return Span(topic, start, since, began)
         return Span(topic, start, since, began, max(end, start), held.until)
+
+
+def lost_though_logged(history: History) -> Iterator[Violation]:
+    """Yield each loss that a subscriber was told of although topics have logs, of which nothing was dropped (R18)."""
+    for subscriber in history.subscribers.values():
+        for gap in subscriber.gaps:
+            if gap.reason in ("lost", "abandoned"):
+                numbers = f"{history.topics[gap.topic]}#{gap.first} to {gap.last}"
+                sentence = f"{subscriber.name} was told that {numbers} are {gap.reason}, which a log has"
+                yield Violation("R18", (), (subscriber.name,), sentence)
 
 
 def _of(event: EventId, place: tuple[int, int], sentence: str) -> Violation:

@@ -79,6 +79,7 @@ class Notified(Record, tag="notified"):
     number: int | None
     payload: str
     verdict: str
+    repaired: bool = False
 
 
 class Missing(Record, tag="missing"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.chaos.client import Command
 from tests.chaos.faults import Faults, TakeOver
-from tests.chaos.histories import Histories, Life
+from tests.chaos.histories import Histories, Life, lost_though_logged
 from tests.chaos.plan import Fault, plan
 from tests.chaos.processes import ClientSeat
 from tests.chaos.records import (
@@ -67,6 +67,7 @@ class Result:
         faults: how many of each kind happened.
         take_overs: see TakenOver.
         failed: publishes of living clients that raised, by error.
+        repaired: events that came from a log, all subscribers together.
         history: as judged.
         logs: ends of what processes wrote.
         marks: when what began, s since the start of the run.
@@ -79,6 +80,7 @@ class Result:
     faults: Counter[str] = field(default_factory=Counter)
     take_overs: list[TakenOver] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
+    repaired: int = 0
     history: History = field(default_factory=lambda: History(LINGER))
     logs: dict[str, str] = field(default_factory=dict)
     marks: list[tuple[float, str]] = field(default_factory=list)
@@ -244,6 +246,11 @@ class _Run:
         lives += [Life(each.name, each.name, each.records) for each in self.site.meters]
         histories = Histories(lives, numbers, LINGER)
         self.result.violations = histories.judge()
+        if self.options.log:
+            self.result.violations += lost_though_logged(histories.history)
+        self.result.repaired = sum(
+            isinstance(each, Notified) and each.repaired for life in lives for each in life.records
+        )
         failed = (each.error for life in lives for each in life.records if isinstance(each, Failed))
         self.result.failed = Counter(each.partition("(")[0] for each in failed)
         self.result.history = histories.history

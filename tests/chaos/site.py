@@ -44,6 +44,7 @@ class Options:
         pause: seconds between two faults, on average; ``pace``: between two publishes of a writer.
         patience: seconds for everything to converge in.
         planted: a bug to run with.
+        log: topics have event logs, so nothing may be lost (R18).
         only: kinds of faults that may come; all of them if empty.
     """
 
@@ -56,6 +57,7 @@ class Options:
     pace: float = 0.02
     patience: float = 60.0
     planted: str = ""
+    log: bool = False
     only: frozenset[str] = frozenset()
 
     @property
@@ -165,6 +167,8 @@ class Site:
         store_port = None if self.postgres is None else self.postgres.port
         settings = {f"INORDER_WORKER__{name}": value for name, value in SETTINGS.items()}
         settings["INORDER_WORKER__TOPIC_ORDER"] = _topic_order()
+        if self.options.log:
+            settings["INORDER_WORKER__LOG_TOPICS"] = "mqtt:load/#"
         for at, stages in enumerate(MAY_HAVE):
             seat = await Seat.make(f"worker-{at}", stages, self.url, settings, self.options.planted, store_port)
             stack.push_async_callback(seat.leave)

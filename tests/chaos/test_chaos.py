@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.chaos.histories import lost_though_logged
 from tests.chaos.plan import KINDS, Shape, plan
 from tests.chaos.report import to_json, to_text
 from tests.chaos.run import Result, run
 from tests.chaos.site import Options
+
+from inorder_analytics.checks import History
 
 SHAPE = Shape(stages=3, clients=("a", "b"), wanderers=("b",), has_store_way=True)
 
@@ -25,10 +28,21 @@ def test_a_seed_fixes_the_plan() -> None:
     assert not [each for each in plan(1, 60.0, Shape(3, ("a",), ("a",))) if each.kind.endswith("_store")]
 
 
-@pytest.mark.parametrize(("store", "seed"), [("sqlite", 32), ("postgresql", 58)])
-async def test_a_short_run_keeps_every_promise(store: str, seed: int) -> None:
+def test_a_loss_is_none_of_a_log() -> None:
+    history = History(60.0)
+    history.topics[1] = "a"
+    subscriber = history.subscriber("one", "strict")
+    for reason in ("expired", "skipped"):
+        subscriber.report(1, 1, 2, reason)
+    assert not list(lost_though_logged(history))
+    subscriber.report(1, 3, 5, "lost")
+    assert [(each.rule, each.subscribers) for each in lost_though_logged(history)] == [("R18", ("one",))]
+
+
+@pytest.mark.parametrize(("store", "seed", "log"), [("sqlite", 32, False), ("postgresql", 58, True)])
+async def test_a_short_run_keeps_every_promise(store: str, seed: int, log: bool) -> None:
     """These seeds draw every kind of fault, and pauses beyond the lease."""
-    result = await run(Options(seconds=7.0, seed=seed, store=store, pause=0.42))
+    result = await run(Options(seconds=7.0, seed=seed, store=store, pause=0.42, log=log))
     assert result.is_ok, in_words(result)
     assert any(each.outcome == "acknowledged" for each in result.history.publishes.values())
     assert any(each.in_order for each in result.history.subscribers.values())
@@ -44,9 +58,9 @@ async def test_a_planted_bug_is_seen() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
-async def test_a_long_run_keeps_every_promise(store: str) -> None:
-    options = Options(seconds=150.0, seed=7, store=store, writers=3, readers=4, pause=1.0)
+@pytest.mark.parametrize(("store", "log"), [("sqlite", True), ("postgresql", False)])
+async def test_a_long_run_keeps_every_promise(store: str, log: bool) -> None:
+    options = Options(seconds=150.0, seed=7, store=store, writers=3, readers=4, pause=1.0, log=log)
     result = await run(options)
     assert result.is_ok, in_words(result)
     assert len(result.take_overs) >= 20

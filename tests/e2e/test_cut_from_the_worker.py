@@ -24,6 +24,7 @@ async def proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FaultProxy]:
     """A way to a worker that advertises it, so nobody finds another."""
     monkeypatch.setenv("INORDER_WORKER__PUBLISHER_GRACE", "0.5")
     monkeypatch.setenv("INORDER_WORKER__BEAT_INTERVAL", "0.1")
+    monkeypatch.setenv("INORDER_WORKER__LINGER", "0.2")  # what expires counts on for so long
     async with FaultProxy(free_port()) as made:
         args = ["--session-timeout", str(TIMEOUT), "--advertise", f"127.0.0.1:{made.port}"]
         with WorkerServer(args=args) as worker:

@@ -90,7 +90,8 @@ def flips(store: Store) -> Iterator[tuple[sa.Table, dict[str, Any], sa.Column[An
 
 
 def test_any_flipped_bit_is_found_and_named(filled: str) -> None:
-    """In every column of every row of every table. Flipped back, all is well again."""
+    """In every column of every row of every table. Flipped back, all is well again. (Where no worker runs there is none
+    in ``workers``: that table keeps nothing, it says who is there.)"""
     store = Store(filled)
     tried = set()
     cases = list(flips(store))
@@ -123,7 +124,8 @@ def test_any_flipped_bit_is_found_and_named(filled: str) -> None:
             store.run(lambda connection, w=moved, r=row, t=table: connection.execute(t.update().where(w), r))  # type: ignore[misc]
         tried.add((table.name, column.name))
     store.close()
-    assert tried == {(table.name, column.name) for table in schema.metadata.sorted_tables for column in table.c}
+    lasting = [table for table in schema.metadata.sorted_tables if table is not schema.workers]
+    assert tried == {(table.name, column.name) for table in lasting for column in table.c}
     assert verify(filled).problems == []
 
 

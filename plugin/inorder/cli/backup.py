@@ -10,13 +10,12 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.failures import ExitCode
 
-Store = Annotated[str | None, typer.Option(metavar="URL", help="The store: sqlite:///FILE or postgresql://...")]
 Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a lock is waited for.")]
 
 
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist yet.")],
-    store: Store = None,
+    store: options.Store = None,
     timeout: Timeout = 10.0,
     json: options.Json = False,
     config: options.Config = None,
@@ -49,7 +48,7 @@ def backup(
 
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What inorder backup wrote.")],
-    store: Store = None,
+    store: options.Store = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what the store holds; it is lost.")] = False,
     timeout: Timeout = 10.0,
     json: options.Json = False,

@@ -7,16 +7,18 @@ import contextlib
 import logging
 import signal
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from inorder.cli import output
+from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.errors import InvalidOption
 
 if TYPE_CHECKING:
     import inorder
+    from inorder.cli.operator import Operator
     from inorder.settings import ClientSection
 
 ResultT = TypeVar("ResultT")
@@ -70,6 +72,34 @@ def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
             allowed = f"a readable PEM certificate with its key in client.tls_key ({error})"
             raise InvalidOption("client.tls_cert", str(section.tls_cert), allowed) from None
     return context
+
+
+def talk(
+    work: Callable[[Operator], Awaitable[ResultT]],
+    config: Path | None,
+    workers: list[str] | None,
+    token: str | None,
+    tls_ca: Path | None,
+    timeout: float,
+    unsure: str = "",
+) -> ResultT:
+    """Let an operator talk to the bottom stage, within ``timeout`` seconds; ``unsure`` is said where that was not
+    enough. Raises CommandFailed and InorderErrors."""
+    given = {"workers": workers, "token": token, "tls_ca": tls_ca}
+    section = options.settings(config, client=given).settings.client
+
+    async def main() -> ResultT:
+        from inorder.cli.operator import Operator
+
+        secret = worker_token(section) or ""
+        try:
+            async with asyncio.timeout(timeout), Operator(section.workers, secret, worker_tls(section)) as operator:
+                return await work(operator)
+        except TimeoutError:
+            text = f"no answer within {timeout:g} s"
+            raise CommandFailed(f"{text}; {unsure}" if unsure else text, ExitCode.TIMED_OUT) from None
+
+    return run_until_stopped(main())
 
 
 def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.connection import run_until_stopped, worker_tls, worker_token
+from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     from inorder.cli.operator import Operator
     from inorder.core.wire import LogRule
-
-ResultT = TypeVar("ResultT")
 
 log = typer.Typer(
     name="log",
@@ -35,14 +31,11 @@ Glob = Annotated[
     bool | None,
     typer.Option("--glob/--no-glob", help="Read * ? [...] as Redis does; else where the space begins with redis."),
 ]
-Timeout = Annotated[
-    float, typer.Option("--timeout", "-W", min=0.1, metavar="SECONDS", help="How long it may take in all.")
-]
 
 
 @log.command()
 def show(
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -76,7 +69,7 @@ def on(
         int, typer.Option(min=0, metavar="BYTES", help="Bytes of each topic; 0: any number.")
     ] = 268_435_456,
     glob: Glob = None,
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -93,7 +86,7 @@ def on(
 def off(
     filters: Filters,
     glob: Glob = None,
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -149,28 +142,3 @@ def _text(rule: LogRule) -> str:
     count = f"{rule.max_count} events" if rule.max_count else "any number of events"
     size = f"{rule.max_bytes} bytes" if rule.max_bytes else "any number of bytes"
     return f"{rule.space}:{rule.filter.text} keeps of each topic: {age}, {count}, {size}"
-
-
-def talk(
-    work: Callable[[Operator], Awaitable[ResultT]],
-    config: Path | None,
-    workers: list[str] | None,
-    token: str | None,
-    tls_ca: Path | None,
-    timeout: float,
-) -> ResultT:
-    """Let an operator talk to the bottom stage, within ``timeout`` seconds. Raises CommandFailed and InorderErrors."""
-    given = {"workers": workers, "token": token, "tls_ca": tls_ca}
-    section = options.settings(config, client=given).settings.client
-
-    async def main() -> ResultT:
-        from inorder.cli.operator import Operator
-
-        secret = worker_token(section) or ""
-        try:
-            async with asyncio.timeout(timeout), Operator(section.workers, secret, worker_tls(section)) as operator:
-                return await work(operator)
-        except TimeoutError:
-            raise CommandFailed(f"no answer within {timeout:g} s", ExitCode.TIMED_OUT) from None
-
-    return run_until_stopped(main())

@@ -44,6 +44,7 @@ from inorder.core.wire import (
 from inorder.errors import ProtocolError, Refused, Unauthorized, VersionMismatch, WorkerUnreachable
 
 FrameT = TypeVar("FrameT", bound=Frame)
+AnswerT = TypeVar("AnswerT", Done, OrderChanged)
 
 
 class Operator:
@@ -95,11 +96,11 @@ class Operator:
 
     async def change(self, order_epoch: int, stages: list[list[int]]) -> int:
         """Change the topic order; return its new epoch, once the bottom stage is in it. Raises Refused."""
-        return await self._done(ChangeOrder(2, order_epoch, stages))
+        return (await self._accepted(ChangeOrder(2, order_epoch, stages), OrderChanged)).order_epoch
 
     async def pin(self, topics: list[int], *, is_pinned: bool) -> int:
         """Pin topics to their stages or let them go; return the order epoch. Raises Refused."""
-        return await self._done(PinTopics(3, topics, is_pinned))
+        return (await self._accepted(PinTopics(3, topics, is_pinned), OrderChanged)).order_epoch
 
     # -- event logs (R18) --------------------------------------------------------------------------------------
 
@@ -110,10 +111,7 @@ class Operator:
 
     async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
         """Give topics a log or take it from them. Raises Refused."""
-        self._send(ChangeLog(5, rule, is_on))
-        answer = await self._next(Done)
-        if answer.refusal:
-            raise Refused(answer.refusal)
+        await self._accepted(ChangeLog(5, rule, is_on), Done)
 
     # -- subscriptions (R12, R18) ------------------------------------------------------------------------------
 
@@ -129,17 +127,15 @@ class Operator:
 
     async def end_subscription(self, client_id: str) -> None:
         """End the subscription of a client that is gone. Raises Refused."""
-        self._send(EndSubscription(7, client_id))
-        answer = await self._next(Done)
-        if answer.refusal:
-            raise Refused(answer.refusal)
+        await self._accepted(EndSubscription(7, client_id), Done)
 
-    async def _done(self, frame: ChangeOrder | PinTopics) -> int:
+    async def _accepted(self, frame: Frame, kind: type[AnswerT]) -> AnswerT:
+        """Ask for a change; return the answer. Raises Refused."""
         self._send(frame)
-        answer = await self._next(OrderChanged)
+        answer = await self._next(kind)
         if answer.refusal:
             raise Refused(answer.refusal)
-        return answer.order_epoch
+        return answer
 
     # -- frames ------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,10 @@ Space = Annotated[
     ),
 ]
 Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="MQTT quality of service.")]
+Store = Annotated[str | None, typer.Option(metavar="URL", help="The store: sqlite:///FILE or postgresql://...")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", "-W", min=0.1, metavar="SECONDS", help="How long it may take in all.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Config = Annotated[
     Path | None,

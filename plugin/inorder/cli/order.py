@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.connection import run_until_stopped, worker_tls, worker_token
+from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     from inorder.cli.operator import Operator
     from inorder.core.wire import TopicInfo, TopicOrder
-
-ResultT = TypeVar("ResultT")
 
 order = typer.Typer(
     name="order",
@@ -30,14 +26,13 @@ order = typer.Typer(
 """The group of these commands."""
 
 Topics = Annotated[list[str], typer.Argument(metavar="SPACE:TOPIC...", help="Topics, each with its space.")]
-Timeout = Annotated[
-    float, typer.Option("--timeout", "-W", min=0.1, metavar="SECONDS", help="How long it may take in all.")
-]
+UNSURE = "whether the order changed shows: inorder order show"
+"""What to say where no answer came in time."""
 
 
 @order.command()
 def show(
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -46,7 +41,7 @@ def show(
     debug: options.Debug = False,
 ) -> int:
     """Show the topics of each stage, the highest first. What --json prints, **set** takes."""
-    now = _run(lambda operator: operator.show(), config, workers, token, tls_ca, timeout)
+    now = talk(lambda operator: operator.show(), config, workers, token, tls_ca, timeout, UNSURE)
     if json:
         output.emit({"order_epoch": now.order_epoch, "stages": _named(now), "pinned": _pinned(now)})
     else:
@@ -60,7 +55,7 @@ def set_order(
         Path,
         typer.Argument(metavar="FILE", help="JSON: a list of space:topic for each stage, from the top; - is stdin."),
     ],
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -75,14 +70,14 @@ def set_order(
         now = await operator.show()
         return await operator.change(now.order_epoch + 1, [_ids(now, stage) for stage in wanted])
 
-    return _changed(_run(change, config, workers, token, tls_ca, timeout), json)
+    return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
 
 
 @order.command()
 def move(
     topics: Topics,
     stage: Annotated[int, typer.Option("--stage", "-s", min=0, help="The stage they move to; 0 is the top.")] = 0,
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -101,13 +96,13 @@ def move(
         stages[stage] = _ids(now, topics)
         return await operator.change(now.order_epoch + 1, stages)
 
-    return _changed(_run(change, config, workers, token, tls_ca, timeout), json)
+    return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
 
 
 @order.command()
 def pin(
     topics: Topics,
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -116,13 +111,13 @@ def pin(
     debug: options.Debug = False,
 ) -> int:
     """Keep topics on their stage, whatever their popularity."""
-    return _changed(_run(lambda each: _pin(each, topics, True), config, workers, token, tls_ca, timeout), json)
+    return _changed(talk(lambda each: _pin(each, topics, True), config, workers, token, tls_ca, timeout, UNSURE), json)
 
 
 @order.command()
 def unpin(
     topics: Topics,
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -131,39 +126,11 @@ def unpin(
     debug: options.Debug = False,
 ) -> int:
     """Let pinned topics go again."""
-    return _changed(_run(lambda each: _pin(each, topics, False), config, workers, token, tls_ca, timeout), json)
+    return _changed(talk(lambda each: _pin(each, topics, False), config, workers, token, tls_ca, timeout, UNSURE), json)
 
 
 async def _pin(operator: Operator, topics: list[str], is_pinned: bool) -> int:
     return await operator.pin(_ids(await operator.show(), topics), is_pinned=is_pinned)
-
-
-# -- talking ---------------------------------------------------------------------------------------------------------
-
-
-def _run(
-    talk: Callable[[Operator], Awaitable[ResultT]],
-    config: Path | None,
-    workers: list[str] | None,
-    token: str | None,
-    tls_ca: Path | None,
-    timeout: float,
-) -> ResultT:
-    given = {"workers": workers, "token": token, "tls_ca": tls_ca}
-    section = options.settings(config, client=given).settings.client
-
-    async def main() -> ResultT:
-        from inorder.cli.operator import Operator
-
-        secret = worker_token(section) or ""
-        try:
-            async with asyncio.timeout(timeout), Operator(section.workers, secret, worker_tls(section)) as operator:
-                return await talk(operator)
-        except TimeoutError:
-            text = f"no answer within {timeout:g} s; whether the order changed shows: inorder order show"
-            raise CommandFailed(text, ExitCode.TIMED_OUT) from None
-
-    return run_until_stopped(main())
 
 
 def _changed(order_epoch: int, as_json: bool) -> int:

@@ -17,9 +17,7 @@ COLOURS = {"active": "green", "standby": "cyan", "suspect": "yellow", "free": "y
 
 
 def status(
-    store: Annotated[
-        str | None, typer.Option(metavar="URL", help="The store: sqlite:///FILE or postgresql://...")
-    ] = None,
+    store: options.Store = None,
     lease: Annotated[
         float | None, typer.Option(min=0.2, metavar="SECONDS", help="How long silent workers are watched (2).")
     ] = None,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.cli import options, output
+from inorder.cli.connection import talk
 from inorder.cli.failures import ExitCode
-from inorder.cli.log import Timeout, talk
 
 if TYPE_CHECKING:
     from inorder.core.wire import KnownSubscription
@@ -24,7 +24,7 @@ subscriptions = typer.Typer(
 
 @subscriptions.command("list")
 def list_all(
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
@@ -50,7 +50,7 @@ def list_all(
 @subscriptions.command()
 def end(
     client: Annotated[str, typer.Argument(metavar="CLIENT", help="The client's id.")],
-    timeout: Timeout = 10.0,
+    timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    store: Annotated[
-        str | None, typer.Option(metavar="URL", help="The store: sqlite:///FILE or postgresql://...")
-    ] = None,
+    store: options.Store = None,
     timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a lock is waited for.")] = 10.0,
     json: options.Json = False,
     config: options.Config = None,

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from inorder.core.notifications import Event, Gap, Reconnected, Verdict
+from inorder.core.topic_manager import flat
 from inorder.core.wire import AskDurable, Done, Durable, Frame, SaveClock, SpaceFilter
 from inorder.errors import InorderError
 
@@ -74,7 +75,7 @@ class DurableClock:
     def _send_clock(self) -> None:
         if self._saving is not None:
             request, numbers = self._saving
-            self._send(SaveClock(request, [part for pair in numbers.items() for part in pair]))
+            self._send(SaveClock(request, flat(numbers)))
 
     def told(self, frame: Done | Durable) -> None:
         """An answer of the bottom stage."""

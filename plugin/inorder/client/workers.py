@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from inorder.client.options import ClientTimes
 from inorder.client.worker_link import FATAL, WorkerLink
+from inorder.core.topic_manager import flat
 from inorder.core.wire import (
     AskHeads,
     AskNumbers,
@@ -225,8 +226,7 @@ class Workers:
         return WorkerLink(address, self._greeting, self, self._times, self._tls)
 
     def _greeting(self) -> Hello:
-        asked = [part for pair in self._asked.items() for part in pair]
-        return replace(self._hello, asked=asked, asked_epoch=self._events.asked_epoch())
+        return replace(self._hello, asked=flat(self._asked), asked_epoch=self._events.asked_epoch())
 
     def _open(self, address: str) -> None:
         """Add a link; it connects by itself."""

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from inorder.core.commands import Create, LogDeps, LogEvent, LogRulesRide, LogTrim, SessionKey, SetLogRule, TrimLog
 from inorder.core.state import Outbox, StageState
 from inorder.core.topic_manager import TopicManager, raise_to
-from inorder.core.wire import Done, LogRule, Logs, NewEvent, NumberState, Topics
+from inorder.core.wire import Done, LogRule, Logs, NewEvent, Topics
 
 TOPICS_IN_FRAME = 5_000
-"""Topics in one frame that tells which have a log."""
+"""Topics in one frame."""
 BESIDE = b""
 """The content of a journaled request whose content stands beside it."""
 
@@ -130,7 +130,11 @@ class EventLog:
         if manager is None or manager.stage != self._state.index or not manager.log_first:
             return
         numbers = range(manager.log_first, command.through + 1)
-        if not numbers or command.through > manager.number or any(_is_open(manager, number) for number in numbers):
+        if (
+            not numbers
+            or command.through > manager.number
+            or any(number in manager.records and manager.records[number].is_open for number in numbers)
+        ):
             return
         base = base_below(manager)
         if base is not None:
@@ -138,11 +142,6 @@ class EventLog:
             raise_to(base, command.base)
             manager.log_base, manager.log_first = base, command.through + 1
             self._outbox.log(LogTrim(manager.id, command.through))
-
-
-def _is_open(manager: TopicManager, number: int) -> bool:
-    record = manager.records.get(number)
-    return record is not None and (record.state is NumberState.PENDING or record.deps is None)
 
 
 def base_below(manager: TopicManager) -> dict[int, int] | None:

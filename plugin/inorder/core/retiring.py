@@ -18,7 +18,6 @@ from __future__ import annotations
 from inorder.core.event_log import base_below
 from inorder.core.state import StageState
 from inorder.core.topic_manager import TopicManager
-from inorder.core.wire import NumberState
 
 LOOKS = 8
 """How often topics are looked at within their time to live; one retires up to two looks after it."""
@@ -64,5 +63,4 @@ class Retiring:
 
 
 def _is_open(manager: TopicManager) -> bool:
-    """Tell whether one of its numbers is not complete, or what became of it is not known."""
-    return any(each.state is NumberState.PENDING or each.deps is None for each in manager.records.values())
+    return any(each.is_open for each in manager.records.values())

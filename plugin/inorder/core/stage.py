@@ -42,7 +42,7 @@ from inorder.core.commands import (
     TrimLog,
 )
 from inorder.core.durable import DurableSubscriptions
-from inorder.core.event_log import EventLog
+from inorder.core.event_log import TOPICS_IN_FRAME, EventLog
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
 from inorder.core.sessions import Sessions
@@ -65,9 +65,6 @@ from inorder.core.wire import (
     TopicOrder,
     Topics,
 )
-
-TOPICS_IN_FRAME = 5_000
-"""Topics in one answer about the topic order."""
 
 _snapshot_encoder = msgspec.msgpack.Encoder()
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)

@@ -230,10 +230,8 @@ class Stamping:
     def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> bool:
         """Forget the numbers up to ``last``; what they depended on stays. Return whether all were settled."""
         records, numbers = manager.records, range(manager.expired + 1, last + 1)
-        for number in numbers:
-            record = records[number]
-            if record.state is _PENDING or record.deps is None:
-                return False
+        if any(records[number].is_open for number in numbers):
+            return False
         if manager.log_base is None and 0 < manager.log_first <= last + 1:
             manager.log_base = base_below(manager)  # the last moment at which it can be told
         raise_to(base, flat(manager.expired_base))

@@ -37,6 +37,11 @@ class NumberRecord(msgspec.Struct, array_like=True, gc=False):
     in_payload: bool
     logged: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """What became of it is not known, or its timestamp is not complete."""
+        return self.state is NumberState.PENDING or self.deps is None
+
 
 class TopicManager(msgspec.Struct):
     """A topic at a stage.

@@ -118,7 +118,7 @@ class EventLogs:
         now_ms = stored_now_ms()
         for totals in await self._read(lambda reader: reader.totals()):
             rule = self._host.log_bounds(totals.topic)
-            if rule is None or not _is_over(rule, totals, now_ms):
+            if rule is None or not _is_over(rule, totals.events, totals.size, totals.oldest_ms, now_ms):
                 continue
             oldest = await self._read(lambda reader, topic=totals.topic: reader.oldest(topic, TRIM_ROWS))  # type: ignore[misc]
             through, base = excess(rule, totals, oldest, now_ms)
@@ -139,12 +139,9 @@ def stored_now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _is_over(rule: LogRule, totals: LogTotals, now_ms: int) -> bool:
-    return (
-        0 < rule.max_count < totals.events
-        or 0 < rule.max_bytes < totals.size
-        or 0 < rule.max_age_ms < now_ms - totals.oldest_ms
-    )
+def _is_over(rule: LogRule, count: int, size: int, oldest_ms: int, now_ms: int) -> bool:
+    """Tell whether a log of so many events and bytes, the oldest one stored then, is over its bounds."""
+    return 0 < rule.max_count < count or 0 < rule.max_bytes < size or 0 < rule.max_age_ms < now_ms - oldest_ms
 
 
 def excess(rule: LogRule, totals: LogTotals, oldest: list[Oldest], now_ms: int) -> tuple[int, dict[int, int]]:
@@ -152,10 +149,7 @@ def excess(rule: LogRule, totals: LogTotals, oldest: list[Oldest], now_ms: int) 
     base: dict[int, int] = {}
     through, count, size = 0, totals.events, totals.size
     for row in oldest:
-        is_over = (
-            0 < rule.max_count < count or 0 < rule.max_bytes < size or 0 < rule.max_age_ms < now_ms - row.stored_ms
-        )
-        if not is_over or row.deps is None:
+        if row.deps is None or not _is_over(rule, count, size, row.stored_ms, now_ms):
             break
         raise_to(base, row.deps)
         through, count, size = row.number, count - 1, size - row.size

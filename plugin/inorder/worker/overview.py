@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreUnreachable, StoreVersionMismatch
-from inorder.worker import schema
 from inorder.worker.identity import is_gone
 from inorder.worker.journal import Holder, Member
 from inorder.worker.sql_journal import read_holders, read_last_rows, read_workers
@@ -60,13 +58,9 @@ def overview(url: str, lease: float, timeout: float = 10.0) -> Overview:
     """Look at a store, until every worker in it has shown life, for a lease (s) at most. Blocks. Raises StoreErrors."""
     store = Store(url, timeout=timeout, is_read_only=True)
     try:
+        store.run(store.require_current)
         info = store.look()
-        if info is None:
-            raise StoreUnreachable(store.url, "there is no store yet; a worker makes it")
-        version = store.run(store.read_version)
-        if version != schema.SCHEMA_VERSION:
-            reason = f"its schema has version {version}; a worker of this release brings it up to date at its start"
-            raise StoreVersionMismatch(store.url, reason)
+        assert info is not None
         watch, until = Watch(lease - LOOK_SECONDS, lease), time.monotonic() + lease
         while True:
             holders, members, rows = store.read(_read)

@@ -22,6 +22,7 @@ from inorder.core.commands import (
     SetLogRule,
     SettleNumbers,
 )
+from inorder.core.topic_manager import flat
 from inorder.core.wire import (
     MAX_NUMBER,
     AskDurable,
@@ -225,8 +226,7 @@ def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
 
 def _renew(frame: Renew, session: Session, host: StageHost) -> Callable[[], None]:
     def answer() -> None:
-        stages = [part for pair in host.epochs.items() for part in pair]
-        host.reply_as_owner(session, Renewed(frame.request, stages))
+        host.reply_as_owner(session, Renewed(frame.request, flat(host.epochs)))
 
     return answer
 

@@ -291,6 +291,16 @@ class Store:
             self._check_revision(connection, version)
         return version
 
+    def require_current(self, connection: sa.Connection) -> None:
+        """Raise StoreUnreachable where there is no store yet, StoreVersionMismatch for one of an older schema, and what
+        ``read_version`` raises: for those that only look."""
+        version = self.read_version(connection)
+        if version is None:
+            raise StoreUnreachable(self.url, "there is no store yet; a worker makes it")
+        if version != schema.SCHEMA_VERSION:
+            reason = f"its schema has version {version}; a worker of this release brings it up to date at its start"
+            raise StoreVersionMismatch(self.url, reason)
+
     def _check_revision(self, connection: sa.Connection, version: int) -> None:
         found = connection.execute(sa.select(schema.alembic_version.c.version_num)).scalars().all()
         if found != [schema.revision(version)]:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreCorrupt, StoreUnreachable, StoreVersionMismatch
+from inorder.errors import StoreCorrupt
 from inorder.worker import schema
 from inorder.worker.chain import EMPTY_TAIL, Problem, Row, Tail, snapshot_problem, walk
 from inorder.worker.log_rows import row_problem
@@ -98,12 +98,7 @@ class _Walk:
         report.logs.clear()
 
     def run(self) -> None:
-        version = self._store.read_version(self._connection)
-        if version is None:
-            raise StoreUnreachable(self._store.url, "there is no store yet; a worker makes it")
-        if version != schema.SCHEMA_VERSION:
-            reason = f"its schema has version {version}; a worker of this release brings it up to date at its start"
-            raise StoreVersionMismatch(self._store.url, reason)
+        self._store.require_current(self._connection)
         if self._store.is_sqlite:
             self._check_file()
         count = self._check_meta()

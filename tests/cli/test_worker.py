@@ -52,11 +52,15 @@ def test_a_second_worker_on_a_store_is_a_standby(cli: Cli, start: Start) -> None
     assert "worker" not in left.out
 
 
-def test_a_worker_may_be_told_to_take_over(start: Start) -> None:
+def test_a_worker_may_be_told_to_take_over(cli: Cli, start: Start) -> None:
     first = start("worker", "--port", 0, "--json")
     first.line()
     second = start("worker", "--port", 0, "--json", "--take-over")
     assert json.loads(second.line())["state"] == "active"
+    for _ in range(60):
+        workers = json.loads(cli("status", "--json").out)["workers"]
+        if all(each["lag"] for each in workers if not each["stages"]):
+            break  # the first one knows that it has lost the stage: it follows
     assert second.interrupt().code == 0
     stopped = first.interrupt()
     assert stopped.code == 0

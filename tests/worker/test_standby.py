@@ -200,6 +200,19 @@ async def test_an_owner_that_is_silent_is_taken_over_and_steps_down() -> None:
         journal_of(second).let_go()
 
 
+async def test_a_worker_that_was_taken_over_goes_on_to_show_that_it_lives() -> None:
+    """Nobody talks to it: it is idle, follows, and is a standby to the others, not a suspect."""
+    store = MemoryStore()
+
+    def shown(name: str) -> Member:
+        return next(each for each in MemoryJournal(store).read_members() if each.owner.startswith(f"{name}/"))
+
+    async with worker(store, "first") as first, worker(store, "second", take_over=True):
+        await until(lambda: first.state == "standby" and 0 in shown("first").rows)
+        beat = shown("first").beat
+        await until(lambda: shown("first").beat > beat + 1)
+
+
 @pytest.mark.parametrize("standbys", [2, 3])
 async def test_of_several_standbys_exactly_one_takes_over(standbys: int) -> None:
     """One crash after another, down to the last one: each time the epoch rises by one, and one worker has the stage."""

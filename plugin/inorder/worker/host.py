@@ -132,11 +132,11 @@ class StageHost:
                     await self._let_leave()
                 await self._turn()
                 await self._beat_if_due()
-                self._look_soon()
             except VOID:
                 raise
             except StoreError as error:
                 await self._start_anew(error)
+            self._look_soon()  # after a failure too: one that has lost its stages still shows that it lives
             if not self._is_idle:
                 self._wake.set()
 

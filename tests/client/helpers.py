@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from inorder import Client, ClientTimes, Event, Gap, Reconnected
+from inorder.core.wire import NumberState
 from inorder.worker import Worker, WorkerSettings
 from inorder_adapters.memory import Hub, hub
 from inorder_adapters.memory.options import MemoryOptions
@@ -85,6 +86,12 @@ class Site:
         await action
         line._options = options
 
+    def leap(self, seconds: float) -> None:
+        """Let so much time of the worker's stages pass at once; clients' clocks stay."""
+        for hosted in self.worker._host._stages.values():
+            hosted._now += round(seconds * 1000)
+        self.worker._host._look_at(0.0)
+
     async def stop(self) -> None:
         """Stop the worker."""
         await self.worker.__aexit__(None, None, None)
@@ -99,6 +106,13 @@ async def new_site(folder: Path, **changes: Any) -> AsyncIterator[Site]:
         yield site
     finally:
         await site.stop()
+
+
+def state_of(site: Site, number: int) -> NumberState | None:
+    """Return what the worker knows of a number of the first topic."""
+    manager = site.worker._host.stage(0)._state.topics.get(1)
+    record = None if manager is None else manager.records.get(number)
+    return None if record is None else record.state
 
 
 async def until(condition: Callable[[], bool], what: str = "the condition") -> None:

@@ -18,6 +18,7 @@ from tests.client.helpers import (
     new_site,
     payloads,
     published,
+    state_of,
     take,
     take_events,
     take_through,
@@ -28,7 +29,7 @@ from tests.client.helpers import (
 from inorder import Gap, GapReason, Verdict
 from inorder.core.commands import SetLogRule
 from inorder.core.names import exact
-from inorder.core.wire import Logged, LogRule, NumberState, encode_logged
+from inorder.core.wire import Logged, LogRule, encode_logged
 from inorder.errors import PayloadTooLarge, Refused
 from inorder.worker.store import Store
 from inorder.worker.verification import verify
@@ -107,13 +108,6 @@ async def test_what_a_dead_publisher_left_is_delivered(tmp_path: Path) -> None:
         assert payloads(await take(one, 2)) == [b"0", b"left"]
         await publisher.close()
         assert left.done()
-
-
-def state_of(site: Site, number: int) -> NumberState | None:
-    """Return what the worker knows of a number of the first topic."""
-    manager = site.worker._host.stage(0)._state.topics.get(1)
-    record = None if manager is None else manager.records.get(number)
-    return None if record is None else record.state
 
 
 async def test_topics_without_a_log_are_as_ever(site: Site) -> None:

@@ -17,6 +17,7 @@ from tests.client.helpers import (
     new_site,
     payloads,
     published,
+    state_of,
     take,
     take_events,
     take_through,
@@ -232,10 +233,19 @@ async def test_what_is_accepted_while_the_worker_is_away_is_confirmed_later(site
         await until(lambda: publisher.stats().pending == 0, "the settlement")
 
 
+CONFIRM_TIMEOUT = 60.0
+"""Seconds; the default."""
+
+
+def is_late(publish: asyncio.Future[Receipt]) -> bool:
+    """Tell whether a publish has waited for more than a grace of 0.2 s."""
+    return clock.waking_or_sleeping() - publish.asked_at > 0.2  # type: ignore[attr-defined, no-any-return]
+
+
 async def test_a_confirmation_that_comes_too_late_is_an_error_of_the_publish(tmp_path: Path) -> None:
     """R16: the number was abandoned while the broker did not answer; the caller hears it, who missed it gets a gap."""
     async with (
-        new_site(tmp_path, publisher_grace=0.2, confirm_timeout=0.2) as site,
+        new_site(tmp_path, publisher_grace=0.2) as site,
         site.client("one", loss=1.0) as one,
         site.client("publisher") as publisher,
     ):
@@ -243,6 +253,8 @@ async def test_a_confirmation_that_comes_too_late_is_an_error_of_the_publish(tmp
         await published(publisher, "a", 1)
         site.hub.stall("publisher")
         publish = publisher.publish("a", b"slow")
+        await until(lambda: state_of(site, 2) is NumberState.PENDING and is_late(publish), "half the grace")
+        site.leap(CONFIRM_TIMEOUT)
         await until(lambda: state_of(site, 2) is NumberState.ABANDONED, "the end of the patience")
         site.hub.resume("publisher")
         with pytest.raises(Abandoned) as raised:
@@ -259,7 +271,7 @@ async def test_a_slow_acceptance_in_time_is_a_receipt(tmp_path: Path) -> None:
     async with new_site(tmp_path, publisher_grace=0.2) as site, site.client("publisher") as publisher:
         site.hub.stall("publisher")
         publish = publisher.publish("a", b"slow")
-        await until(lambda: clock.waking_or_sleeping() - publish.asked_at > 0.2)  # type: ignore[attr-defined]
+        await until(lambda: is_late(publish), "half the grace")
         site.hub.resume("publisher")
         assert await asyncio.wait_for(publish, PATIENCE) == Receipt("memory", "a", 1)
         assert publisher.stats().late_confirms == 0
@@ -269,7 +281,7 @@ async def test_a_late_answer_is_asked_about_before_the_event_is_handed_over(tmp_
     """R16: the answer lay in the network for more than half the grace; the number was abandoned since."""
     async with (
         FaultProxy(1) as proxy,
-        new_site(tmp_path, publisher_grace=0.2, confirm_timeout=0.2, advertise=f"127.0.0.1:{proxy.port}") as site,
+        new_site(tmp_path, publisher_grace=0.2, advertise=f"127.0.0.1:{proxy.port}") as site,
     ):
         proxy.target_port = int(site.address.rpartition(":")[2])
         site.address = f"127.0.0.1:{proxy.port}"
@@ -277,17 +289,13 @@ async def test_a_late_answer_is_asked_about_before_the_event_is_handed_over(tmp_
             await published(publisher, "a", 1)
             proxy.stall("down")
             publish = publisher.publish("a", b"never")
+            await until(lambda: state_of(site, 2) is NumberState.PENDING and is_late(publish), "half the grace")
+            site.leap(CONFIRM_TIMEOUT)
             await until(lambda: state_of(site, 2) is NumberState.ABANDONED, "the end of the patience")
             await proxy.heal()
             with pytest.raises(Abandoned):
                 await asyncio.wait_for(publish, PATIENCE)
             assert site.hub.counters["published"] == 1
-
-
-def state_of(site: Site, number: int) -> NumberState | None:
-    """Return what the worker knows of a number of the first topic."""
-    record = site.worker._host.stage(0)._state.topics[1].records.get(number)
-    return None if record is None else record.state
 
 
 async def test_more_publishes_than_may_be_pending(site: Site) -> None:

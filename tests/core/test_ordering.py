@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from tests.core.cluster import seen
 
-from inorder.core.gaps import MAX_MOMENTS
+from inorder.core.gaps import HEADS_SECONDS, MAX_MOMENTS
 from inorder.core.notifications import Bounded, GapReason
 from inorder.core.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
 from inorder.core.waiting import Sequenced
@@ -455,6 +455,18 @@ def test_r17_a_head_makes_the_end_of_a_burst_known() -> None:
     _get(module, A, 1)
     module.heads([A, 3, D, 9], 20.0)
     assert module.questions(21.0) == [Question(A, [2, 3])]
+
+
+@pytest.mark.parametrize("gap_timeout", [0.05, 1.0, 3.0])
+def test_r17_the_end_of_a_burst_that_two_heads_told_is_one_gap(gap_timeout: float) -> None:
+    """B15: stages tell heads once a second, whatever the gap timeout."""
+    module = _module(times=OrderingTimes(gap_timeout=gap_timeout), a=0)
+    module.heads([A, 2], 10.0)
+    module.heads([A, 4], 10.0 + HEADS_SECONDS)
+    assert module.questions(14.0) == [Question(A, [1, 4])]
+    assert _answer(module, A, *((number, CONFIRMED, []) for number in range(1, 5)), now=14.0) == []
+    assert seen(module.tick(14.9 + HEADS_SECONDS)) == []
+    assert seen(module.tick(15.0 + HEADS_SECONDS)) == ["gap 1:1-4 lost"]
 
 
 def test_r17_messages_without_stamps_make_the_reason_unstamped() -> None:

@@ -352,7 +352,7 @@ async def test_a_cut_in_mid_stream_at_the_subscriber(mosquitto: Mosquitto, worke
 async def test_the_tail_that_the_broker_drops(worker: WorkerServer) -> None:
     """B15, R17: the subscriber's socket is stalled, mosquitto's queue for it overflows, the publisher gets all its
     acknowledgements, and then there is silence: one gap, as large as the broker's own count of what it dropped."""
-    topic, count = unique("t"), 3000
+    topic, count = unique("t"), 400
     with Mosquitto(max_queued=200, extra=["sys_interval 1"]) as broker:
         async with (
             FaultProxy(broker.port) as proxy,

@@ -16,6 +16,8 @@ MAX_ASKED = 5_000
 """Numbers in one question; the rest is asked when these are settled."""
 MAX_FETCHED = 1_000
 """Numbers in one question to the event log; the lowest first, so that what they hold back can go (R18)."""
+HEADS_SECONDS = 1.0
+"""Stages tell heads that often, as a rule: the end of a burst is known in steps that far apart."""
 MAX_MOMENTS = 10_000
 """Moments at which numbers became known that are told apart; of those beyond the last one counts, so none is early."""
 MAX_UNANSWERED = 16

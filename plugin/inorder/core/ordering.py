@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from inorder.core.gaps import MAX_ASKED, JumpedNumbers, MissingNumbers, NumberSet
+from inorder.core.gaps import HEADS_SECONDS, MAX_ASKED, JumpedNumbers, MissingNumbers, NumberSet
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Parked, Sequenced, WaitingRoom, hole
@@ -824,10 +824,15 @@ class OrderingModule:
             missing.ask_again_at(now + self.times.gap_timeout)
         return self._drain()
 
+    @property
+    def _patience(self) -> float:
+        """Seconds for which the end of a burst may be known later than its beginning: a step of the heads, and some."""
+        return HEADS_SECONDS + self.times.gap_timeout
+
     def _lose_overdue(self, topic: int, missing: MissingNumbers, now: float) -> list[Sequenced]:
         """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""
         times, clock, made = self.times, self._clock[topic], []
-        while (due := missing.next_loss(clock, times.loss_timeout, times.gap_timeout)) is not None and due <= now:
+        while (due := missing.next_loss(clock, times.loss_timeout, self._patience)) is not None and due <= now:
             number, deps = missing.next_lost()
             if number not in self._room.topic(topic):
                 made.append(self._put_hole(topic, number, deps, self._loss_reason(topic, number, missing), now))
@@ -894,8 +899,8 @@ class OrderingModule:
 
     def next_tick(self) -> float | None:
         """Return when :meth:`tick` is next due (s), or ``None``; all there is to do while no worker can be asked."""
-        loss, gap, clock = self.times.loss_timeout, self.times.gap_timeout, self._clock
-        due = [missing.next_loss(clock[topic], loss, gap) for topic, missing in self._watched()]
+        loss, patience, clock = self.times.loss_timeout, self._patience, self._clock
+        due = [missing.next_loss(clock[topic], loss, patience) for topic, missing in self._watched()]
         due += [jumped.due(self.times.loss_timeout) for jumped in self._jumped.values()]
         bound = self._bound
         if bound is not None and bound.max_wait is not None and (oldest := self._room.oldest()) is not None:

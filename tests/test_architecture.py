@@ -34,6 +34,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.logs": "",
         "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces inorder.logs",
         "inorder.worker": "inorder.errors inorder.core inorder.logs",
+        "inorder.admin": "inorder.errors inorder.core",
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.core inorder.ports inorder.client",
@@ -42,7 +43,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.testing.services": "inorder.errors",
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
         " inorder.testing.services",
-        "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
+        "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
         " inorder.settings inorder.logs inorder.demo inorder.testing.services",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names",
@@ -50,7 +51,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_adapters.memory": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
         "inorder_adapters.mqtt": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
         "inorder_adapters.redis": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
-        "inorder_controlplane": "inorder inorder.errors inorder.core inorder.worker inorder.settings",
+        "inorder_controlplane": "inorder inorder.errors inorder.core inorder.client inorder.admin inorder.worker"
+        " inorder.settings inorder.logs",
         "inorder_webui": "",
         "inorder_analytics": "inorder.errors inorder.traces",
         # The checks judge the core, so they know nothing of it.

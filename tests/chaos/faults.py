@@ -17,7 +17,7 @@ from tests.chaos.plan import Fault
 from tests.chaos.processes import ClientSeat, Seat
 from tests.chaos.site import STAGES, Site, topic_names
 
-from inorder.cli.operator import Operator
+from inorder.admin import Operator
 from inorder.core.link_wire import LinkHello
 from inorder.core.wire import HEADER_BYTES
 from inorder.errors import InorderError

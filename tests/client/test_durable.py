@@ -26,7 +26,7 @@ from tests.client.helpers import (
 from tests.client.recorder import Recorder
 
 from inorder import Client, Gap, GapReason, Verdict
-from inorder.cli.operator import Operator
+from inorder.admin import Operator
 from inorder.core.commands import TrimLog
 from inorder.errors import Closed, InvalidOption, Refused
 from inorder.worker.work import Work

@@ -13,7 +13,7 @@ from tests.e2e.load import Writer
 from tests.e2e.test_several_workers import Workers, three_workers
 
 from inorder import Client
-from inorder.cli.operator import Operator
+from inorder.admin import Operator
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
 

@@ -18,7 +18,7 @@ from inorder.errors import InvalidOption
 
 if TYPE_CHECKING:
     import inorder
-    from inorder.cli.operator import Operator
+    from inorder.admin import Operator
     from inorder.settings import ClientSection
 
 ResultT = TypeVar("ResultT")
@@ -89,7 +89,7 @@ def talk(
     section = options.settings(config, client=given).settings.client
 
     async def main() -> ResultT:
-        from inorder.cli.operator import Operator
+        from inorder.admin import Operator
 
         secret = worker_token(section) or ""
         try:

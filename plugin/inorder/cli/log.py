@@ -12,7 +12,7 @@ from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
-    from inorder.cli.operator import Operator
+    from inorder.admin import Operator
     from inorder.core.wire import LogRule
 
 log = typer.Typer(

@@ -1,0 +1,5 @@
+"""For operators: what the command line and the control plane ask of the workers, over the frames that clients use."""
+
+from inorder.admin.operator import Operator
+
+__all__ = ["Operator"]

@@ -44,15 +44,16 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
-        " inorder.settings inorder.logs inorder.demo inorder.testing.services",
+        " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder_controlplane",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names",
         # The three know what all adapters share, and nothing of each other.
         "inorder_adapters.memory": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
         "inorder_adapters.mqtt": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
         "inorder_adapters.redis": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
+        # Of inorder only the command line knows it.
         "inorder_controlplane": "inorder inorder.errors inorder.core inorder.client inorder.admin inorder.worker"
-        " inorder.settings inorder.logs",
+        " inorder.settings inorder.logs inorder_webui",
         "inorder_webui": "",
         "inorder_analytics": "inorder.errors inorder.traces",
         # The checks judge the core, so they know nothing of it.

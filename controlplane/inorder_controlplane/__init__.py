@@ -1,4 +1,7 @@
-"""The control plane: the place of the HTTP API through which operators watch and command workers.
+"""The control plane: the HTTP API through which operators watch and command workers, and the server of the web UI."""
 
-It will read the store, command workers and serve REST, live data, metrics and health checks. It holds nothing yet.
-"""
+from inorder_controlplane.app import create_app
+from inorder_controlplane.database import Database
+from inorder_controlplane.settings import ControlPlaneSettings
+
+__all__ = ["ControlPlaneSettings", "Database", "create_app"]

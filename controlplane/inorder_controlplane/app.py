@@ -1,0 +1,71 @@
+"""The app: its parts put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from inorder_controlplane import documents, problems
+from inorder_controlplane.bodies import Bodies
+from inorder_controlplane.context import ClusterFactory, Context
+from inorder_controlplane.database import Database
+from inorder_controlplane.guards import Hosts, SecurityHeaders
+from inorder_controlplane.routes import registry
+from inorder_controlplane.settings import ControlPlaneSettings
+
+PREFIX: Final = "/api/v1"
+
+
+def create_app(settings: ControlPlaneSettings, store: Database, cluster_factory: ClusterFactory) -> FastAPI:
+    """Make the control plane's app.
+
+    Args:
+        settings: where it listens and what it allows.
+        store: closed with the app.
+        cluster_factory: makes a connection to the workers, for one request or one WebSocket.
+    """
+    context = Context(settings, store, cluster_factory)
+    app = FastAPI(
+        title="inorder control plane",
+        version=_release(),
+        description="Topics, their order, subscriptions, workers and events of inorder. Sequence numbers, epochs and "
+        "ids are texts, because browsers cannot hold 64 bits in a number.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(Hosts, settings),
+            Middleware(problems.Failures),
+            Middleware(Bodies),
+        ],
+        redirect_slashes=False,
+    )
+    app.state.context = context
+    problems.install(app)
+    documents.install(app)
+    for router in registry.API:
+        app.include_router(router, prefix=PREFIX)
+    for router in registry.ROOT:
+        app.include_router(router)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await app.state.context.database.close()
+
+
+def _release() -> str:
+    try:
+        return version("inorder")
+    except PackageNotFoundError:  # run from a source tree
+        return "0"

@@ -1,0 +1,54 @@
+"""What the routes share: one per app, found by the dependency ``get_context``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Annotated, Any, cast
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from inorder_controlplane.database import Database
+from inorder_controlplane.settings import ControlPlaneSettings
+
+ClusterFactory = Callable[[], AbstractAsyncContextManager[Any]]
+"""Makes a connection to the workers; entering it raises LinkErrors and PeerErrors."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What the routes share.
+
+    Attributes:
+        settings: of the control plane.
+        database: the store.
+        cluster_factory: makes connections to the workers.
+        now_ms: the wall clock, ms since 1970.
+        parts: what the modules of routes keep for all requests, by their names.
+    """
+
+    settings: ControlPlaneSettings
+    database: Database
+    cluster_factory: ClusterFactory
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    parts: dict[str, Any] = field(default_factory=dict)
+
+
+def get_context(connection: HTTPConnection) -> Context:
+    """Return the app's context, for requests and WebSockets."""
+    return cast(Context, connection.app.state.context)
+
+
+ContextDep = Annotated[Context, Depends(get_context)]
+
+
+async def get_cluster(context: ContextDep) -> AsyncIterator[Any]:
+    """Connect to the workers for one request."""
+    async with context.cluster_factory() as cluster:
+        yield cluster
+
+
+ClusterDep = Annotated[Any, Depends(get_cluster)]

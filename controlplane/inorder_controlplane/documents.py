@@ -1,0 +1,71 @@
+"""The OpenAPI document: FastAPI's, with this API's own errors in it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from inorder_controlplane.problems import KINDS, MEDIA_TYPE
+
+PROBLEM_SCHEMA: Final[dict[str, Any]] = {
+    "title": "ProblemDetails",
+    "description": "Problem details (RFC 9457).",
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance"],
+    "properties": {
+        "type": {"type": "string", "enum": [f"/problems/{slug}" for slug in KINDS]},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {"type": "string", "description": "what is the matter with this request"},
+        "instance": {"type": "string", "description": "the request's path"},
+        "allowed": {
+            "description": "what would have been allowed",
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        },
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["where", "message"],
+                "properties": {"where": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+    },
+    "example": {
+        "type": "/problems/stale",
+        "title": "It was changed since you read it",
+        "status": 412,
+        "detail": "it was changed since you read it: read it again, and see whether your change still fits",
+        "instance": "/api/v1/order",
+    },
+}
+_METHODS: Final = frozenset(("get", "put", "post", "delete", "patch"))
+
+
+def install(app: FastAPI) -> None:
+    """Let an app describe itself."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _document(app)
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["ProblemDetails"] = PROBLEM_SCHEMA
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+    for path in found["paths"].values():
+        for method, operation in path.items():
+            if method in _METHODS:
+                responses = operation["responses"]
+                responses.pop("422", None)
+                responses["default"] = {"description": "any error, as problem details", "content": content}
+    return found

@@ -1,0 +1,88 @@
+"""What every answer carries, and whom it is given to: security headers, and the check of the Host header."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from inorder.worker.settings import is_loopback
+from inorder_controlplane.problems import Problem, response
+from inorder_controlplane.settings import ControlPlaneSettings
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+HSTS: Final = "max-age=31536000"
+
+
+class SecurityHeaders:
+    """ASGI middleware: every answer has HEADERS; what is not meant to be kept by browsers says so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+                if scope["scheme"] in ("https", "wss"):
+                    headers["Strict-Transport-Security"] = HSTS
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class Hosts:
+    """ASGI middleware: on a loopback address only requests for names of this machine are answered. A foreign page can
+    have its own name resolved to 127.0.0.1, but then the request carries that name (DNS rebinding)."""
+
+    def __init__(self, app: ASGIApp, settings: ControlPlaneSettings) -> None:
+        self._app = app
+        self._names = {name.lower() for name in settings.hosts}
+        self._is_checked = is_loopback(settings.host) or bool(self._names)
+        self._names |= {settings.host.lower(), "localhost", "127.0.0.1", "::1"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] not in ("http", "websocket") or self._is_known(scope):
+            await self._app(scope, receive, send)
+            return
+        problem = Problem("wrong-host", "the Host header names no host of this server", allowed=sorted(self._names))
+        answer = response(problem, scope["path"])
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).send_denial_response(answer)
+        else:
+            await answer(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        given = [value.decode("latin-1") for key, value in scope["headers"] if key == b"host"]
+        if not self._is_checked:
+            return True
+        return len(given) == 1 and _name(given[0]) in self._names
+
+
+def _name(host: str) -> str:
+    """Return the name in a Host header, without port and brackets; empty where it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,126 @@
+"""Lists in pages. A cursor names the last item that was seen, so a list that changes meanwhile skips and repeats no
+item that stays."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from inorder_controlplane.problems import Problem
+
+T = TypeVar("T")
+Key = str | int | float | bool | None
+"""What can be sorted by; ``None`` comes first."""
+
+MAX_LIMIT: Final = 1000
+
+
+class Page(BaseModel, Generic[T]):
+    """One page of a list."""
+
+    items: list[T]
+    next: str | None = Field(description="cursor of the next page; null on the last one")
+    total: int = Field(description="items on all pages", ge=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What the query of a list may say; a route takes it as ``Annotated[ListQuery, Depends(list_query)]``."""
+
+    limit: int = 100
+    cursor: str | None = None
+    q: str | None = None
+    sort: str | None = None
+
+
+def list_query(
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="items of a page")] = 100,
+    cursor: Annotated[str | None, Query(max_length=4096, description="`next` of the page before")] = None,
+    q: Annotated[str | None, Query(max_length=512, description="a text that the items must hold")] = None,
+    sort: Annotated[str | None, Query(max_length=64, description="a field; with - in front the greatest first")] = None,
+) -> ListQuery:
+    """Return the query of a list."""
+    return ListQuery(limit, cursor, q, sort)
+
+
+def page_of(
+    items: Iterable[T],
+    query: ListQuery,
+    *,
+    ident: Callable[[T], Key],
+    sorts: Mapping[str, Callable[[T], Key]],
+    default: str,
+    text: Callable[[T], str],
+) -> tuple[list[T], str | None, int]:
+    """Return the items of one page, the next cursor and the number of all. Raises Problem.
+
+    Args:
+        ident: what no two items have in common.
+        sorts: by name, what can be sorted by.
+        default: the name that is sorted by where the query says none; - in front for the greatest first.
+        text: where ``q`` is looked for, whatever the case.
+    """
+    order = query.sort or default
+    name = order.removeprefix("-")
+    if name not in sorts:
+        names = sorted(sorts)
+        raise Problem(
+            "invalid", f"sort: {name!r} cannot be sorted by", allowed=[*names, *(f"-{each}" for each in names)]
+        )
+    if query.q is not None:
+        wanted = query.q.casefold()
+        items = [item for item in items if wanted in text(item).casefold()]
+
+    def key(item: T) -> list[Any]:
+        return [_comparable(sorts[name](item)), _comparable(ident(item))]
+
+    found = sorted(items, key=key, reverse=order.startswith("-"))
+    rest = found
+    if query.cursor is not None:
+        after = _decoded(query.cursor, order)
+        try:
+            if order.startswith("-"):
+                rest = [item for item in found if key(item) < after]
+            else:
+                rest = [item for item in found if key(item) > after]
+        except TypeError:
+            raise _bad_cursor() from None
+    page = rest[: query.limit]
+    following = encoded([order, *key(page[-1])]) if len(rest) > len(page) else None
+    return page, following, len(found)
+
+
+def encoded(value: Any) -> str:
+    """Return plain values as a cursor."""
+    text = json.dumps(value, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decoded(cursor: str) -> Any:
+    """Return what a cursor was made of. Raises Problem."""
+    try:
+        return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        raise _bad_cursor() from None
+
+
+def _decoded(cursor: str, order: str) -> list[Any]:
+    match decoded(cursor):
+        case [str(made_for), [int(), _] as first, [int(), _] as second] if made_for == order:
+            return [first, second]
+    raise _bad_cursor()
+
+
+def _bad_cursor() -> Problem:
+    return Problem("invalid", "cursor: it is none of this list", allowed="`next` of a page with the same sort")
+
+
+def _comparable(key: Key) -> list[Any]:
+    return [0, 0] if key is None else [1, key]

@@ -1,0 +1,31 @@
+"""What a control plane is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlaneSettings:
+    """Settings of one control plane. Durations are seconds.
+
+    Attributes:
+        host, port: where it listens; port 0 takes any free one.
+        hosts: further names, without a port, under which browsers reach it. On a loopback address only requests for
+            that address, ``localhost`` and these are answered, so that no foreign page can reach it by a name of its
+            own (DNS rebinding).
+        tls_cert, tls_key: PEM files; together they turn TLS on.
+        session_ttl: how long a login in a browser lasts.
+        login_rate: failed logins from one address in a minute, before further ones are refused.
+        brokers: ``[space=]URL`` of the brokers, for the live tail and for test events.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    hosts: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    session_ttl: float = 12 * 3600.0
+    login_rate: int = 10
+    brokers: tuple[str, ...] = field(default=(), repr=False)

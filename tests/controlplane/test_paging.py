@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from inorder_controlplane.paging import ListQuery, encoded, page_of
+from inorder_controlplane.paging import Key, ListQuery, encoded, page_of
 from inorder_controlplane.problems import Problem
 
-ITEMS = [(name, rate) for rate, name in enumerate("cabdefgh")] + [("none", None)]
+ITEMS: list[tuple[str, int | None]] = [*((name, rate) for rate, name in enumerate("cabdefgh")), ("none", None)]
 
 
 def walk(items: list[tuple[str, int | None]], sort: str, limit: int = 2) -> list[str]:
-    found, cursor = [], None
+    found: list[str] = []
+    cursor = None
     while True:
         page, cursor, total = listed(items, ListQuery(limit, cursor, sort=sort))
         found += [name for name, _ in page]
@@ -23,7 +26,10 @@ def walk(items: list[tuple[str, int | None]], sort: str, limit: int = 2) -> list
 def listed(
     items: list[tuple[str, int | None]], query: ListQuery
 ) -> tuple[list[tuple[str, int | None]], str | None, int]:
-    sorts = {"name": lambda item: item[0], "rate": lambda item: item[1]}
+    sorts: dict[str, Callable[[tuple[str, int | None]], Key]] = {
+        "name": lambda item: item[0],
+        "rate": lambda item: item[1],
+    }
     return page_of(
         items, query, ident=lambda item: item[0], sorts=sorts, default="name", text=lambda item: str(item[0])
     )
@@ -46,7 +52,7 @@ def test_a_walk_sees_all_in_order(sort: str, expected: list[str], limit: int) ->
 def test_items_that_come_and_go_move_no_other() -> None:
     _, cursor, _ = listed(ITEMS, ListQuery(3))
     changed = [item for item in ITEMS if item[0] not in ("a", "c")] + [("aa", 1), ("dd", 1)]
-    assert [name for name, _ in listed(changed, ListQuery(3, cursor))[0]] == ["d", "dd", "e"]
+    assert [name for name, _ in listed([*changed], ListQuery(3, cursor))[0]] == ["d", "dd", "e"]
 
 
 def test_a_text_is_looked_for_whatever_its_case() -> None:

@@ -1,0 +1,249 @@
+"""What a change of the topic order would do (R14), without doing it.
+
+A change is given whole, as a swap of two topics, or as a move of one; all three become the whole new order, which a
+worker takes. What it would cost is computed from the sequencing groups: a timestamp is made at its topic's stage and
+passes every stage from there to the highest one with a topic of the group (R2), so it visits
+``stage of the topic - highest stage of the group + 1`` stages. (A request that its publisher pipelines behind others
+may enter lower, R19; nobody can tell that beforehand, so it is left out.)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MAX_ERRORS: Final = 100
+"""Topics that are named in one refusal; of more only the number is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A topic as the plan needs it.
+
+    Attributes:
+        id: its cluster-wide id.
+        label: ``space:name``, for messages.
+        stage: its stage now, 0 at the top.
+        pinned: it stays on its stage (R15).
+        rate: its timestamps per second, ``None`` where that is not known.
+        group: its sequencing group, topic ids.
+    """
+
+    id: int
+    label: str
+    stage: int
+    pinned: bool = False
+    rate: float | None = None
+    group: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a change: ``where`` in the request's body, and what."""
+
+    where: str
+    message: str
+
+
+class NotAnOrder(ValueError):
+    """What was asked for is no topic order. Attribute ``faults``: everything that is wrong with it, at most
+    ``MAX_ERRORS`` of each kind."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(each.message for each in faults[:3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One topic's place before and after; ranks count from 1, the highest, through all stages."""
+
+    topic: int
+    from_stage: int
+    to_stage: int
+    from_rank: int
+    to_rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a change would do.
+
+    Attributes:
+        stages: the topics of each stage afterwards, in order.
+        moves: the topics that change their stage and, of the others, the fewest whose moving makes the new order. Those
+            that merely make room are not among them.
+        visits_now, visits_then: the stages that a timestamp visits, in the mean.
+        rates_known: that mean is weighted by the topics' rates; else every topic counts the same.
+        warnings: what an operator should know before, in words.
+    """
+
+    stages: list[list[int]]
+    moves: list[Moved]
+    visits_now: float
+    visits_then: float
+    rates_known: bool
+    warnings: list[str]
+
+
+class PresentOrder:
+    """The topic order as it is, and what changes of it would do.
+
+    Args:
+        stages: topic ids of each stage, the highest first.
+        topics: what is known of each.
+    """
+
+    def __init__(self, stages: Sequence[Sequence[int]], topics: Mapping[int, Ordered]) -> None:
+        self.stages = [list(each) for each in stages]
+        self._topics = topics
+
+    # -- a change, as the whole order that it makes ----------------------------------------------------------------
+
+    def whole(self, stages: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Return a whole order that was asked for. Raises NotAnOrder naming every topic that is missing, repeated or
+        unknown."""
+        faults = []
+        if len(stages) != len(self.stages):
+            faults.append(Fault("stages", f"there are {len(self.stages)} stages, not {len(stages)}"))
+        seen: set[int] = set()
+        repeated, unknown = [], []
+        for at, stage in enumerate(stages):
+            for place, topic in enumerate(stage):
+                where = f"stages.{at}.{place}"
+                if topic not in self._topics:
+                    unknown.append(Fault(where, f"there is no topic {topic}"))
+                elif topic in seen:
+                    repeated.append(Fault(where, f"topic {self._name(topic)} is named twice"))
+                seen.add(topic)
+        missing = [
+            Fault("stages", f"topic {self._name(topic)} is missing")
+            for stage in self.stages
+            for topic in stage
+            if topic not in seen
+        ]
+        for kind in (unknown, repeated, missing):
+            faults += kind[:MAX_ERRORS]
+            if len(kind) > MAX_ERRORS:
+                faults.append(Fault("stages", f"and {len(kind) - MAX_ERRORS} more like that"))
+        if faults:
+            raise NotAnOrder(faults)
+        return [list(each) for each in stages]
+
+    def swapped(self, one: int, other: int) -> list[list[int]]:
+        """Return the order in which two topics have changed places. Raises NotAnOrder."""
+        faults = [
+            Fault(f"swap.{at}", f"there is no topic {topic}")
+            for at, topic in enumerate((one, other))
+            if topic not in self._topics
+        ]
+        if not faults and one == other:
+            faults = [Fault("swap", f"topic {self._name(one)} is named twice")]
+        if faults:
+            raise NotAnOrder(faults)
+        places = {one: other, other: one}
+        return [[places.get(topic, topic) for topic in stage] for stage in self.stages]
+
+    def moved(self, topic: int, stage: int, rank: int | None = None) -> list[list[int]]:
+        """Return the order in which one topic has moved to a stage: to a rank (from 1, through all stages) that the
+        stage covers then, or to its front. Raises NotAnOrder."""
+        if topic not in self._topics:
+            raise NotAnOrder([Fault("move.topic", f"there is no topic {topic}")])
+        if not 0 <= stage < len(self.stages):
+            allowed = f"0 to {len(self.stages) - 1}"
+            raise NotAnOrder([Fault("move.stage", f"stage {stage} is not allowed; there are the stages {allowed}")])
+        stages = [[each for each in members if each != topic] for members in self.stages]
+        first = sum(map(len, stages[:stage])) + 1
+        last = first + len(stages[stage])
+        rank = first if rank is None else rank
+        if not first <= rank <= last:
+            span = str(first) if first == last else f"{first} to {last}"
+            raise NotAnOrder([Fault("move.rank", f"rank {rank} is not allowed; on stage {stage} it would be {span}")])
+        stages[stage].insert(rank - first, topic)
+        return stages
+
+    # -- what it would do ------------------------------------------------------------------------------------------
+
+    def plan(self, stages: list[list[int]], named: Collection[int] = ()) -> Plan:
+        """Return what an order (see the methods above) would do. ``named``: topics that are told of in any case, if
+        their rank changes."""
+        moves = self._moves(stages, named)
+        rates_known = any(each.rate for each in self._topics.values())
+        now, then = self._visits(self.stages, rates_known), self._visits(stages, rates_known)
+        return Plan(stages, moves, now, then, rates_known, self._warnings(stages, moves, now, then))
+
+    def fixed(self, stages: Sequence[Sequence[int]]) -> list[int]:
+        """Return the pinned topics that an order would take from their stage: workers refuse it for them (R15)."""
+        return [
+            topic
+            for at, stage in enumerate(stages)
+            for topic in stage
+            if self._topics[topic].pinned and self._topics[topic].stage != at
+        ]
+
+    def _moves(self, stages: Sequence[Sequence[int]], named: Collection[int]) -> list[Moved]:
+        before, after = _places(self.stages), _places(stages)
+        staying = [topic for topic in after if before[topic][0] == after[topic][0]]
+        still = _rising([before[topic][1] for topic in staying])
+        movers = {topic for topic, is_still in zip(staying, still, strict=True) if not is_still}
+        movers |= after.keys() - set(staying)
+        movers |= {topic for topic in named if before[topic] != after[topic]}
+        return [
+            Moved(topic, before[topic][0], stage, before[topic][1], rank)
+            for topic, (stage, rank) in after.items()
+            if topic in movers
+        ]
+
+    def _visits(self, stages: Sequence[Sequence[int]], rates_known: bool) -> float:
+        home = {topic: at for at, stage in enumerate(stages) for topic in stage}
+        visits = weights = 0.0
+        for topic, stage in home.items():
+            known = self._topics[topic]
+            weight = (known.rate or 0.0) if rates_known else 1.0
+            if weight:
+                top = min((home.get(other, stage) for other in known.group), default=stage)
+                visits += weight * (max(0, stage - top) + 1)
+                weights += weight
+        return visits / weights if weights else 1.0
+
+    def _warnings(self, stages: Sequence[Sequence[int]], moves: Sequence[Moved], now: float, then: float) -> list[str]:
+        warnings = []
+        if not moves:
+            warnings.append("that is the present topic order")
+        if any(each.from_stage != each.to_stage for each in moves):
+            warnings.append("topics change their stage: every publisher pauses for a moment while the order changes")
+        if pinned := self.fixed(stages):
+            names = ", ".join(map(self._name, pinned[:5])) + (", ..." if len(pinned) > 5 else "")
+            warnings.append(f"pinned to their stage, so the change would be refused: {names}")
+        if then > now * 1.001:
+            warnings.append(f"a timestamp would visit {then:.2f} stages in the mean, {now:.2f} now")
+        return warnings
+
+    def _name(self, topic: int) -> str:
+        return f"{topic} ({self._topics[topic].label})"
+
+
+def _places(stages: Sequence[Sequence[int]]) -> dict[int, tuple[int, int]]:
+    """Return stage and rank of each topic, by rank."""
+    order = [(topic, at) for at, stage in enumerate(stages) for topic in stage]
+    return {topic: (at, rank) for rank, (topic, at) in enumerate(order, 1)}
+
+
+def _rising(numbers: Sequence[int]) -> list[bool]:
+    """Tell which of these numbers belong to a longest rising subsequence."""
+    ends: list[int] = []
+    end_at: list[int] = []
+    previous: list[int] = []
+    for at, number in enumerate(numbers):
+        place = bisect_left(ends, number)
+        ends[place : place + 1] = [number]
+        end_at[place : place + 1] = [at]
+        previous.append(end_at[place - 1] if place else -1)
+    chosen = [False] * len(numbers)
+    at = end_at[-1] if end_at else -1
+    while at >= 0:
+        chosen[at] = True
+        at = previous[at]
+    return chosen

@@ -1,0 +1,212 @@
+"""What an operator must know of: alarms, derived from what is seen of the cluster.
+
+An alarm is not stored and needs no acknowledgement: it is there while its reason is. Its id is the same as long as it
+is, also in other replicas, and ``since`` is when this replica saw it first, or when it began where that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Severity = Literal["warning", "critical"]
+
+MAX_OF_A_KIND: Final = 50
+"""Alarms of one kind; of more only the number is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm.
+
+    Attributes:
+        id: names it as long as it is there.
+        severity: critical where events may not get on.
+        title: in a few words.
+        detail: what is the matter, and what helps.
+        page: the page of the dashboard that shows more.
+        began_ms: when it began (ms since 1970), where that is known.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    detail: str
+    page: str
+    began_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageSeen:
+    """A stage; ``owner`` is empty where it has none, ``state`` that of its owner, or ``free``."""
+
+    stage: int
+    owner: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSeen:
+    """A worker; ``lag``: rows of each stage it follows that it has not read yet."""
+
+    owner: str
+    address: str
+    state: str
+    lag: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StuckSeen:
+    """Numbers of a topic (``space:name``) that hold subscribers up, and for how long (s) the oldest of them has."""
+
+    topic: int
+    label: str
+    count: int
+    age_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSeen:
+    """What a client reports: events that it lost for good in the last minute, and those that came late."""
+
+    client_id: str
+    lost: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is seen of the cluster at a time.
+
+    Attributes:
+        store_error, workers_error: why the store or the workers do not answer, ``None`` while they do.
+        order_change_s: for how long a change of the topic order runs, ``None`` while none does.
+    """
+
+    at_ms: int
+    store_error: str | None = None
+    workers_error: str | None = None
+    stages: Sequence[StageSeen] = ()
+    workers: Sequence[WorkerSeen] = ()
+    stuck: Sequence[StuckSeen] = ()
+    order_change_s: float | None = None
+    clients: Sequence[ClientSeen] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From which point on something is an alarm.
+
+    Attributes:
+        stuck_s: seconds that a number may be waited for; ten times that is critical.
+        order_change_s: seconds that a change of the topic order may take.
+        lag_rows: rows of a journal that a standby may be behind.
+    """
+
+    stuck_s: float = 5.0
+    order_change_s: float = 5.0
+    lag_rows: int = 10_000
+
+
+def alarms(seen: Seen, limits: Limits) -> list[Alarm]:
+    """Return the alarms of what is seen, critical ones first."""
+    found = [
+        *_unreachable(seen),
+        *_bounded("stages", [*_stages(seen)]),
+        *_bounded("workers", [*_workers(seen, limits)]),
+        *_bounded("stuck", [*_stuck(seen, limits)]),
+        *_order(seen, limits),
+        *_bounded("clients", [*_clients(seen)]),
+    ]
+    return sorted(found, key=lambda each: each.severity != "critical")
+
+
+class AlarmBook:
+    """Remembers since when each alarm is there."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, int] = {}
+
+    def since(self, found: Sequence[Alarm], now_ms: int) -> list[tuple[Alarm, int]]:
+        """Return the alarms of now, each with when it began (ms since 1970); what is not among them is over."""
+        before = self._since
+        self._since = {
+            each.id: before.get(each.id, now_ms if each.began_ms is None else each.began_ms) for each in found
+        }
+        return [(each, self._since[each.id]) for each in found]
+
+
+def _unreachable(seen: Seen) -> Iterator[Alarm]:
+    if seen.store_error is not None:
+        detail = f"{seen.store_error}. Workers commit nothing without it, so no timestamps are made."
+        yield Alarm("store", "critical", "The store does not answer", detail, "workers")
+    if seen.workers_error is not None:
+        detail = f"{seen.workers_error}. Publishers and strict subscribers wait."
+        yield Alarm("workers", "critical", "No worker answers", detail, "workers")
+
+
+def _stages(seen: Seen) -> Iterator[Alarm]:
+    for each in seen.stages:
+        name = f"Stage {each.stage}"
+        if not each.owner:
+            detail = "Its topics get no timestamps until a worker takes it. Start one, or see why none may have it."
+            yield Alarm(f"stage-{each.stage}", "critical", f"{name} has no worker", detail, "workers")
+        elif each.state == "dead":
+            detail = f"{each.owner} is gone and no standby has taken over. Start a worker."
+            yield Alarm(
+                f"stage-{each.stage}", "critical", f"The worker of stage {each.stage} is gone", detail, "workers"
+            )
+
+
+def _workers(seen: Seen, limits: Limits) -> Iterator[Alarm]:
+    for each in seen.workers:
+        name = f"{each.owner} ({each.address})"
+        if each.state == "suspect":
+            detail = (
+                f"{name} has shown no sign of life for a lease; a standby takes its stages over where there is one."
+            )
+            yield Alarm(f"worker-{each.owner}", "warning", "A worker is silent", detail, "workers")
+        elif each.state == "dead":
+            detail = f"{name} ended without saying so, and will be forgotten soon."
+            yield Alarm(f"worker-{each.owner}", "warning", "A worker is gone", detail, "workers")
+        for stage, rows in sorted(each.lag.items()):
+            if rows > limits.lag_rows and each.state == "standby":
+                detail = f"{name} has {rows} rows of stage {stage} still to read; a take-over would take that long."
+                yield Alarm(f"lag-{stage}-{each.owner}", "warning", "A standby is behind", detail, "workers")
+
+
+def _stuck(seen: Seen, limits: Limits) -> Iterator[Alarm]:
+    for each in sorted(seen.stuck, key=lambda stuck: -stuck.age_s):
+        if each.age_s < limits.stuck_s:
+            continue
+        severity: Severity = "critical" if each.age_s >= 10 * limits.stuck_s else "warning"
+        numbers = "a number" if each.count == 1 else f"{each.count} numbers"
+        detail = f"{each.label}: {numbers} for {each.age_s:.0f} s ({each.reason}). Strict subscribers wait for them."
+        began = seen.at_ms - round(each.age_s * 1000)
+        yield Alarm(f"stuck-{each.topic}", severity, "The order is stuck", detail, "gaps", began)
+
+
+def _order(seen: Seen, limits: Limits) -> Iterator[Alarm]:
+    if seen.order_change_s is not None and seen.order_change_s >= limits.order_change_s:
+        detail = f"For {seen.order_change_s:.0f} s publishers have been waiting for every stage to be in the new order."
+        began = seen.at_ms - round(seen.order_change_s * 1000)
+        yield Alarm("order-change", "warning", "A change of the topic order takes long", detail, "topics", began)
+
+
+def _clients(seen: Seen) -> Iterator[Alarm]:
+    for each in sorted(seen.clients, key=lambda client: -client.lost):
+        if each.lost:
+            events = "an event" if each.lost == 1 else f"{each.lost} events"
+            detail = f"{each.client_id} lost {events} in the last minute: the broker dropped them, and no log had them."
+            yield Alarm(f"loss-{each.client_id}", "warning", "Events are lost", detail, "events")
+
+
+def _bounded(kind: str, found: list[Alarm]) -> list[Alarm]:
+    if len(found) <= MAX_OF_A_KIND:
+        return found
+    shown, rest = found[:MAX_OF_A_KIND], found[MAX_OF_A_KIND:]
+    severity: Severity = "critical" if any(each.severity == "critical" for each in rest) else "warning"
+    more = Alarm(f"more-{kind}", severity, f"{len(rest)} more like that", f"See {rest[0].page}.", rest[0].page)
+    return [*shown, more]

@@ -1,0 +1,95 @@
+"""Alarms: what an operator must know of, while it is so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inorder_controlplane.alarms import (
+    MAX_OF_A_KIND,
+    Alarm,
+    AlarmBook,
+    ClientSeen,
+    Limits,
+    Seen,
+    StageSeen,
+    StuckSeen,
+    WorkerSeen,
+    alarms,
+)
+
+QUIET = Seen(
+    1_000_000,
+    stages=[StageSeen(0, "w1", "active"), StageSeen(1, "w1", "active")],
+    workers=[WorkerSeen("w1", "h:1", "active"), WorkerSeen("w2", "h:2", "standby", {0: 3})],
+    stuck=[StuckSeen(7, "m:a", 1, 4.9, "publisher away")],
+    order_change_s=1.0,
+    clients=[ClientSeen("desk", 0, 5)],
+)
+
+
+def found(seen: Seen, limits: Limits = Limits()) -> list[tuple[str, str, str]]:  # noqa: B008
+    return [(each.id, each.severity, each.page) for each in alarms(seen, limits)]
+
+
+def test_there_is_none_while_all_is_well() -> None:
+    assert alarms(QUIET, Limits()) == []
+
+
+def test_what_does_not_answer() -> None:
+    seen = replace(QUIET, store_error="store x: locked", workers_error="no worker is reachable")
+    assert found(seen) == [("store", "critical", "workers"), ("workers", "critical", "workers")]
+    assert "locked" in alarms(seen, Limits())[0].detail
+
+
+def test_stages_that_nobody_has() -> None:
+    stages = [StageSeen(0, "", "free"), StageSeen(1, "w1", "dead"), StageSeen(2, "w2", "suspect")]
+    assert found(replace(QUIET, stages=stages)) == [
+        ("stage-0", "critical", "workers"),
+        ("stage-1", "critical", "workers"),
+    ]
+
+
+def test_workers_that_are_silent_gone_or_behind() -> None:
+    workers = [
+        WorkerSeen("w1", "h:1", "suspect"),
+        WorkerSeen("w2", "h:2", "dead", {0: 99}),
+        WorkerSeen("w3", "h:3", "standby", {0: 10, 1: 11}),
+    ]
+    ids = [each for each, _, _ in found(replace(QUIET, workers=workers), Limits(lag_rows=10))]
+    assert ids == ["worker-w1", "worker-w2", "lag-1-w3"]
+
+
+def test_numbers_that_hold_subscribers_up() -> None:
+    stuck = [StuckSeen(7, "m:a", 1, 5.0, "publisher away"), StuckSeen(8, "m:b", 3, 50.0, "waits for stage 1")]
+    made = alarms(replace(QUIET, stuck=stuck), Limits())
+    assert [(each.id, each.severity, each.began_ms) for each in made] == [
+        ("stuck-8", "critical", 950_000),
+        ("stuck-7", "warning", 995_000),
+    ]
+    assert "3 numbers for 50 s (waits for stage 1)" in made[0].detail
+
+
+def test_a_change_of_the_order_that_takes_long() -> None:
+    assert found(replace(QUIET, order_change_s=5.0)) == [("order-change", "warning", "topics")]
+
+
+def test_clients_that_lose_events() -> None:
+    clients = [ClientSeen("a", 1, 0), ClientSeen("b", 2, 0)]
+    assert [each for each, _, _ in found(replace(QUIET, clients=clients))] == ["loss-b", "loss-a"]
+
+
+def test_of_many_of_a_kind_the_number_is_told() -> None:
+    stuck = [StuckSeen(at, "m:a", 1, 6.0 + at, "publisher away") for at in range(MAX_OF_A_KIND + 3)]
+    made = found(replace(QUIET, stuck=stuck))
+    assert len(made) == MAX_OF_A_KIND + 1
+    assert made[-1] == ("more-stuck", "warning", "gaps")
+    assert made[0][0] == f"stuck-{MAX_OF_A_KIND + 2}"  # the oldest are shown
+
+
+def test_an_alarm_keeps_its_beginning_until_it_is_over() -> None:
+    book, one = AlarmBook(), Alarm("store", "critical", "t", "d", "workers")
+    began = replace(one, id="stuck-1", began_ms=500)
+    assert book.since([one, began], 1000) == [(one, 1000), (began, 500)]
+    assert book.since([replace(one, detail="other words"), replace(began, began_ms=700)], 2000)[0][1] == 1000
+    assert book.since([began], 3000) == [(began, 500)]
+    assert book.since([one], 4000) == [(one, 4000)]

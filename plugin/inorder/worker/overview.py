@@ -1,4 +1,4 @@
-"""What there is in a store and who works on it, watched for a moment: for ``inorder status``.
+"""What there is in a store and who works on it, watched for a moment: for ``inorder status`` and the control plane.
 
 Nothing is written, and no worker is asked: what is shown is what a standby would see.
 """
@@ -54,21 +54,43 @@ class Overview:
     workers: list[WorkerView]
 
 
+class Lookout:
+    """Looks at a store again and again. Who is silent shows only to one who looks for a while.
+
+    Args:
+        lease: seconds of silence that make a worker suspect.
+        longest_step: seconds between two looks that count at most.
+    """
+
+    def __init__(self, lease: float, longest_step: float) -> None:
+        self._watch = Watch(lease, longest_step)
+        self._names: set[str] = set()
+
+    def look(self, store: Store, now: float) -> Overview:
+        """Look at ``now`` (s, by a monotonic clock). Blocks. Raises StoreErrors."""
+        info = store.look()
+        assert info is not None
+        holders, members, rows = store.read(_read)
+        self._watch.see(holders, members, rows, now)
+        self._names = {each.owner for each in holders if each.owner} | {each.owner for each in members}
+        return _view(info.domain, holders, members, rows, self._watch)
+
+    @property
+    def is_sure(self) -> bool:
+        """Every worker seen at the last look has shown life before, or is known to be gone."""
+        return all(self._watch.has_shown_life(each) or is_gone(each) for each in self._names)
+
+
 def overview(url: str, lease: float, timeout: float = 10.0) -> Overview:
     """Look at a store, until every worker in it has shown life, for a lease (s) at most. Blocks. Raises StoreErrors."""
     store = Store(url, timeout=timeout, is_read_only=True)
     try:
         store.run(store.require_current)
-        info = store.look()
-        assert info is not None
-        watch, until = Watch(lease - LOOK_SECONDS, lease), time.monotonic() + lease
+        lookout, until = Lookout(lease - LOOK_SECONDS, lease), time.monotonic() + lease
         while True:
-            holders, members, rows = store.read(_read)
-            watch.see(holders, members, rows, time.monotonic())
-            names = {each.owner for each in holders} | {each.owner for each in members}
-            waited_for = [each for each in names if each and not is_gone(each)]
-            if all(map(watch.has_shown_life, waited_for)) or time.monotonic() >= until:
-                return _view(info.domain, holders, members, rows, watch)
+            found = lookout.look(store, time.monotonic())
+            if lookout.is_sure or time.monotonic() >= until:
+                return found
             time.sleep(LOOK_SECONDS)
     finally:
         store.close()

@@ -112,7 +112,7 @@ def _write(store: Store, connection: sa.Connection, part: Path) -> tuple[Header,
         writer = _Writer(file)
         writer.put(header)
         for table in schema.metadata.sorted_tables:
-            if table is schema.workers:
+            if table in schema.FLEETING:
                 continue
             writer.put(Table(str(table.name), [str(each.name) for each in table.columns]))
             for rows in _in_frames(connection.execute(sa.select(table).execution_options(yield_per=64))):

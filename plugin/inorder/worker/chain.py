@@ -25,7 +25,10 @@ SNAPSHOT_FORMAT: Final = 1
 NO_HASH: Final = bytes(32)
 """What the first row of a stage has as its ``prev_hash``."""
 
-Table = Literal["file", "meta", "stages", "journal", "snapshots", "event_log"]
+Table = Literal[
+    "file", "meta", "stages", "journal", "snapshots", "event_log",
+    "tokens", "audit", "order_history", "takeovers", "analytics_runs", "schedules",
+]  # fmt: skip
 
 
 class Row(NamedTuple):

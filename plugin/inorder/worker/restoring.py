@@ -15,7 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from inorder.errors import BackupError, StoreInUse
-from inorder.worker import schema, upgrading
+from inorder.worker import records, schema, upgrading
 from inorder.worker.backup import Backup, Table
 from inorder.worker.identity import is_gone, process_of
 from inorder.worker.journal import new_domain
@@ -139,6 +139,7 @@ def _replace(store: Store, connection: sa.Connection, backup: Backup, before: _S
     count = sum(_insert(connection, backup, table, rows) for table, rows in backup.tables())
     if version < schema.SCHEMA_VERSION:
         store.upgrade(connection)
+    records.count_on(connection)
     domain = _renew(connection, {stage: (epoch, beat) for stage, _, epoch, beat in before.owners})
     report = check(store, connection)
     if report.problems:

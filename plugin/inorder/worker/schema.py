@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """As a number; as Alembic's revision it has four digits."""
 ALEMBIC_SINCE: Final = 3
 """Stores of older versions have no ``alembic_version``."""
@@ -86,6 +86,112 @@ workers = sa.Table(
     sa.Column("rows", sa.Text, nullable=False, comment="JSON: stage -> last row it follows; for people and hand-overs"),
 )
 """Who is there, standbys too. Only hints: nothing that must survive, so it is neither sealed nor in backups."""
+
+# -- the control plane -------------------------------------------------------------------------------------------------
+# Rows of these are written by ``records``, which seals them.
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, comment="for people"),
+    sa.Column("role", sa.Text, nullable=False, comment="viewer, operator, admin or client"),
+    sa.Column("hash", sa.Text, nullable=False, comment="SHA-256 of the secret, in hexadecimal; the secret is nowhere"),
+    sa.Column("publish", sa.Text, nullable=True, comment="JSON: list of space:filter; null: all topics"),
+    sa.Column("subscribe", sa.Text, nullable=True, comment="JSON: list of space:filter; null: all topics"),
+    sa.Column("max_unconfirmed", sa.BigInteger, nullable=True, comment="open numbers of a session; null: no bound"),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("expires_ms", sa.BigInteger, nullable=True, comment="null: never"),
+    sa.Column("revoked_ms", sa.BigInteger, nullable=True),
+    sa.Column("internal", sa.Boolean, nullable=False, comment="of a control plane, which keeps the audit log itself"),
+    sa.Column("by", sa.Text, nullable=False, comment="who made it"),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
+    sa.UniqueConstraint("hash", name="tokens_hash"),
+)
+
+browser_sessions = sa.Table(
+    "browser_sessions",
+    metadata,
+    sa.Column("hash", sa.Text, primary_key=True, comment="SHA-256 of the cookie, in hexadecimal"),
+    sa.Column("token_id", sa.Text, nullable=False),
+    sa.Column("csrf", sa.Text, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("expires_ms", sa.BigInteger, nullable=False),
+)
+"""Who is logged in. Nothing that must survive: neither sealed nor in backups."""
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("who", sa.Text, nullable=False, comment="name of the token; the client's id where there is none"),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("via", sa.Text, nullable=False, comment="rest or worker"),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("target", sa.Text, nullable=False),
+    sa.Column("detail", sa.Text, nullable=False, comment="JSON"),
+    sa.Column("outcome", sa.Text, nullable=False, comment="started, done, refused or unknown"),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
+)
+
+order_history = sa.Table(
+    "order_history",
+    metadata,
+    sa.Column("order_epoch", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False, comment="start, manual or automatic"),
+    sa.Column("who", sa.Text, nullable=False, comment="who asked for it; empty: nobody"),
+    sa.Column("stages", sa.Text, nullable=False, comment="JSON: ids of the topics of each stage, from the top"),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
+)
+"""The topic orders that there were (R14), written in the commit of the bottom stage's switch."""
+
+takeovers = sa.Table(
+    "takeovers",
+    metadata,
+    sa.Column("stage", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False, comment="the one that began with it"),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False, comment="claim, takeover or handover"),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
+)
+"""Who has had which stage since when, written in the transaction of the claim."""
+
+analytics_runs = sa.Table(
+    "analytics_runs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("started_ms", sa.BigInteger, nullable=False),
+    sa.Column("ended_ms", sa.BigInteger, nullable=True),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("detail", sa.Text, nullable=False, comment="JSON"),
+    sa.Column("log", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
+)
+
+schedules = sa.Table(
+    "schedules",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("cron", sa.Text, nullable=False),
+    sa.Column("job", sa.Text, nullable=False, comment="JSON"),
+    sa.Column("is_on", sa.Boolean, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
+)
+
+RECORDS: Final = (tokens, audit, order_history, takeovers, analytics_runs, schedules)
+"""Tables whose rows are sealed one by one by ``records``."""
+FLEETING: Final = (workers, browser_sessions)
+"""Tables that keep nothing: they are not sealed, and in no backup."""
 
 alembic_version = sa.Table(
     "alembic_version",

@@ -12,6 +12,7 @@ from inorder.errors import StoreCorrupt
 from inorder.worker import schema
 from inorder.worker.chain import EMPTY_TAIL, Problem, Row, Tail, snapshot_problem, walk
 from inorder.worker.log_rows import row_problem
+from inorder.worker.records import record_problem
 from inorder.worker.store import Store, chunks, meta_problem, stage_problem
 
 CHUNK_ROWS: Final = 256
@@ -106,6 +107,7 @@ class _Walk:
         for stage in stages:
             self._check_stage(stage["stage"], stage["epoch"])
         self._check_logs()
+        self._check_records()
         known = [stage["stage"] for stage in stages]
         for what, column in (("journal", _journal.stage), ("snapshots", _snapshots.stage)):
             for stage in self._connection.execute(sa.select(column).distinct().where(column.not_in(known))).scalars():
@@ -152,6 +154,13 @@ class _Walk:
                 missing = f"numbers {before + 1} to {row['number'] - 1} are missing"
                 self._add(Problem("event_log", None, before + 1, f"event log of topic {topic}: {missing}"))
             before = row["number"]
+
+    def _check_records(self) -> None:
+        """Each row of the control plane's tables, by its seal."""
+        for table in schema.RECORDS:
+            rows = sa.select(table).order_by(*table.primary_key).execution_options(yield_per=CHUNK_ROWS)
+            for row in self._connection.execute(rows).mappings():
+                self._add(record_problem(table, row))
 
     def _log_rows(self, topic: int, after: int) -> Sequence[sa.RowMapping]:
         """A few at a time: each may be as large as a frame."""

@@ -1,0 +1,87 @@
+"""The audit log: who changed what, written before the change and again when its outcome is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from inorder.worker import records
+from inorder.worker.schema import audit
+from inorder.worker.store import Store
+
+OUTCOMES: Final = ("started", "done", "refused", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One change. ``via``: ``rest`` or ``worker``; ``detail``: what was asked for, and why it was refused;
+    ``outcome``: one of OUTCOMES."""
+
+    id: int
+    at_ms: int
+    who: str
+    role: str
+    via: str
+    action: str
+    target: str
+    detail: Mapping[str, Any]
+    outcome: str
+
+
+class AuditLog:
+    """The audit log of a store. All calls block, and raise StoreErrors."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin(
+        self,
+        who: str,
+        role: str,
+        via: str,
+        action: str,
+        target: str,
+        detail: Mapping[str, Any] | None = None,
+        *,
+        outcome: str = "started",
+    ) -> int:
+        """Write that somebody asks for a change; return the entry's id."""
+        values = {
+            "at_ms": records.now_ms(), "who": who, "role": role, "via": via, "action": action, "target": target,
+            "detail": json.dumps(dict(detail or {})), "outcome": outcome,
+        }  # fmt: skip
+        return int(self._store.write(lambda connection: records.add(connection, audit, values)))
+
+    def end(self, id_: int, outcome: str, detail: Mapping[str, Any] | None = None) -> None:
+        """Write what became of it; ``detail`` is added to what is there."""
+
+        def change(connection: sa.Connection) -> None:
+            found = connection.execute(sa.select(audit.c.detail).where(audit.c.id == id_)).scalar_one_or_none()
+            merged = json.dumps({**json.loads(found or "{}"), **(detail or {})})
+            records.change(connection, audit, id_, {"outcome": outcome, "detail": merged})
+
+        self._store.write(change)
+
+    def page(self, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        """Return entries, the newest first; those older than ``before``, where given."""
+        statement = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(audit.c.id < before)
+        found = self._store.run(lambda connection: connection.execute(statement).mappings().all())
+        return [_entry(row) for row in found]
+
+    def count(self) -> int:
+        """Return how many entries there are."""
+        total = sa.select(sa.func.count()).select_from(audit)
+        return int(self._store.run(lambda connection: connection.execute(total).scalar_one()))
+
+
+def _entry(row: sa.RowMapping) -> AuditEntry:
+    return AuditEntry(
+        row["id"], row["at_ms"], row["who"], row["role"], row["via"], row["action"], row["target"],
+        json.loads(row["detail"]), row["outcome"],
+    )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from inorder.client import clock
+from inorder.client.observing import Observer
 from inorder.client.routing import Routes
 from inorder.core.fifo import FifoSequencer
 from inorder.core.lease import Lease
@@ -75,7 +76,8 @@ class Arrivals:
         self.fifo = FifoSequencer(gap_timeout)
         self.counts = ArrivalCounts()
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
-        self.gaps = 0
+        self.gaps = self.missed = 0
+        self.observer: Observer | None = None
 
     def learn(self, topics: Iterable[TopicInfo]) -> None:
         """Workers named topics."""
@@ -252,6 +254,8 @@ class Arrivals:
                     if self._repeats and output.number <= self._repeats.get(output.topic, 0):
                         arrival.redelivered = True
                     self._out(space, arrival, output.verdict, output.number, output.deps, output.repaired)
+                    if self.observer is not None:
+                        self.observer.notified(output, output.verdict)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
 
@@ -263,6 +267,7 @@ class Arrivals:
 
     def _gap(self, found: GapFound, info: TopicInfo) -> None:
         self.gaps += 1
+        self.missed += found.last - found.first + 1
         if found.reason == "unstamped":
             hint = "messages without stamps arrived instead: a bridge or an old protocol version strips them"
             self._alarm("unstamped", info.space, info.name, found.first, hint)

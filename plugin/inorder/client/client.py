@@ -18,6 +18,7 @@ from inorder.client.arrivals import Arrivals
 from inorder.client.delivery import DeliveryStream, Notification
 from inorder.client.durable import DurableClock
 from inorder.client.ens_link import EnsLink
+from inorder.client.observing import Observer
 from inorder.client.options import ClientTimes
 from inorder.client.publishing import LOG_ALLOWANCE, Publish, Publishing
 from inorder.client.replaying import Replaying
@@ -25,13 +26,14 @@ from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
 from inorder.client.workers import Workers
 from inorder.core.lease import Lease
-from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected
+from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected, Verdict
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import (
     MAX_FRAME_BYTES,
     PROTOCOL_VERSIONS,
     AskNumbers,
+    ClientCounts,
     Done,
     Durable,
     Frame,
@@ -45,6 +47,7 @@ from inorder.core.wire import (
     Opened,
     ReadLog,
     Renewed,
+    Reported,
     Resolve,
     Settled,
     Subscribed,
@@ -162,6 +165,9 @@ class Client:
         self._subscribing = Subscribing(
             self._subscriber, self._ordering, self._routes, self._arrivals, self._lease, self._send, self._wake
         )
+        self._observer = Observer(self._counts, lambda: self._loop.time())
+        if self._worker is not None and self._times.report_interval:
+            self._publishing.observer = self._arrivals.observer = self._observer
         self._replaying = Replaying(self._send, self._request_id, self._arrivals.named)
         self._durable: DurableClock | None = None
         if durable:
@@ -175,6 +181,7 @@ class Client:
         self._settle_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._renew_timer: asyncio.TimerHandle | None = None
+        self._report_timer: asyncio.TimerHandle | None = None
         self._next_request = 1
         self._naming: dict[int, list[int]] = {}
 
@@ -222,6 +229,7 @@ class Client:
             raise
         if self._worker is not None:
             self._start(self._worker.run(), "worker links")
+            self._report_later()
         for space, link in self._links.items():
             self._start(link.run(), f"broker link {space}")
         await self._resume()
@@ -289,7 +297,8 @@ class Client:
             await self._drain(deadline)
         self._publishing.give_up(reason)
         self._pump()  # tells what became void
-        for timer in (self._timer, self._settle_timer, self._renew_timer):
+        self._report()
+        for timer in (self._timer, self._settle_timer, self._renew_timer, self._report_timer):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks:
@@ -493,6 +502,43 @@ class Client:
             and all(link.is_connected for link in self._links.values()),
         )
 
+    def _counts(self) -> ClientCounts:
+        """Return the counters that operators are shown."""
+        stats, delivered = self.stats(), self._arrivals.delivered
+        in_order, late = delivered[Verdict.IN_ORDER], delivered[Verdict.LATE]
+        return ClientCounts(
+            published=self._publishing.accepted,
+            in_order=in_order,
+            late=late,
+            other=sum(delivered.values()) - in_order - late,
+            duplicates=stats.duplicates,
+            gaps=stats.gaps,
+            missed=self._arrivals.missed,
+            voids=stats.voids,
+            repaired=stats.repaired,
+            overflow=stats.overflow,
+            late_confirms=stats.late_confirms,
+            waiting=stats.waiting,
+            waiting_bytes=stats.waiting_bytes,
+            undelivered=stats.undelivered,
+            pending=stats.pending,
+        )
+
+    def _report(self) -> None:
+        """Tell the workers what this client has seen since the last time."""
+        if self._times.report_interval and self._worker is not None and self._worker.reaches(self._worker.bottom):
+            report = self._observer.report(self._request_id())
+            if report is not None:
+                self._worker.send(report)
+
+    def _report_later(self) -> None:
+        if self._times.report_interval and self._state == "open":
+            self._report_timer = self._loop.call_later(self._times.report_interval, self._report_due)
+
+    def _report_due(self) -> None:
+        self._report()
+        self._report_later()
+
     # -- what brokers report -----------------------------------------------------------------------------------
 
     def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
@@ -552,6 +598,7 @@ class Client:
         self._lease.bottom = bottom
         if bottom in stages:
             self._naming.clear()
+            self._observer.other_worker()
         self._publishing.stages_reached(stages)  # at once: nothing new may overtake what is asked again (R19)
         self._loop.call_soon(self._ask_again, bottom in stages)
 
@@ -606,6 +653,9 @@ class Client:
                 self._durable.told(frame)
             case LoggedEvents() | Logs():
                 self._logged(frame, now)
+            case Reported():
+                self._observer.told(frame)
+                return
             case _:
                 return
         self._wake()

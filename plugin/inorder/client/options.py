@@ -19,6 +19,7 @@ class ClientTimes:
         gap_timeout, loss_timeout: see R17.
         settle_delay: how long confirmations may wait for company (R16).
         save_delay: how often a durable subscriber saves its clock (R18).
+        report_interval: how often a client tells the workers what it has seen, for operators; 0: never.
         close_timeout: how long :meth:`Client.close` lets open work finish.
         max_waiting, max_waiting_bytes: what may wait for its turn in strict mode.
         max_undelivered, max_undelivered_bytes: what may lie in the delivery stream; beyond it events are given up
@@ -35,6 +36,7 @@ class ClientTimes:
     loss_timeout: float = 5.0
     settle_delay: float = 0.02
     save_delay: float = 0.2
+    report_interval: float = 1.0
     close_timeout: float = 0.6
     max_waiting: int = 200_000
     max_waiting_bytes: int = 256 * 1024 * 1024
@@ -46,8 +48,10 @@ class ClientTimes:
         """Check the values. Raises InvalidOption."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-                raise InvalidOption(field.name, value, "a number above 0")
+            may_be_off = field.name == "report_interval"
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (is_number and (value > 0 or (may_be_off and value == 0))):
+                raise InvalidOption(field.name, value, "a number above 0" + (", or 0 for never" if may_be_off else ""))
 
     def ordering(self) -> OrderingTimes:
         """Return those of the ordering module."""

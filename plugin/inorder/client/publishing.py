@@ -10,6 +10,7 @@ from math import inf
 
 from inorder.client import clock
 from inorder.client.ens_link import EnsLink
+from inorder.client.observing import Observer
 from inorder.core.notifications import Receipt
 from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
@@ -44,6 +45,7 @@ class Publish(asyncio.Future[Receipt]):
         self.publication: Publication | None = None
         self.is_fifo = False
         self.was_handed = False
+        self.published_at = self.stamped_at = loop.time()
         self.asked_at = inf  # when its request left, by the clock that goes on while the machine sleeps
         self.is_asked_twice = False
         self.on_cancel: Callable[[Publish], None] | None = None
@@ -70,6 +72,8 @@ class Publishing:
         grace: how long the workers keep the numbers of a publisher that is gone, s (R16).
         max_logged_bytes: payloads up to this size can be stored in event logs (R18).
         late_confirms: numbers that were abandoned before they were confirmed.
+        accepted: numbered events that brokers have accepted.
+        observer: told of each of them.
     """
 
     def __init__(
@@ -90,6 +94,8 @@ class Publishing:
         self.max_logged_bytes = MAX_FRAME_BYTES - LOG_ALLOWANCE
         self.settle_wanted: Callable[[], None] = lambda: None
         self.late_confirms = 0
+        self.accepted = 0
+        self.observer: Observer | None = None
 
     def check_log(self, space: str, message: Outgoing) -> None:
         """Raise PayloadTooLarge for what the event log of its topic could not take (R18)."""
@@ -220,6 +226,7 @@ class Publishing:
             self.settle_wanted()
             return
         message = publish.message
+        publish.stamped_at = publish.get_loop().time()
         message.stamp = encode_stamp(
             TotalStamp(self._domain(), publication.topic_id, publication.number, publication.deps)
         )
@@ -236,6 +243,11 @@ class Publishing:
             self._finish(publish, error)
         else:
             self.machine.accepted(publication)
+            self.accepted += 1
+            if self.observer is not None:
+                self.observer.accepted(
+                    publication.topic_id, publication.number, publish.published_at, publish.stamped_at
+                )
             if clock.waking_or_sleeping() - publish.asked_at > self.grace / 2:
                 self._slow.append(publication)  # the answer to its confirmation tells whether it was abandoned
             else:

@@ -34,6 +34,7 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
         hole: for a hole, why the number is skipped; ``None`` in it for a void, which is skipped without report.
         done: it left (notified, dropped or replaced); what still points to it ignores it.
         repaired: it came from the event log (R18).
+        waited_topic, waited_number: the number that it slept on last, 0 where it never slept.
     """
 
     topic: int
@@ -48,6 +49,8 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
     hole: GapReason | None = None
     done: bool = False
     repaired: bool = False
+    waited_topic: int = 0
+    waited_number: int = 0
 
     def __repr__(self) -> str:
         kind = f"hole ({self.hole or 'void'})" if self.is_hole else "event"
@@ -158,6 +161,7 @@ class WaitingRoom:
 
     def sleep(self, entry: Sequenced, topic: int, number: int) -> None:
         """Wake the entry when ``topic`` reaches ``number``."""
+        entry.waited_topic, entry.waited_number = topic, number
         alarms = self._alarms.setdefault(topic, {})
         sleepers = alarms.get(number)
         if sleepers is None:

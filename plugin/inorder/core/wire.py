@@ -175,6 +175,79 @@ class Logged(msgspec.Struct, array_like=True, gc=False):
     properties: list[tuple[str, str]] = []
 
 
+class ClientCounts(msgspec.Struct, array_like=True, frozen=True):
+    """What a client has seen since it was made; the last four are of now.
+
+    Attributes:
+        published: events that brokers accepted, with a number.
+        in_order, late, other: notified of, by verdict.
+        duplicates: dropped.
+        gaps, missed: gaps reported, and the numbers in them.
+        voids: numbers skipped without report.
+        repaired: came from event logs.
+        overflow: given up at a limit.
+        late_confirms: of its numbers, those that were abandoned before it confirmed them.
+        waiting, waiting_bytes: events that wait for their turn.
+        undelivered: notifications that the application has not taken.
+        pending: publishes that are not finished.
+    """
+
+    published: int = 0
+    in_order: int = 0
+    late: int = 0
+    other: int = 0
+    duplicates: int = 0
+    gaps: int = 0
+    missed: int = 0
+    voids: int = 0
+    repaired: int = 0
+    overflow: int = 0
+    late_confirms: int = 0
+    waiting: int = 0
+    waiting_bytes: int = 0
+    undelivered: int = 0
+    pending: int = 0
+
+
+class EventLife(msgspec.Struct, array_like=True, frozen=True):
+    """What one client saw of one event; times are µs since 1970 by the client's clock.
+
+    Attributes:
+        topic, number: which event.
+        times: of its publisher: published, got the timestamp, accepted by the broker; of a subscriber: arrived from the
+            broker, notified.
+        verdict: of a subscriber; empty from the publisher.
+        waited_topic, waited_number: the number that it waited for last, 0 where it waited for none.
+    """
+
+    topic: int
+    number: int
+    times: list[int]
+    verdict: str = ""
+    waited_topic: int = 0
+    waited_number: int = 0
+
+
+class SeenLife(msgspec.Struct, array_like=True, frozen=True):
+    """A life as the worker keeps it: whose, and what to add to its times for the worker's clock, with the bound of the
+    error of that (µs); -1: not known."""
+
+    client_id: str
+    offset_us: int
+    error_us: int
+    life: EventLife
+
+
+class ClientReport(msgspec.Struct, array_like=True, frozen=True):
+    """The last report of a client that is connected, and how long ago it came."""
+
+    client_id: str
+    age_ms: int
+    counts: ClientCounts
+    offset_us: int
+    error_us: int
+
+
 class Frame(msgspec.Struct, array_like=True):
     """Base of all frames. ``from_version``: the first protocol version that has it."""
 
@@ -375,6 +448,35 @@ class EndSubscription(Frame, tag=70):
     client_id: str
 
 
+class Report(Frame, tag=96):
+    """Tells what a client has seen: for operators; nothing decides by it.
+
+    Attributes:
+        first: the first report of this client anywhere; else counts before it were told to another worker.
+        offset_us, error_us: what to add to the client's clock for the worker's, and the bound of the error; -1: not
+            known yet.
+        lives: of a sample of events, those of which the mixed bits of topic and number are lowest, so that publishers
+            and subscribers choose the same.
+    """
+
+    request: int
+    first: bool
+    counts: ClientCounts
+    offset_us: int = 0
+    error_us: int = -1
+    lives: list[EventLife] = []
+
+
+class ShowReports(Frame, tag=97):
+    """Asks what clients have reported. ``since_us``: lives that came later, by the worker's clock (µs since 1970);
+    with ``topic``: all lives of just this event."""
+
+    request: int
+    since_us: int = 0
+    topic: int = 0
+    number: int = 0
+
+
 # -- worker to client ------------------------------------------------------------------------------------------
 
 
@@ -569,6 +671,32 @@ class Logs(Frame, tag=82):
     topics: list[TopicInfo]
 
 
+class Reported(Frame, tag=112):
+    """Answers Report at once; ``at_us``: the worker's clock, µs since 1970."""
+
+    request: int
+    at_us: int
+
+
+class Reports(Frame, tag=113):
+    """Answers ShowReports.
+
+    Attributes:
+        at_us: the worker's clock, µs since 1970.
+        since_us: from when on ``totals`` count.
+        totals: sums over all clients, also of those that are gone.
+        clients: the last reports of those that are connected.
+        lives: oldest first.
+    """
+
+    request: int
+    at_us: int
+    since_us: int
+    totals: ClientCounts
+    clients: list[ClientReport]
+    lives: list[SeenLife]
+
+
 ClientFrame = (
     Ping
     | Pong
@@ -592,6 +720,8 @@ ClientFrame = (
     | AskDurable
     | ShowSubscriptions
     | EndSubscription
+    | Report
+    | ShowReports
 )
 WorkerFrame = (
     Ping
@@ -615,6 +745,8 @@ WorkerFrame = (
     | Logs
     | Durable
     | Subscriptions
+    | Reported
+    | Reports
 )
 
 _encoder = msgspec.msgpack.Encoder()

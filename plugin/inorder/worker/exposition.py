@@ -99,6 +99,16 @@ def _under_way(view: View) -> Samples:
         yield (stage,), size if isinstance(size, int) else 0
 
 
+def _clients(*names: str) -> Callable[[View], Samples]:
+    """One sample for each verdict, or other label, of what clients have reported."""
+
+    def read(view: View) -> Samples:
+        for name in names:
+            yield (name,) if len(names) > 1 else (), getattr(view.server.reports.totals, name)
+
+    return read
+
+
 def _slow_clients(view: View) -> Samples:
     for each in view.server.slow_clients()[:NAMED]:
         yield (each.client,), each.unread_bytes
@@ -153,6 +163,16 @@ METRICS: Final[tuple[Metric, ...]] = (
            _slow_clients),
     Metric("inorder_slow_client_disconnects_total", "counter", (), "clients disconnected because they did not read",
            _one(lambda v: v.server.slow.thrown_out)),
+    Metric("inorder_clients_published_total", "counter", (), "events that brokers accepted, as clients report",
+           _clients("published")),
+    Metric("inorder_clients_notified_total", "counter", ("verdict",), "events that clients notified of, as they report",
+           _clients("in_order", "late", "other")),
+    Metric("inorder_clients_duplicates_total", "counter", (), "events that clients dropped as duplicates",
+           _clients("duplicates")),
+    Metric("inorder_clients_gaps_total", "counter", (), "gaps that clients reported to their applications",
+           _clients("gaps")),
+    Metric("inorder_clients_missed_total", "counter", (), "numbers in these gaps", _clients("missed")),
+    Metric("inorder_clients_waiting", "gauge", (), "events that wait for their turn at clients", _clients("waiting")),
     Metric("inorder_link_connected", "gauge", ("stage",), "1 while the link to another worker's stage is up", _links),
     Metric("inorder_link_bytes", "gauge", ("stage",), "sent there and not durable yet; bounded by max_link_bytes",
            _under_way),

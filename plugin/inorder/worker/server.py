@@ -8,6 +8,7 @@ import contextlib
 import errno
 import hmac
 import socket
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -23,6 +24,9 @@ from inorder.core.wire import (
     Heads,
     Hello,
     Opened,
+    Report,
+    Reported,
+    ShowReports,
     Subscribed,
     Welcome,
 )
@@ -34,6 +38,7 @@ from inorder.worker.host import StageHost
 from inorder.worker.journal import Holder
 from inorder.worker.links import Links
 from inorder.worker.peers import Peers
+from inorder.worker.reports import ClientReports, well_formed
 from inorder.worker.router import entry_of, route
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.slow import SlowClient, SlowClients
@@ -69,6 +74,7 @@ class Server:
         self._sessions: dict[str, Connection] = {}
         self._store_error: Exception | None = None
         self.slow = SlowClients()
+        self.reports = ClientReports(_now_us())
         self._heads_queued = False
         self._is_stopping = self._is_closed = False
         self._all_closed = asyncio.Event()
@@ -229,6 +235,9 @@ class Server:
             self._peers.asked(connection, cast(SenderFrame, frame), size)
             return
         host, frame = self._the_host, cast(ClientFrame, frame)
+        if isinstance(frame, Report | ShowReports):
+            self._reported(connection, frame, size)
+            return
         show_map = lambda: self._show_map(connection)  # noqa: E731
         try:
             run = self._greet_again(connection, frame) if isinstance(frame, Hello) else route(frame, session, host)
@@ -238,6 +247,19 @@ class Server:
         if isinstance(frame, AskHeads):
             connection.is_told = False
         host.submit(work)
+
+    def _reported(self, connection: Connection, frame: Report | ShowReports, size: int) -> None:
+        """What clients have seen is no business of the stages: it is answered at once, with our time."""
+        assert connection.session is not None
+        now = _now_us()
+        if isinstance(frame, ShowReports):
+            connection.send([self.reports.show(frame, now)])
+        elif all(map(well_formed, frame.lives)):
+            connection.send([Reported(frame.request, now)])
+            self.reports.take(connection.session, frame, now)
+        else:
+            raise ProtocolError("lives is out of range or not well formed")
+        self._the_host.submit(Work(connection, size, lambda: None))
 
     def left_unread(self, connection: Connection) -> None:
         """See ConnectionOwner."""
@@ -253,6 +275,7 @@ class Server:
         if session is None or self._sessions.get(session[0]) is not connection:
             return
         del self._sessions[session[0]]
+        self.reports.left(session)
         if self._the_host.is_ready and not self._is_stopping:
             self._the_host.submit(Work(None, FRAME_COST, lambda: self._leave(session)))
 
@@ -304,6 +327,7 @@ class Server:
         code = "moved" if isinstance(error, Fenced) else "store"
         self._heads_queued = False
         self._sessions.clear()
+        self.reports.all_left()
         for connection in list(self._connections):
             if connection.is_greeted:
                 connection.fail(code, str(error) if code == "moved" else self._store_text())
@@ -435,3 +459,7 @@ def _stop_listening(listener: asyncio.Server) -> None:
     for sock in listener.sockets:
         loop.remove_reader(sock)
     loop.call_soon(listener.close)
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

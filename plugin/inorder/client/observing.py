@@ -1,0 +1,153 @@
+"""What a client has seen, told to the workers for operators: its counts, and the lives of a sample of events.
+
+Nothing waits for it and nothing decides by it; while no worker is reached it is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from heapq import heappush, heapreplace
+from typing import Final
+
+from inorder.core.notifications import Verdict
+from inorder.core.waiting import Sequenced
+from inorder.core.wire import ClientCounts, EventLife, Report, Reported
+
+SAMPLED: Final = 32
+"""Lives of publishes in one report at most, and as many of notifications."""
+KEPT_OFFSETS: Final = 8
+"""Answers of which the one with the least error tells the clock's offset; clocks drift, so older ones say little."""
+
+
+def mixed(topic: int, number: int) -> int:
+    """Return 32 bits that are the same for an event everywhere, and as good as random over events."""
+    return (number * 0x9E3779B1 + topic * 0x85EBCA6B) & 0xFFFFFFFF
+
+
+class LifeSample:
+    """Of the events of one interval those whose mixed bits are lowest. Who sees other events of the same stream besides
+    chooses the same ones of it, or fewer."""
+
+    def __init__(self, size: int = SAMPLED) -> None:
+        self._size = size
+        self._heap: list[tuple[int, int, EventLife]] = []
+        self._bound = 1 << 32
+        self._count = 0
+
+    def wants(self, bits: int) -> bool:
+        """Tell whether an event with these mixed bits is chosen, for now."""
+        return bits < self._bound
+
+    def add(self, bits: int, life: EventLife) -> None:
+        """Keep a life that is wanted."""
+        self._count += 1
+        entry = -bits, self._count, life
+        if len(self._heap) < self._size:
+            heappush(self._heap, entry)
+        else:
+            heapreplace(self._heap, entry)
+        if len(self._heap) == self._size:
+            self._bound = -self._heap[0][0]
+
+    def take(self) -> list[EventLife]:
+        """Return the lives in the order in which they were seen, and begin the next interval."""
+        lives = [life for _, _, life in sorted(self._heap, key=lambda each: each[1])]
+        self._heap.clear()
+        self._bound = 1 << 32
+        return lives
+
+
+class ClockOffset:
+    """What to add to this machine's clock for the worker's: by question and answer, as good as they were quick."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, int] = {}
+        self._found: deque[tuple[int, int]] = deque(maxlen=KEPT_OFFSETS)
+
+    def asked(self, request: int, now_us: int) -> None:
+        """A question leaves."""
+        self._asked = {request: now_us}
+
+    def answered(self, request: int, at_us: int, now_us: int) -> None:
+        """The worker answers with its time."""
+        asked = self._asked.pop(request, None)
+        if asked is not None and now_us >= asked:
+            self._found.append(((now_us - asked + 1) // 2, at_us - (asked + now_us) // 2))
+
+    def forget(self) -> None:
+        """It is another worker's clock from now on."""
+        self._asked.clear()
+        self._found.clear()
+
+    @property
+    def best(self) -> tuple[int, int]:
+        """The offset and the bound of its error (µs; -1: not known)."""
+        error, offset = min(self._found, default=(-1, 0))
+        return offset, error
+
+
+class Observer:
+    """Sees what a client's events go through, and makes its reports.
+
+    Args:
+        counts: returns the client's present counts.
+        now: the event loop's clock, s.
+    """
+
+    def __init__(self, counts: Callable[[], ClientCounts], now: Callable[[], float]) -> None:
+        self._counts, self._now = counts, now
+        self._published, self._notified = LifeSample(), LifeSample()
+        self._offset = ClockOffset()
+        self._told: ClientCounts | None = None
+        self._since_epoch = 0.0
+
+    # -- what happens ------------------------------------------------------------------------------------------
+
+    def accepted(self, topic: int, number: int, published_at: float, stamped_at: float) -> None:
+        """The broker has accepted an event of ours (times: s, of the event loop)."""
+        bits = mixed(topic, number)
+        if self._published.wants(bits):
+            times = [self._microseconds(each) for each in (published_at, stamped_at, self._now())]
+            self._published.add(bits, EventLife(topic, number, times))
+
+    def notified(self, entry: Sequenced, verdict: Verdict) -> None:
+        """The application was notified of an event."""
+        bits = mixed(entry.topic, entry.number)
+        if self._notified.wants(bits):
+            times = [self._microseconds(entry.arrived), self._microseconds(self._now())]
+            life = EventLife(entry.topic, entry.number, times, verdict.value, entry.waited_topic, entry.waited_number)
+            self._notified.add(bits, life)
+
+    # -- reports -----------------------------------------------------------------------------------------------
+
+    def report(self, request: int) -> Report | None:
+        """Return what is to be told now, ``None`` where nothing is new."""
+        counts = self._counts()
+        lives = [*self._published.take(), *self._notified.take()]
+        if counts == self._told and not lives:
+            return None
+        report = Report(request, self._told is None, counts, *self._offset.best, lives)
+        self._told = counts
+        self._offset.asked(request, self._wall_us())
+        return report
+
+    def told(self, frame: Reported) -> None:
+        """A worker has taken a report."""
+        self._offset.answered(frame.request, frame.at_us, self._wall_us())
+
+    def other_worker(self) -> None:
+        """Reports go to another worker from now on."""
+        self._offset.forget()
+
+    def _wall_us(self) -> int:
+        """Return the time of day, and take it as the reference for times of the event loop."""
+        wall = time.time()
+        self._since_epoch = wall - self._now()
+        return int(wall * 1_000_000)
+
+    def _microseconds(self, at: float) -> int:
+        if not self._since_epoch:
+            self._wall_us()
+        return int((at + self._since_epoch) * 1_000_000)

@@ -1,0 +1,96 @@
+"""What clients report of themselves, kept for operators: sums, the last report of each, and the lives of some events.
+
+All of it is in memory and of the worker that has the bottom stage: after a take-over it begins anew.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from inorder.core.wire import ClientCounts, ClientReport, EventLife, Report, Reports, SeenLife, ShowReports
+from inorder.worker.work import Session
+
+MAX_EVENTS: Final = 20_000
+"""Events whose lives are kept; the one that was heard of first is forgotten first."""
+MAX_LIVES: Final = 200
+"""Lives that are kept of one event: its publisher's and of so many subscribers."""
+GAUGES: Final = ("waiting", "waiting_bytes", "undelivered", "pending")
+"""Counts of now: of a client that is gone nothing remains of them."""
+MAX_GONE: Final = 10_000
+"""Clients whose counts are remembered for when they come back."""
+_COUNTERS: Final = tuple(each for each in ClientCounts.__struct_fields__ if each not in GAUGES)
+
+
+class ClientReports:
+    """Reports of all clients that say them here.
+
+    Args:
+        now_us: the clock when this begins, µs since 1970.
+    """
+
+    def __init__(self, now_us: int) -> None:
+        self._since_us = now_us
+        self._sums = dict.fromkeys(_COUNTERS, 0)
+        self._last: dict[Session, tuple[int, Report]] = {}
+        self._gone: OrderedDict[Session, Report] = OrderedDict()
+        self._lives: OrderedDict[tuple[int, int], list[tuple[int, SeenLife]]] = OrderedDict()
+
+    def take(self, session: Session, report: Report, now_us: int) -> None:
+        """A client reports. What it counted before its first report here, unless that is the first one of all, was
+        told to another worker."""
+        last = self._last[session][1] if session in self._last else self._gone.pop(session, None)
+        before = last.counts if last is not None else ClientCounts() if report.first else report.counts
+        for name in _COUNTERS:
+            self._sums[name] += max(0, getattr(report.counts, name) - getattr(before, name))
+        for life in report.lives:
+            self._keep(SeenLife(session[0], report.offset_us, report.error_us, life), now_us)
+        self._last[session] = now_us, msgspec.structs.replace(report, lives=[])
+
+    def _keep(self, seen: SeenLife, now_us: int) -> None:
+        key = seen.life.topic, seen.life.number
+        known = self._lives.setdefault(key, [])
+        if len(known) < MAX_LIVES:
+            known.append((now_us, seen))
+        if len(self._lives) > MAX_EVENTS:
+            self._lives.popitem(last=False)
+
+    def left(self, session: Session) -> None:
+        """A client is gone; its process may come back."""
+        if (last := self._last.pop(session, None)) is not None:
+            self._gone[session] = last[1]
+        if len(self._gone) > MAX_GONE:
+            self._gone.popitem(last=False)
+
+    def all_left(self) -> None:
+        """All connections have ended."""
+        for session in list(self._last):
+            self.left(session)
+
+    @property
+    def totals(self) -> ClientCounts:
+        """The sums, and what all clients have now of what is counted as of now."""
+        now = {name: sum(getattr(report.counts, name) for _, report in self._last.values()) for name in GAUGES}
+        return ClientCounts(**self._sums, **now)
+
+    def show(self, asked: ShowReports, now_us: int) -> Reports:
+        """Return what an operator asks for."""
+        clients = [
+            ClientReport(session[0], max(0, now_us - at) // 1000, report.counts, report.offset_us, report.error_us)
+            for session, (at, report) in self._last.items()
+        ]
+        return Reports(asked.request, now_us, self._since_us, self.totals, clients, self._chosen(asked))
+
+    def _chosen(self, asked: ShowReports) -> list[SeenLife]:
+        if asked.topic:
+            return [seen for _, seen in self._lives.get((asked.topic, asked.number), ())]
+        since = asked.since_us
+        found = [(at, seen) for lives in self._lives.values() for at, seen in lives if at > since]
+        return [seen for _, seen in sorted(found, key=lambda each: each[0])]
+
+
+def well_formed(life: EventLife) -> bool:
+    """Tell whether a life can be one: a topic, a number, and times of a publisher or of a subscriber."""
+    return life.topic > 0 and life.number > 0 and len(life.times) == (2 if life.verdict else 3) and min(life.times) >= 0

@@ -9,6 +9,7 @@ import pytest
 from tests.client.helpers import Site, gaps_of, published, take, times, until
 
 from inorder import ClientTimes
+from inorder.admin.operator import Operator
 from inorder.client.observing import SAMPLED, ClockOffset, LifeSample, mixed
 from inorder.core.wire import EventLife, Reports, ShowReports
 from inorder.errors import InvalidOption
@@ -93,13 +94,26 @@ def test_an_interval_is_checked(value: Any) -> None:
         ClientTimes(report_interval=value)
 
 
+async def test_operators_are_shown_it(site: Site) -> None:
+    async with site.client("a", clock=times(**REPORTING)) as publisher, Operator([site.address], "", None) as operator:
+        await published(publisher, "t", 3)
+        await until(lambda: shown(site).totals.published == 3)
+        reports = await operator.reports()
+        assert ([each.client_id for each in reports.clients], reports.totals.published) == (["a"], 3)
+        assert {(each.life.topic, each.life.number) for each in reports.lives} == {(1, 1), (1, 2), (1, 3)}
+        assert (await operator.reports(reports.at_us)).lives == []
+        (life,) = await operator.lives(1, 2)
+        assert (life.client_id, life.life.number, len(life.life.times)) == ("a", 2, 3)
+        assert await operator.lives(1, 4) == []
+
+
 # -- samples -----------------------------------------------------------------------------------------------------------
 
 
 def sample(events: list[tuple[int, int]]) -> set[tuple[int, int]]:
     chosen = LifeSample()
     for topic, number in events:
-        if chosen.wants(mixed(topic, number)):
+        if mixed(topic, number) < chosen.bound:
             chosen.add(mixed(topic, number), EventLife(topic, number, [0, 0]))
     return {(each.topic, each.number) for each in chosen.take()}
 
@@ -116,7 +130,7 @@ def test_who_sees_more_chooses_among_the_shared_events_the_same_ones_or_fewer() 
 def test_few_events_are_all_in_the_sample_and_the_next_interval_begins_empty() -> None:
     chosen = LifeSample(4)
     for number in (9, 3, 7):
-        assert chosen.wants(mixed(1, number))
+        assert mixed(1, number) < chosen.bound
         chosen.add(mixed(1, number), EventLife(1, number, [0, 0]))
     assert [each.number for each in chosen.take()] == [9, 3, 7]
     assert chosen.take() == []

@@ -30,8 +30,11 @@ from inorder.core.wire import (
     Logs,
     OrderChanged,
     PinTopics,
+    Reports,
+    SeenLife,
     ShowLogs,
     ShowOrder,
+    ShowReports,
     ShowSubscriptions,
     StageInfo,
     Subscriptions,
@@ -128,6 +131,19 @@ class Operator:
     async def end_subscription(self, client_id: str) -> None:
         """End the subscription of a client that is gone. Raises Refused."""
         await self._accepted(EndSubscription(7, client_id), Done)
+
+    # -- what clients report -----------------------------------------------------------------------------------
+
+    async def reports(self, since_us: int = 0) -> Reports:
+        """Return what clients have reported, with the lives of events that were told after ``since_us`` (µs since 1970,
+        by the worker's clock)."""
+        self._send(ShowReports(8, since_us))
+        return await self._next(Reports)
+
+    async def lives(self, topic: int, number: int) -> list[SeenLife]:
+        """Return what clients have told of one event."""
+        self._send(ShowReports(9, 0, topic, number))
+        return (await self._next(Reports)).lives
 
     async def _accepted(self, frame: Frame, kind: type[AnswerT]) -> AnswerT:
         """Ask for a change; return the answer. Raises Refused."""

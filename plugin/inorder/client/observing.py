@@ -28,20 +28,20 @@ def mixed(topic: int, number: int) -> int:
 
 class LifeSample:
     """Of the events of one interval those whose mixed bits are lowest. Who sees other events of the same stream besides
-    chooses the same ones of it, or fewer."""
+    chooses the same ones of it, or fewer.
+
+    Attributes:
+        bound: an event is chosen, for now, if its mixed bits are lower.
+    """
 
     def __init__(self, size: int = SAMPLED) -> None:
         self._size = size
         self._heap: list[tuple[int, int, EventLife]] = []
-        self._bound = 1 << 32
+        self.bound = 1 << 32
         self._count = 0
 
-    def wants(self, bits: int) -> bool:
-        """Tell whether an event with these mixed bits is chosen, for now."""
-        return bits < self._bound
-
     def add(self, bits: int, life: EventLife) -> None:
-        """Keep a life that is wanted."""
+        """Keep the life of a chosen event."""
         self._count += 1
         entry = -bits, self._count, life
         if len(self._heap) < self._size:
@@ -49,13 +49,13 @@ class LifeSample:
         else:
             heapreplace(self._heap, entry)
         if len(self._heap) == self._size:
-            self._bound = -self._heap[0][0]
+            self.bound = -self._heap[0][0]
 
     def take(self) -> list[EventLife]:
         """Return the lives in the order in which they were seen, and begin the next interval."""
         lives = [life for _, _, life in sorted(self._heap, key=lambda each: each[1])]
         self._heap.clear()
-        self._bound = 1 << 32
+        self.bound = 1 << 32
         return lives
 
 
@@ -108,14 +108,14 @@ class Observer:
     def accepted(self, topic: int, number: int, published_at: float, stamped_at: float) -> None:
         """The broker has accepted an event of ours (times: s, of the event loop)."""
         bits = mixed(topic, number)
-        if self._published.wants(bits):
+        if bits < self._published.bound:
             times = [self._microseconds(each) for each in (published_at, stamped_at, self._now())]
             self._published.add(bits, EventLife(topic, number, times))
 
     def notified(self, entry: Sequenced, verdict: Verdict) -> None:
         """The application was notified of an event."""
         bits = mixed(entry.topic, entry.number)
-        if self._notified.wants(bits):
+        if bits < self._notified.bound:
             times = [self._microseconds(entry.arrived), self._microseconds(self._now())]
             life = EventLife(entry.topic, entry.number, times, verdict.value, entry.waited_topic, entry.waited_number)
             self._notified.add(bits, life)

@@ -4,21 +4,30 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 READY := $(VENV)/.inorder-ready
+# The web UI's source, folders too: a file that was removed also means a new build.
+WEBUI_SOURCE := $(shell find webui/app -name node_modules -prune -o -print)
+WEBUI := webui/inorder_webui/static/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check format bench clean broker servers
+.PHONY: help demo test test-long test-webui webui check format bench clean broker servers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-demo: $(READY) broker ## two bridged MQTT brokers, without and then with inorder
+demo: $(READY) $(WEBUI) broker ## two bridged MQTT brokers, without and then with inorder
 	$(BIN)/inorder demo $(ARGS)
 
-test: check servers ## check, then all tests except the long ones
+test: check test-webui servers ## check, then all tests except the long ones
 	$(BIN)/python -m pytest $(ARGS)
 
 test-long: $(READY) servers ## the long tests alone
 	$(BIN)/python -m pytest -m long $(ARGS)
+
+test-webui: $(WEBUI) ## the web UI's formatting, types and unit tests
+	scripts/setup npm $(VENV) --silent run check
+	scripts/setup npm $(VENV) --silent test
+
+webui: $(WEBUI) ## build the web UI into the Python package
 
 check: $(READY) ## lint, formatting, types
 	$(BIN)/ruff check .
@@ -33,12 +42,16 @@ bench: $(READY) servers ## measure against bare clients on the same brokers
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## remove builds and caches; the virtual environment stays
-	rm -rf build dist *.egg-info */*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .tmp
+	rm -rf webui/inorder_webui/static webui/app/node_modules build dist *.egg-info */*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .tmp
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # The stamp file is written last, so an interrupted set-up is done again.
 $(READY): pyproject.toml scripts/setup
 	scripts/setup python $(VENV)
+
+$(WEBUI): $(READY) $(WEBUI_SOURCE)
+	scripts/setup webui $(VENV)
+	touch $@
 
 broker: ## (set-up) what the demo needs from the system
 	@scripts/setup system mosquitto

@@ -1,5 +1,8 @@
-"""The web UI: the place of the built front end and of the code that serves it.
+"""The web UI: the built front end, and where it lies.
 
-The front end will talk to the control plane's HTTP API only, so this package imports nothing of inorder. It holds
-nothing yet.
+Its source is in webui/app and talks to the control plane's HTTP API only, so this package imports nothing of inorder.
 """
+
+from inorder_webui.location import static_path
+
+__all__ = ["static_path"]

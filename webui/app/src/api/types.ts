@@ -1,0 +1,299 @@
+/** What /api/v1 answers. Numbers that may need 64 bits are strings of decimal digits. */
+
+/** A whole number as decimal digits. */
+export type Digits = string;
+/** RFC 3339, UTC. */
+export type Instant = string;
+
+export type Role = "viewer" | "operator" | "admin";
+
+export interface Session {
+  name: string;
+  role: Role;
+  csrf: string;
+  expires_at: Instant;
+}
+
+export interface TopicRef {
+  id: Digits;
+  space: string;
+  name: string;
+}
+
+export interface Alarm {
+  id: string;
+  severity: "warning" | "critical";
+  since: Instant | null;
+  title: string;
+  detail: string;
+  /** The page where it can be dealt with: "/gaps". */
+  page: string | null;
+}
+
+export const TOTALS = [
+  "timestamps",
+  "delivered",
+  "in_order",
+  "late",
+  "gaps",
+  "lost",
+  "duplicates",
+  "void",
+  "abandoned",
+] as const;
+export type TotalName = (typeof TOTALS)[number];
+
+export interface Percentiles {
+  p50: number;
+  p90: number;
+  p99: number;
+}
+
+export type LatencyPart = "timestamp_ms" | "ens_ms" | "wait_ms" | "total_ms";
+
+/** One second of the whole system, as rates per second. */
+export interface Sample {
+  at: Instant;
+  timestamps: number | null;
+  delivered: number | null;
+  late: number | null;
+  gaps: number | null;
+  duplicates: number | null;
+  total_ms_p50: number | null;
+}
+
+export type SystemState = "ok" | "degraded" | "down";
+
+export interface Overview {
+  at: Instant;
+  state: SystemState;
+  alarms: Alarm[];
+  counts: { topics: number; clients: number; subscriptions: number; workers: number; stages: number };
+  totals: Record<TotalName, Digits>;
+  rates: Record<TotalName, number>;
+  latency: Record<LatencyPart, Percentiles> | null;
+  series: Sample[];
+}
+
+export interface LogBounds {
+  max_age_s: number | null;
+  max_count: number | null;
+  max_bytes: Digits | number | null;
+}
+
+export interface Topic extends TopicRef {
+  stage: number;
+  /** 1 is the highest. */
+  rank: number;
+  /** Timestamps per second. */
+  rate: number;
+  head: Digits;
+  confirmed: Digits;
+  pending: Digits;
+  void: Digits;
+  abandoned: Digits;
+  late: Digits;
+  subscribers: number;
+  group_size: number;
+  pinned: boolean;
+  log: LogBounds | null;
+}
+
+export interface TopicDetail extends Topic {
+  /** The sequencing group: topics that share at least two subscriptions with this one. */
+  group: (TopicRef & { stage: number })[];
+}
+
+export interface LoggedEvent {
+  number: Digits;
+  stored_at: Instant;
+  dependencies: { topic: TopicRef; number: Digits }[];
+  payload_base64: string;
+  payload_text: string | null;
+  qos: number;
+}
+
+export interface OrderTopic extends TopicRef {
+  pinned: boolean;
+  rate: number;
+}
+
+export interface Automatic {
+  on: boolean;
+  window_s: number;
+  alpha: number;
+  beta: number;
+}
+
+export interface TopicOrder {
+  order_epoch: Digits;
+  stages: { stage: number; topics: OrderTopic[] }[];
+  automatic: Automatic;
+}
+
+export interface Move {
+  topic: TopicRef;
+  from_stage: number;
+  to_stage: number;
+  from_rank: number;
+  to_rank: number;
+}
+
+export interface OrderPreview {
+  order_epoch: Digits;
+  moves: Move[];
+  expected_stages_per_event: { now: number | null; then: number | null };
+  rates_known: boolean;
+  warnings: string[];
+}
+
+export interface OrderChange {
+  order_epoch: Digits;
+  at: Instant;
+  kind: "start" | "manual" | "automatic";
+  who: string | null;
+  moves: Move[];
+}
+
+export interface Filter {
+  space: string;
+  filter: string;
+}
+
+export interface Subscription {
+  client: string;
+  durable: boolean;
+  connected: boolean;
+  away_s: number | null;
+  filters: Filter[];
+  topics: number;
+}
+
+export interface Overlap {
+  clients: string[];
+  matrix: number[][];
+  pairs: { a: string; b: string; shared: number; topics: TopicRef[] }[];
+  sequenced_pairs: { topics: [TopicRef, TopicRef]; subscribers: number; stages_apart: number }[];
+}
+
+export interface Worker {
+  owner: string;
+  name: string;
+  address: string | null;
+  state: string;
+  stages: number[];
+  pins: number[];
+  lag: Record<string, Digits | number>;
+}
+
+export interface Stage {
+  stage: number;
+  epoch: Digits;
+  owner: string | null;
+  address: string | null;
+  state: string;
+  row: Digits;
+  topics: number;
+  rate: number;
+}
+
+export interface TakeOver {
+  stage: number;
+  epoch: Digits;
+  owner: string;
+  address: string | null;
+  at: Instant;
+  kind: "claim" | "takeover" | "handover";
+}
+
+export interface EventDetail {
+  topic: TopicRef;
+  number: Digits;
+  state: string;
+  dependencies: { topic: TopicRef; number: Digits; state: string }[];
+  client: string | null;
+  counter: Digits | null;
+  logged: boolean;
+  stored_at: Instant | null;
+  payload_base64: string | null;
+  payload_text: string | null;
+  life: { at: Instant | null; what: string; who: string | null; detail: string }[];
+}
+
+export interface StuckNumber {
+  topic: TopicRef;
+  first: Digits;
+  last: Digits;
+  state: string;
+  reason: string;
+  client: string | null;
+  age_s: number | null;
+  logged: boolean;
+}
+
+export interface AnalyticsRun {
+  id: string;
+  kind: string;
+  source: string | null;
+  started_at: Instant;
+  ended_at: Instant | null;
+  outcome: string | null;
+  detail: unknown;
+  log: string | null;
+  by: string | null;
+}
+
+export interface Schedule {
+  id: string;
+  name: string;
+  cron: string;
+  job: unknown;
+  is_on: boolean;
+  created_at: Instant;
+  by: string | null;
+}
+
+export interface Token {
+  id: string;
+  name: string;
+  role: Role | "client";
+  publish: string[] | null;
+  subscribe: string[] | null;
+  max_unconfirmed: number | null;
+  created_at: Instant;
+  expires_at: Instant | null;
+  revoked_at: Instant | null;
+}
+
+export interface AuditEntry {
+  id: Digits;
+  at: Instant;
+  who: string;
+  role: string;
+  via: "rest" | "worker";
+  action: string;
+  target: string;
+  detail: unknown;
+  outcome: "started" | "done" | "refused" | "unknown";
+}
+
+/** Messages of the WebSocket /live. */
+export type LiveMessage =
+  | ({ type: "sample"; rates?: Record<TotalName, number>; totals?: Record<TotalName, Digits> } & Sample)
+  | { type: "states"; stages: Stage[]; workers: Worker[] }
+  | { type: "alarms"; alarms: Alarm[]; state?: SystemState }
+  | { type: "order"; order_epoch: Digits };
+
+/** Messages of the WebSocket /tail. */
+export type TailMessage =
+  | {
+      type: "event";
+      topic: TopicRef | { space: string; name: string } | string;
+      number: Digits | null;
+      late?: boolean;
+      at: Instant;
+      payload_text?: string | null;
+      payload_base64?: string | null;
+      size: number;
+    }
+  | { type: "dropped"; count: number };

@@ -1,0 +1,120 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import "./chart.css";
+import { useTheme } from "../lib/theme";
+
+export interface ChartLine {
+  label: string;
+  /** One per time; null where nothing is known. */
+  values: readonly (number | null)[];
+  /** Of the tokens --chart-1 to --chart-5. */
+  color: 1 | 2 | 3 | 4 | 5;
+  /** Fills the area below. */
+  fill?: boolean;
+}
+
+interface ChartProps {
+  /** What is seen, for those who cannot see it. */
+  label: string;
+  /** Seconds since 1970. */
+  times: readonly number[];
+  lines: readonly ChartLine[];
+  format: (value: number | null) => string;
+  height?: number;
+}
+
+const token = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Lines over time. The legend shows the values under the cursor, else the newest. */
+export function Chart({ label, times, lines, format, height = 180 }: ChartProps) {
+  const frame = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const [at, setAt] = useState<number | null>(null);
+  const { theme } = useTheme();
+  const data = useMemo(
+    () => [times, ...lines.map(({ values }) => values)] as unknown as uPlot.AlignedData,
+    [times, lines],
+  );
+  const latest = useRef(data);
+  latest.current = data;
+  const shape = lines.map(({ label, color, fill }) => `${label} ${color} ${fill}`).join();
+
+  useEffect(() => {
+    const element = frame.current;
+    if (!element) return undefined;
+    const made = new uPlot(options(element.clientWidth, height, lines, format, setAt), latest.current, element);
+    plot.current = made;
+    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      plot.current = null;
+      made.destroy();
+    };
+    // Values come through setData; only what changes the looks makes a new plot.
+  }, [shape, height, theme]);
+
+  useEffect(() => plot.current?.setData(data), [data]);
+
+  const index = at !== null && at < times.length ? at : times.length - 1;
+  return (
+    <figure className="chart">
+      <figcaption className="chart-legend">
+        {lines.map(({ label: name, color, values }) => (
+          <span key={name} className="chart-key">
+            <span className={`chart-swatch chart-swatch-${color}`} />
+            {name} <b className="num">{format(values[index] ?? null)}</b>
+          </span>
+        ))}
+        {at !== null && times[index] !== undefined && (
+          <span className="chart-at num">{new Date(times[index] * 1000).toLocaleTimeString()}</span>
+        )}
+      </figcaption>
+      <div ref={frame} className="chart-frame" role="img" aria-label={label} />
+    </figure>
+  );
+}
+
+function options(
+  width: number,
+  height: number,
+  lines: readonly ChartLine[],
+  format: (value: number | null) => string,
+  onCursor: (at: number | null) => void,
+): uPlot.Options {
+  const axis = { stroke: token("--chart-axis"), font: `11px ${token("--font")}`, ticks: { show: false } };
+  const grid = { stroke: token("--chart-grid"), width: 1 };
+  return {
+    width,
+    height,
+    padding: [8, 4, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
+    scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(1, (high ?? 0) * 1.1)] } },
+    axes: [
+      { ...axis, grid: { show: false }, space: 80, values: (_plot, ticks) => ticks.map(clock), size: 26 },
+      { ...axis, grid, space: 36, size: 52, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
+    ],
+    series: [
+      {},
+      ...lines.map(({ label, color, fill }) => ({
+        label,
+        stroke: token(`--chart-${color}`),
+        width: 1.5,
+        points: { show: false },
+        ...(fill ? { fill: `${token(`--chart-${color}`)}1f` } : {}),
+      })),
+    ],
+    hooks: { setCursor: [(made) => onCursor(made.cursor.idx ?? null)] },
+  };
+}
+
+function clock(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString([], {
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    hour12: false,
+  });
+}

@@ -1,0 +1,12 @@
+export { Badge, StateBadge, type Tone } from "./Badge";
+export { Button, type ButtonProps } from "./Button";
+export { Card, Facts, PageFrame, Stat } from "./Card";
+export { Chart, type ChartLine } from "./Chart";
+export { DataTable, type Column, type DataTableProps } from "./DataTable";
+export { Dialog, FormDialog } from "./Dialog";
+export { Checkbox, Field, Select, TextArea, TextInput } from "./forms";
+export { Icon, type IconName } from "./Icon";
+export { Banner, EmptyState, ErrorState, Loaded, Skeleton } from "./notices";
+export { Tabs, type Tab } from "./Tabs";
+export { toast } from "./toasts";
+export { Ago, CopyButton, Count, EventLink, Payload, Range, Time, TopicName, topicText } from "./values";

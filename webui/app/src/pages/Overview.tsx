@@ -1,0 +1,5 @@
+import { PageFrame } from "../components";
+
+export default function Overview() {
+  return <PageFrame title="Overview">.</PageFrame>;
+}

@@ -1,0 +1,5 @@
+import { PageFrame } from "../components";
+
+export default function Topics() {
+  return <PageFrame title="Topics">.</PageFrame>;
+}

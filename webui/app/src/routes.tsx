@@ -1,0 +1,26 @@
+/** The route table: one line per page, each page a file under pages/ that is loaded when it is first seen. */
+import { lazy, type ComponentType, type LazyExoticComponent } from "react";
+import type { Role } from "./api/types";
+import type { IconName } from "./components/Icon";
+
+export interface Route {
+  path: string;
+  title: string;
+  icon: IconName;
+  page: LazyExoticComponent<ComponentType>;
+  /** In the bottom bar of phones too; the others are in its drawer. */
+  isMain?: boolean;
+  /** Who sees it in the navigation; everybody otherwise. */
+  needs?: Role;
+}
+
+export const ROUTES: readonly Route[] = [
+  { path: "/", title: "Overview", icon: "overview", page: lazy(() => import("./pages/Overview")), isMain: true },
+  { path: "/topics", title: "Topics", icon: "topics", page: lazy(() => import("./pages/Topics")), isMain: true },
+];
+
+/** The route of a path; a trailing slash does not matter. */
+export function routeOf(path: string): Route | undefined {
+  const plain = path.length > 1 ? path.replace(/\/+$/, "") || "/" : path;
+  return ROUTES.find((route) => route.path === plain);
+}

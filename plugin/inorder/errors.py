@@ -142,6 +142,26 @@ class Refused(PeerError):
     """The broker, or a stage, refused one request (its reason is the message). Nothing was handed over."""
 
 
+class ChangeUnderWay(Refused):
+    """The topic order is changing already (R14); try again when that is done."""
+
+
+class StaleOrder(Refused):
+    """The topic order has changed since the change was planned (R14). Attribute ``order_epoch``: of the present one."""
+
+    def __init__(self, message: str, order_epoch: int) -> None:
+        self.order_epoch = order_epoch
+        super().__init__(message)
+
+
+class UnknownTopic(Refused):
+    """The workers know no topic with this id. Attribute ``topic``: the id."""
+
+    def __init__(self, topic: int) -> None:
+        self.topic = topic
+        super().__init__(f"there is no topic with the id {topic}")
+
+
 class Abandoned(PeerError):
     """The event's number was given up (R16) before the event was confirmed; it may or may not have been delivered.
 
@@ -221,6 +241,18 @@ class TimedOut(LinkError, TimeoutError):
     def __init__(self, what: str, seconds: float) -> None:
         self.what, self.seconds = what, seconds
         super().__init__(f"{what} was not answered within {seconds:g} s")
+
+
+class OutcomeUnknown(LinkError):
+    """A worker died, or was cut off, while it was asked for a change: it may have been made or not, never half of it.
+    Look at what there is now.
+
+    Attributes: ``what`` was to be changed, in words, and the ``reason``.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what, self.reason = what, reason
+        super().__init__(f"whether {what} is not known: {reason}")
 
 
 class PortInUse(LinkError):

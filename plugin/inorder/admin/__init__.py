@@ -1,5 +1,6 @@
 """For operators: what the command line and the control plane ask of the workers, over the frames that clients use."""
 
+from inorder.admin.cluster import Cluster
 from inorder.admin.operator import Operator
 
-__all__ = ["Operator"]
+__all__ = ["Cluster", "Operator"]

@@ -10,8 +10,13 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final
 
 import msgspec
+
+MAX_SPACE_BYTES: Final = 255
+MAX_NAME_BYTES: Final = 65_535
+"""As long as MQTT allows a topic to be."""
 
 
 class FilterKind(StrEnum):

@@ -53,6 +53,8 @@ from inorder.core.wire import Moved, OrderChanged
 
 AnyOrderRide = FlushRide | MarkRide | SwitchRide | OrderRide | PopularityRide | SwapRide
 
+UNDER_WAY = "another change of the topic order is under way"
+"""Why a change is refused that may succeed later as it is."""
 RIDE_PARTS = 100_000
 """Integers in one ride of a hand-over, about; what is beyond goes into the next one."""
 
@@ -123,7 +125,7 @@ class Reordering:
         state = self._state
         named = [topic for stage in command.stages for topic in stage]
         if state.switch is not None:
-            return "another change of the topic order is under way"
+            return UNDER_WAY
         if command.order_epoch != state.order_epoch + 1:
             return f"the topic order has changed meanwhile: its epoch is {state.order_epoch}"
         if len(command.stages) != state.count:

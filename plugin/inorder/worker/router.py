@@ -22,6 +22,7 @@ from inorder.core.commands import (
     SetLogRule,
     SettleNumbers,
 )
+from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
 from inorder.core.topic_manager import flat
 from inorder.core.wire import (
     MAX_NUMBER,
@@ -51,10 +52,6 @@ from inorder.core.wire import (
 from inorder.errors import ProtocolError
 from inorder.worker.host import StageHost
 from inorder.worker.work import Session, StageElsewhere
-
-MAX_SPACE_BYTES: Final = 255
-MAX_NAME_BYTES: Final = 65_535
-"""As long as MQTT allows a topic to be."""
 
 
 def route(frame: ClientFrame, session: Session, host: StageHost) -> Callable[[], None]:

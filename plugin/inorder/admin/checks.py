@@ -1,0 +1,25 @@
+"""What is refused before a worker is asked: on such a frame it closes the connection, which all questions share."""
+
+from __future__ import annotations
+
+from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
+from inorder.core.wire import MAX_NUMBER
+from inorder.errors import InvalidOption, InvalidTopic
+
+
+def check_numbers(option: str, *values: int, least: int = 1) -> None:
+    """Raise InvalidOption for a value that is not from ``least`` to ``MAX_NUMBER``."""
+    for value in values:
+        if not least <= value <= MAX_NUMBER:
+            raise InvalidOption(option, value, f"a number from {least} to {MAX_NUMBER}")
+
+
+def check_name(space: str, name: str) -> None:
+    """Raise InvalidTopic for a space or name that no worker takes."""
+    for part, text, limit in (("space", space, MAX_SPACE_BYTES), ("name", name, MAX_NAME_BYTES)):
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise InvalidTopic(f"{space}:{name}", f"the {part} has characters that UTF-8 does not know") from None
+        if not 0 < size <= limit:
+            raise InvalidTopic(f"{space}:{name}", f"the {part} has {size} bytes; allowed are 1 to {limit}")

@@ -29,6 +29,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.errors": "",
         "inorder.core": "inorder.errors",
         "inorder.core.names": "",
+        "inorder.core.filters": "inorder.errors inorder.core.names",
         "inorder.ports": "inorder.errors inorder.core.names",
         "inorder.traces": "inorder.errors inorder.core",
         "inorder.logs": "",
@@ -46,11 +47,14 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
         " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder_controlplane",
         "inorder.__main__": "inorder.cli",
-        "inorder_adapters": "inorder.errors inorder.ports inorder.core.names",
+        "inorder_adapters": "inorder.errors inorder.ports inorder.core.names inorder.core.filters",
         # The three know what all adapters share, and nothing of each other.
-        "inorder_adapters.memory": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
-        "inorder_adapters.mqtt": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
-        "inorder_adapters.redis": "inorder.errors inorder.ports inorder.core.names inorder_adapters",
+        "inorder_adapters.memory": "inorder.errors inorder.ports inorder.core.names inorder.core.filters"
+        " inorder_adapters",
+        "inorder_adapters.mqtt": "inorder.errors inorder.ports inorder.core.names inorder.core.filters"
+        " inorder_adapters",
+        "inorder_adapters.redis": "inorder.errors inorder.ports inorder.core.names inorder.core.filters"
+        " inorder_adapters",
         # Of inorder only the command line knows it.
         "inorder_controlplane": "inorder inorder.errors inorder.core inorder.client inorder.admin inorder.worker"
         " inorder.settings inorder.logs inorder_webui",

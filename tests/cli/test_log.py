@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Cli, Start
 
+from inorder.cli.operator import Operator
+from inorder.core.names import Filter, FilterKind
+from inorder.core.wire import LogRule
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
 
@@ -57,4 +61,58 @@ def test_what_was_published_can_be_replayed(cli: Cli, start: Start, mosquitto: M
 def test_what_is_wrong_is_named(cli: Cli, address: str) -> None:
     worker = ("--worker", address)
     cli("log", "on", "orders", *worker).assert_refused(2, "space:filter")
-    cli("log", "off", "m:never", *worker).assert_refused(1, "no such rule")
+    cli("log", "off", "m:never", *worker).assert_refused(1, "no such rule", "m:never")
+    cli("log", "off", "m:orders/#", "m:never", *worker).assert_refused(1, "no such rule")
+    assert [each["filter"] for each in cli("log", "show", *worker, "--json").json["rules"]] == ["orders/#"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("m:st/#/x", ["'st/#/x'", "# must be the last level"]),
+        ("m:a+/b", ["'a+/b'", "must stand alone in its level"]),
+        ("m:a/b#", ["'a/b#'", "must stand alone in its level"]),
+        ("mqtt:$share/g/x", ["'$share/g/x'", "subscribe without $share"]),
+        (f"redis:{'a' * 65_536}", ["over the limit of 65535"]),
+    ],
+)
+def test_what_no_broker_would_take_is_refused_before_anything_is_connected(
+    cli: Cli, text: str, parts: list[str]
+) -> None:
+    nobody = ("--worker", "127.0.0.1:1")
+    cli("log", "on", text, *nobody).assert_refused(2, *parts, "--glob")
+
+
+def test_filters_are_read_as_the_adapters_read_them(cli: Cli, address: str) -> None:
+    worker = ("--worker", address)
+    assert cli("log", "on", "redis:a\\*b", "m:x[12]", "m:y*/#", "--glob", *worker).code == 0
+    rules = cli("log", "show", *worker, "--json").json["rules"]
+    assert [(each["filter"], each["kind"]) for each in rules[1:]] == [
+        ("a\\*b", "exact"), ("x[12]", "redis"), ("y*/#", "redis"),
+    ]  # fmt: skip
+    cli("log", "off", "m:x[12]", "--no-glob", *worker).assert_refused(1, "no such rule")
+    assert cli("log", "off", "redis:a\\*b", "m:y*/#", "--glob", *worker).code == 0
+    assert cli("log", "off", "m:x[12]", *worker).code == 0
+    assert [each["filter"] for each in cli("log", "show", *worker, "--json").json["rules"]] == ["orders/#"]
+
+
+async def _turn_on(address: str, *rules: LogRule) -> None:
+    async with Operator((address,), "", None) as operator:
+        for rule in rules:
+            await operator.change_log(rule, is_on=True)
+
+
+def test_a_rule_from_before_filters_were_checked_can_be_taken_back(cli: Cli, address: str) -> None:
+    """Also one that was read otherwise then."""
+    worker = ("--worker", address)
+    old = ("st/#/x", FilterKind.MQTT), ("a+/b", FilterKind.EXACT), ("a\\*", FilterKind.REDIS)
+    asyncio.run(_turn_on(address, *(LogRule("m", Filter(text, kind, text), 0, 0, 0) for text, kind in old)))
+    assert len(cli("log", "show", *worker, "--json").json["rules"]) == 4
+    assert cli("log", "off", *(f"m:{text}" for text, _ in old), *worker).code == 0
+    assert [each["filter"] for each in cli("log", "show", *worker, "--json").json["rules"]] == ["orders/#"]
+
+
+def test_settings_refuse_them_too(cli: Cli) -> None:
+    Path("inorder.toml").write_text('[worker]\nlog_topics = ["m:ok/#", "m:st/#/x"]\n')
+    cli("worker", "--port", 0).assert_refused(2, "log_topics", "'m:st/#/x'", "space:filter", "# must be the last level")
+    assert not Path("inorder.db").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
 from inorder.core.names import Filter
 from inorder.errors import BrokerUnreachable, Closed, InorderError, LinkError
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
@@ -19,7 +20,6 @@ from inorder_adapters.stamp_property import (
     check_properties,
     take_stamp,
 )
-from inorder_adapters.text import MAX_TOPIC_BYTES
 
 
 class MemoryEns:
@@ -44,7 +44,7 @@ class MemoryEns:
 
     def parse_filter(self, text: object) -> Filter:
         """Check a subscription filter. Raises InvalidFilter."""
-        return mqtt_rules.parse_filter(text)
+        return mqtt_filter(text)
 
     def check_topic(self, topic: object) -> str:
         """Check a topic to publish to. Raises InvalidTopic."""

@@ -22,6 +22,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from inorder.core.filters import MAX_TOPIC_BYTES
 from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
 from inorder.ports import Arrival, EnsCapabilities, EnsSink
 from inorder_adapters.mqtt.arrivals import ArrivalReader
@@ -31,7 +32,6 @@ from inorder_adapters.mqtt.outbox import Outbox
 from inorder_adapters.mqtt.packets import read_publishes
 from inorder_adapters.mqtt.paho_client import close_socket, connect_socket, make_client
 from inorder_adapters.mqtt.properties import make_properties
-from inorder_adapters.text import MAX_TOPIC_BYTES
 
 logger = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
 from inorder.core.names import Filter
 from inorder.errors import Closed, InorderError, LinkError, UsageError
 from inorder.ports import EnsCapabilities, EnsSink, Outgoing
@@ -11,7 +12,6 @@ from inorder_adapters import mqtt_rules
 from inorder_adapters.mqtt.connection import Connection
 from inorder_adapters.mqtt.options import Target
 from inorder_adapters.stamp_property import Properties, check_no_properties, check_properties
-from inorder_adapters.text import MAX_TOPIC_BYTES
 
 
 class MqttEns:
@@ -39,7 +39,7 @@ class MqttEns:
 
     def parse_filter(self, text: object) -> Filter:
         """Check a subscription filter; shared subscriptions are refused. Raises InvalidFilter."""
-        return mqtt_rules.parse_filter(text)
+        return mqtt_filter(text)
 
     def check_topic(self, topic: object) -> str:
         """Check a topic to publish to. Raises InvalidTopic."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from inorder.core.names import Filter, FilterKind
+from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter, text_problem
+from inorder.core.names import Filter
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
     InorderError,
-    InvalidFilter,
     InvalidPayload,
     InvalidTopic,
     LinkError,
@@ -22,7 +22,6 @@ from inorder_adapters.redis.options import Target
 from inorder_adapters.redis.publishing import MAX_VALUE_BYTES, Publishing
 from inorder_adapters.redis.subscribing import Subscribing
 from inorder_adapters.stamp_property import Properties, check_no_properties
-from inorder_adapters.text import MAX_TOPIC_BYTES, text_problem
 
 _ALLOWED_PAYLOADS = "bytes, bytearray, memoryview, str, int and float"
 
@@ -55,13 +54,7 @@ class RedisEns:
 
     def parse_filter(self, text: object) -> Filter:
         """Read a filter: a glob where a glob character stands unescaped, else one channel. Raises InvalidFilter."""
-        problem = text_problem(text, nul_allowed=True)
-        if problem is not None or not isinstance(text, str):
-            raise InvalidFilter(text, problem or "it is not text")
-        name = _channel_name(text)
-        if name is None:
-            return Filter(text, FilterKind.REDIS, text)
-        return Filter(text, FilterKind.EXACT, name)
+        return redis_filter(text)
 
     def check_topic(self, topic: object) -> str:
         """Check a channel to publish to; any text will do. Raises InvalidTopic."""
@@ -184,21 +177,3 @@ class RedisEns:
     def _refuse(self, sink: EnsSink, token: int, error: InorderError) -> None:
         if not self._is_closed:
             sink.refused(token, error)
-
-
-def _channel_name(text: str) -> str | None:
-    """Return the one channel that a filter stands for, its escapes removed, or ``None`` for a glob."""
-    if not any(character in text for character in "*?[\\"):
-        return text
-    name: list[str] = []
-    position = 0
-    while position < len(text):
-        character = text[position]
-        if character in "*?[":
-            return None
-        if character == "\\" and position + 1 < len(text):
-            position += 1
-            character = text[position]
-        name.append(character)
-        position += 1
-    return "".join(name)

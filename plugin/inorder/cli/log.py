@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -79,7 +78,14 @@ def on(
     """Give topics an event log: from now on what is published there can be repaired, resumed and replayed."""
     bounds = round(max_age * 1000), max_count, max_bytes
     rules = [_rule(each, glob, *bounds) for each in filters]
-    return _change(rules, True, config, workers, token, tls_ca, timeout)
+
+    async def turn_on(operator: Operator) -> None:
+        for rule in rules:
+            await operator.change_log(rule, is_on=True)
+
+    talk(turn_on, config, workers, token, tls_ca, timeout)
+    output.say("done")
+    return ExitCode.OK
 
 
 @log.command()
@@ -93,37 +99,51 @@ def off(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Take a rule back, given as it was made. Logs that no other rule keeps are forgotten at once."""
-    return _change([_rule(each, glob) for each in filters], False, config, workers, token, tls_ca, timeout)
+    """Take rules back, given as they were made. Logs that no other rule keeps are forgotten at once."""
+    wanted = [_split(each) for each in filters]
 
+    async def turn_off(operator: Operator) -> None:
+        known = (await operator.logs()).rules
+        for rule in [rule for space, text in wanted for rule in _made(known, space, text, glob)]:
+            await operator.change_log(rule, is_on=False)
 
-def _change(
-    rules: list[LogRule],
-    is_on: bool,
-    config: Path | None,
-    workers: list[str] | None,
-    token: str | None,
-    tls_ca: Path | None,
-    timeout: float,
-) -> int:
-    async def change(operator: Operator) -> None:
-        for rule in rules:
-            await operator.change_log(rule, is_on=is_on)
-
-    talk(change, config, workers, token, tls_ca, timeout)
+    talk(turn_off, config, workers, token, tls_ca, timeout)
     output.say("done")
     return ExitCode.OK
 
 
-def _rule(text: str, glob: bool | None, *bounds: int) -> LogRule:
-    from inorder.core.names import filter_of
-    from inorder.core.wire import LogRule
-
+def _split(text: str) -> tuple[str, str]:
     space, separator, name = text.partition(":")
     if not (space and separator and name):
         shown = output.printable(text)
         raise CommandFailed(f"{shown!r} is not allowed; allowed is space:filter, such as mqtt:orders/#", ExitCode.USAGE)
-    return LogRule(space, filter_of(space, name, glob=glob), *bounds)
+    return space, name
+
+
+def _rule(text: str, glob: bool | None, *bounds: int) -> LogRule:
+    from inorder.core.filters import filter_of
+    from inorder.core.wire import LogRule
+    from inorder.errors import InvalidFilter
+
+    space, name = _split(text)
+    try:
+        return LogRule(space, filter_of(space, name, glob=glob), *bounds)
+    except InvalidFilter as error:
+        text = f"{error} (--glob reads a filter as Redis does, --no-glob as MQTT)"
+        raise CommandFailed(text, ExitCode.USAGE) from None
+
+
+def _made(known: list[LogRule], space: str, text: str, glob: bool | None) -> list[LogRule]:
+    """Return the rules that were made of a text, whatever was allowed when they were: what is bad must be removable."""
+    from inorder.core.names import FilterKind
+
+    made = [rule for rule in known if (rule.space, rule.filter.text) == (space, text)]
+    if glob is not None:  # of a text without wildcards, both readings are the same rule
+        kinds = {FilterKind.EXACT, FilterKind.REDIS if glob else FilterKind.MQTT}
+        made = [rule for rule in made if rule.filter.kind in kinds]
+    if not made:
+        raise CommandFailed(f"there is no such rule: {output.printable(f'{space}:{text}')}")
+    return made
 
 
 def _plain(rule: LogRule) -> dict[str, object]:

@@ -28,7 +28,7 @@ class FilterKind(StrEnum):
 
 
 class Filter(msgspec.Struct, frozen=True, array_like=True):
-    """A subscription filter, already checked by the adapter it belongs to.
+    """A subscription filter, already read and checked (see ``filters``).
 
     Attributes:
         text: as the broker is told it.
@@ -52,16 +52,6 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
 def exact(name: str) -> Filter:
     """Return the filter that covers just this topic."""
     return Filter(name, FilterKind.EXACT, name)
-
-
-def filter_of(space: str, text: str, *, glob: bool | None = None) -> Filter:
-    """Return the filter that an operator means by a text: an MQTT filter where it has ``+`` or ``#`` for a level, a
-    Redis glob in a space whose name begins with ``redis`` (or where ``glob`` says so), else a topic's name."""
-    is_glob = space.startswith("redis") if glob is None else glob
-    if is_glob:
-        return Filter(text, FilterKind.REDIS, text) if set("*?[\\") & set(text) else exact(text)
-    is_wild = any(level in ("+", "#") for level in text.split("/"))
-    return Filter(text, FilterKind.MQTT, text) if is_wild else exact(text)
 
 
 def mqtt_covers(filter: str, name: str) -> bool:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from inorder.core.commands import StageSettings
-from inorder.core.names import filter_of
+from inorder.core.filters import filter_of
 from inorder.core.wire import MAX_FRAME_BYTES, LogRule
-from inorder.errors import InvalidOption
+from inorder.errors import InvalidFilter, InvalidOption
 
 SECONDS = "a number of seconds over 0"
 MAX_STAGES = 64
@@ -207,6 +207,11 @@ class WorkerSettings:
         for text in self.log_topics:
             space, separator, name = text.partition(":")
             _require(bool(space and separator and name), "log_topics", text, "space:filter")
+            try:
+                filter_of(space, name)
+            except InvalidFilter as error:
+                allowed = f"space:filter with a filter that its broker takes ({error.reason})"
+                raise InvalidOption("log_topics", text, allowed) from None
         for name in ("log_max_age", "log_max_count", "log_max_bytes"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "a number from 0 (0: no such bound)")
 

@@ -256,10 +256,10 @@ class OutcomeUnknown(LinkError):
 
 
 class PortInUse(LinkError):
-    """A listening address is taken. Attribute ``address``."""
+    """A listening address is taken. Attributes: ``address``, and ``option``, the setting that has its port."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, option: str = "port") -> None:
+        self.address, self.option = address, option
         super().__init__(f"{address} is in use by another process; choose another port or stop that process")
 
 

@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -261,6 +262,20 @@ class Loaded:
     settings: Settings
     origins: dict[str, str]
 
+    @contextmanager
+    def located(self, section: str) -> Iterator[None]:
+        """Let an InvalidOption from inside, about a setting of a section, say where its value was found: a worker, a
+        store or a client that gets it knows neither flags nor files. Raises InvalidSetting in its place."""
+        try:
+            yield
+        except InvalidSetting:
+            raise
+        except InvalidOption as error:
+            name, what = _setting_of(section, error.option)
+            if name not in self.origins:
+                raise
+            raise InvalidSetting(what, error.value, error.allowed, self.origins[name]) from None
+
 
 class EnvironmentSource(PydanticBaseSettingsSource):
     """``INORDER_SECTION__KEY`` variables as they are. Without two underscores a variable is not a setting."""
@@ -319,7 +334,7 @@ def _settings_from(*sources: PydanticBaseSettingsSource) -> Settings:
 
 def _file_source(config: Path | None) -> tuple[Path, PydanticBaseSettingsSource]:
     path = config or Path(DEFAULT_FILE)
-    if config is not None and not config.is_file():
+    if config is not None and not os.path.isfile(config):
         raise InvalidSetting("--config", str(config), "a readable TOML file", "no such file")
     try:
         return path, TomlConfigSettingsSource(Settings, path)
@@ -365,6 +380,16 @@ def flag_name(name: str) -> str:
         "worker.hosted": "--stage",
     }
     return special.get(name, f"--{name.rpartition('.')[2].replace('_', '-')}")
+
+
+def _setting_of(section: str, option: str) -> tuple[str, str]:
+    """Return which setting an option of a worker, a store or a client is, and what to call it."""
+    if option == "store":
+        return "store.url", "store.url"
+    if option.startswith(("url", "option ", "broker")):  # inside of a broker's URL
+        return "client.brokers", f"client.brokers: {option}"
+    name = option if option.startswith(f"{section}.") else f"{section}.{option}"
+    return name, name
 
 
 def _in_words(error: ValidationError, origins: Mapping[str, str], file: Path) -> InvalidSetting:

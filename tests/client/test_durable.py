@@ -271,6 +271,9 @@ async def test_what_a_durable_client_needs(site: Site) -> None:
         with pytest.raises(InvalidOption, match="durable"):
             Client(f"memory://{site.name}", **given)
     async with durable(site) as first:
+        for ordering in ("fifo", "none"):
+            with pytest.raises(InvalidOption, match="'total' for a durable client"):
+                await first.subscribe("log/a", ordering=ordering)
         await first.subscribe("log/a")
     other = Client({"elsewhere": f"memory://{site.name}"}, workers=[site.address], client_id="desk", durable=True)
     with pytest.raises(InvalidOption, match="'memory' too"):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.errors import BackupError
 
 Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a lock is waited for.")]
+
+
+@contextmanager
+def _hinting(command: str) -> Iterator[None]:
+    """Let errors about the file name the help of the command that was run."""
+    try:
+        yield
+    except BackupError as error:
+        raise CommandFailed(f"{error} (see inorder {command} --help)") from error
 
 
 def backup(
@@ -34,7 +46,8 @@ def backup(
     except ImportError:
         raise MissingExtra("a backup of the store", "worker") from None
     loaded = options.settings(config, store={"url": store})
-    header, rows = back_up(loaded.settings.store.url, file, timeout=timeout)
+    with loaded.located("store"), _hinting("backup"):
+        header, rows = back_up(loaded.settings.store.url, file, timeout=timeout)
     size = file.stat().st_size
     facts = {"file": str(file), "bytes": size, "rows": rows, "stages": header.stages, "domain": header.domain}
     if json:
@@ -69,7 +82,8 @@ def restore(
         raise MissingExtra("a restore of the store", "worker") from None
     loaded = options.settings(config, store={"url": store})
     beat = loaded.settings.worker.beat_interval or 1.0
-    done = restore_store(loaded.settings.store.url, file, force=force, beat_interval=beat, timeout=timeout)
+    with loaded.located("store"), _hinting("restore"):
+        done = restore_store(loaded.settings.store.url, file, force=force, beat_interval=beat, timeout=timeout)
     if json:
         facts = {"store": done.url, "rows": done.rows, "stages": done.stages, "domain": done.domain}
         output.emit({**facts, "former_domain": done.former, "made": done.made})

@@ -52,7 +52,8 @@ def check(
     loaded = options.settings(
         config, client={"brokers": brokers, "workers": workers, "token": token, "tls_ca": tls_ca}, store={"url": store}
     )
-    findings = run_until_stopped(_check_all(loaded, timeout))
+    with loaded.located("client"):
+        findings = run_until_stopped(_check_all(loaded, timeout))
     is_ok = all(finding.status != "failed" for finding in findings)
     if json:
         output.emit({"ok": is_ok, "checks": [asdict(finding) for finding in findings]})

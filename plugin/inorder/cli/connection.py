@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
@@ -59,7 +60,7 @@ def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
         return None
     for key in ("tls_ca", "tls_cert", "tls_key"):
         path = getattr(section, key)
-        if path is not None and not path.exists():
+        if path is not None and not os.path.exists(path):
             raise InvalidOption(f"client.{key}", str(path), f"a PEM file (there is no file {path})")
     try:
         context = ssl.create_default_context(cafile=section.tls_ca)
@@ -86,7 +87,8 @@ def talk(
     """Let an operator talk to the bottom stage, within ``timeout`` seconds; ``unsure`` is said where that was not
     enough. Raises CommandFailed and InorderErrors."""
     given = {"workers": workers, "token": token, "tls_ca": tls_ca}
-    section = options.settings(config, client=given).settings.client
+    loaded = options.settings(config, client=given)
+    section = loaded.settings.client
 
     async def main() -> ResultT:
         from inorder.admin import Operator
@@ -99,7 +101,8 @@ def talk(
             text = f"no answer within {timeout:g} s"
             raise CommandFailed(f"{text}; {unsure}" if unsure else text, ExitCode.TIMED_OUT) from None
 
-    return run_until_stopped(main())
+    with loaded.located("client"):
+        return run_until_stopped(main())
 
 
 def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -39,9 +39,7 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.BrokerUnreachable, "is the broker running? name another with --broker URL"),
     (errors.Unauthorized, "see the user and password in the broker's URL, --broker"),
     (errors.VersionMismatch, "install the same release of inorder on both sides"),
-    (errors.PortInUse, "--port 0 takes any free one"),
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
-    (errors.BackupError, "see inorder backup --help"),
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )
 
@@ -68,7 +66,7 @@ def _explained(error: BaseException) -> tuple[ExitCode, str]:
             return error.code, str(error)
         case errors.InorderError():
             code = ExitCode.USAGE if isinstance(error, errors.UsageError) else ExitCode.FAILED
-            return code, _hinted(error)
+            return code, _hinted(_flagged(error))
         case OSError():
             return ExitCode.FAILED, str(error)
     if isinstance(error, ParsingError):
@@ -79,8 +77,21 @@ def _explained(error: BaseException) -> tuple[ExitCode, str]:
 _TOKEN_HINT = "give the worker's token with INORDER_CLIENT__TOKEN or --token"
 
 
+# What a client calls its arguments, and which option of the command line they come from. (Settings say so themselves.)
+_FLAGS = {name: f"--{name}" for name in ("ordering", "order", "qos", "retain", "space")} | {"from_": "--from"}
+
+
+def _flagged(error: errors.InorderError) -> errors.InorderError:
+    """Return an error about an argument as one about the option that the user typed."""
+    if isinstance(error, errors.InvalidOption) and error.option in _FLAGS:
+        return errors.InvalidOption(_FLAGS[error.option], error.value, error.allowed)
+    return error
+
+
 def _hinted(error: errors.InorderError) -> str:
     hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), "")
+    if isinstance(error, errors.PortInUse):
+        hint = f"--{error.option.replace('_', '-')} 0, or {error.option} = 0 in the settings, takes any free one"
     if isinstance(error, errors.Unauthorized) and error.peer == "worker":
         hint = _TOKEN_HINT
     return f"{error} ({hint})" if hint else str(error)

@@ -61,10 +61,10 @@ def compiled(text: str, *, terminal: bool) -> Callable[[inorder.Event], bytes]:
     parts: list[bytes | Rendering] = []
     end = 0
     for found in _TOKEN.finditer(text):
-        parts.append(text[end : found.start()].encode())
+        parts.append(_bytes(text[end : found.start()]))
         parts.append(_part(found))
         end = found.end()
-    parts.append(text[end:].encode())
+    parts.append(_bytes(text[end:]))
 
     def render(event: inorder.Event) -> bytes:
         now = datetime.now(UTC)
@@ -76,6 +76,11 @@ def compiled(text: str, *, terminal: bool) -> Callable[[inorder.Event], bytes]:
     return render
 
 
+def _bytes(text: str) -> bytes:
+    """Return a piece of the command line as it was typed: it need not be UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _part(found: re.Match[str]) -> bytes | Rendering:
     field, escape = found["field"], found["escape"]
     if field in _RENDERINGS:
@@ -83,7 +88,7 @@ def _part(found: re.Match[str]) -> bytes | Rendering:
     if escape in ESCAPES:
         return ESCAPES[escape].encode()
     allowed = ", ".join([*(f"%{name}" for name in FIELDS), *(f"\\{name}" for name in ESCAPES)])
-    raise InvalidOption("format", found[0], f"any of {allowed}")
+    raise InvalidOption("--format", found[0], f"any of {allowed}")
 
 
 def as_dict(item: inorder.Event | inorder.Gap | inorder.Reconnected) -> dict[str, Any]:

@@ -22,6 +22,9 @@ log = typer.Typer(
 )
 """The group of these commands."""
 
+MOST = 2**53
+"""The highest bound of a log that can be asked for."""
+
 Filters = Annotated[
     list[str],
     typer.Argument(metavar="SPACE:FILTER...", help="Topics or filters with their space: mqtt:orders/#, redis:orders.*"),
@@ -61,11 +64,13 @@ def show(
 def on(
     filters: Filters,
     max_age: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Forget what is older; 0: however old.")
+        float, typer.Option(min=0, max=MOST // 1000, metavar="SECONDS", help="Forget what is older; 0: however old.")
     ] = 604_800.0,
-    max_count: Annotated[int, typer.Option(min=0, metavar="N", help="Events of each topic; 0: any number.")] = 100_000,
+    max_count: Annotated[
+        int, typer.Option(min=0, max=MOST, metavar="N", help="Events of each topic; 0: any number.")
+    ] = 100_000,
     max_bytes: Annotated[
-        int, typer.Option(min=0, metavar="BYTES", help="Bytes of each topic; 0: any number.")
+        int, typer.Option(min=0, max=MOST, metavar="BYTES", help="Bytes of each topic; 0: any number.")
     ] = 268_435_456,
     glob: Glob = None,
     timeout: options.Timeout = 10.0,

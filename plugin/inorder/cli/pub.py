@@ -66,9 +66,11 @@ def pub(
         "tls_ca": tls_ca,
         "client_id": client_id,
     }
-    section = options.settings(config, client=client).settings.client
+    loaded = options.settings(config, client=client)
     publish = {"order": str(order), "qos": qos, "retain": retain, "space": space}
-    return run_until_stopped(_publish_all(make_client(section), topic, payloads, publish, as_json=json, wait=wait))
+    with loaded.located("client"):
+        connection = make_client(loaded.settings.client)
+        return run_until_stopped(_publish_all(connection, topic, payloads, publish, as_json=json, wait=wait))
 
 
 def _payloads(payload: str | None, file: Path | None, *, lines: bool, empty: bool, repeat: int) -> AsyncIterator[bytes]:

@@ -42,8 +42,9 @@ def replay(
     first = _beginning(begin)
     print_item = printer(form, as_json=json)
     given: dict[str, Any] = {"brokers": brokers, "workers": workers, "token": token, "tls_ca": tls_ca}
-    section = options.settings(config, client=given).settings.client
-    return run_until_stopped(_print(make_client(section), topic, first, space, print_item))
+    loaded = options.settings(config, client=given)
+    with loaded.located("client"):
+        return run_until_stopped(_print(make_client(loaded.settings.client), topic, first, space, print_item))
 
 
 async def _print(

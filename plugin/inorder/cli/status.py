@@ -37,7 +37,8 @@ def status(
     except ImportError:
         raise MissingExtra("a look at the store", "worker") from None
     loaded = options.settings(config, worker={"lease": lease}, store={"url": store})
-    found = overview(loaded.settings.store.url, loaded.settings.worker.lease)
+    with loaded.located("store"):
+        found = overview(loaded.settings.store.url, loaded.settings.worker.lease)
     is_ok = all(each.state == "active" for each in found.stages)
     if json:
         output.emit({"ok": is_ok, **asdict(found)})

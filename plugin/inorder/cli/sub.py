@@ -11,7 +11,7 @@ import typer
 
 from inorder.cli import formats, options, output
 from inorder.cli.connection import make_client, run_until_stopped
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     import inorder
@@ -85,11 +85,22 @@ def sub(
         "client_id": client_id,
     }
     client |= {"mode": mode, "buffer": buffer, "max_wait": max_wait}
-    section = options.settings(config, client=client).settings.client
+    loaded = options.settings(config, client=client)
+    section = loaded.settings.client
+    if durable:
+        _check_durable(ordering, section.client_id)
     subscription = {"ordering": str(ordering), "qos": qos, "space": space}
-    return run_until_stopped(
-        _stream(make_client(section, durable=durable), topics, subscription, print_item, count, wait)
-    )
+    with loaded.located("client"):
+        connection = make_client(section, durable=durable)
+        return run_until_stopped(_stream(connection, topics, subscription, print_item, count, wait))
+
+
+def _check_durable(ordering: options.Order, client_id: str | None) -> None:
+    """What stays is known by its client's name, and resumes in the one order: others are not known to the workers."""
+    if ordering is not options.Order.TOTAL:
+        raise CommandFailed(f"--durable goes with --ordering total only, not {ordering}", ExitCode.USAGE)
+    if client_id is None:
+        raise CommandFailed("--durable needs the name to come back by: --client-id TEXT", ExitCode.USAGE)
 
 
 async def _stream(

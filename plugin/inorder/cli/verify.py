@@ -33,7 +33,8 @@ def verify(
     except ImportError:
         raise MissingExtra("a look at the store", "worker") from None
     loaded = options.settings(config, store={"url": store})
-    report = verify_store(loaded.settings.store.url, timeout=timeout)
+    with loaded.located("store"):
+        report = verify_store(loaded.settings.store.url, timeout=timeout)
     if json:
         output.emit(_plain(report))
     else:

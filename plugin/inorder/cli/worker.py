@@ -108,7 +108,8 @@ def worker(
     }  # fmt: skip
     loaded = options.settings(config, worker=flags, store={"url": store})
     set_up(loaded.settings.worker.log_format)
-    return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)
+    with loaded.located("worker"):
+        return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)
 
 
 def up(
@@ -142,7 +143,8 @@ def up(
             f"try: [cyan]inorder sub 'demo/#'{other}[/], and elsewhere: [cyan]inorder pub demo/a hello{other}[/]"
         )
 
-    return _serve(worker_settings(loaded.settings), _print_ready if json else welcome)
+    with loaded.located("worker"):
+        return _serve(worker_settings(loaded.settings), _print_ready if json else welcome)
 
 
 def worker_settings(settings: Settings) -> WorkerSettings:

@@ -105,7 +105,8 @@ class Client:
         client_id: the same id means the same application; random by default.
         token: for the workers.
         durable: the subscription stays while this client is away, and resumes when a client of the same id opens again:
-            with all that topics with an event log had meanwhile, in the same order (R18). Needs a ``client_id``.
+            with all that topics with an event log had meanwhile, in the same order (R18). Needs a ``client_id``, and
+            subscribes with ordering ``"total"`` only.
         mode: how long total order waits: ``"strict"`` until a number arrives or is known not to, ``"tag"`` never
             (the papers' tagging), or :class:`Bounded` (R6).
         space: the name of a single broker's space; by default its adapter's.
@@ -426,6 +427,8 @@ class Client:
             raise InvalidOption("ordering", ordering, "'total', 'fifo' or 'none'")
         if ordering == "total" and self._worker is None:
             raise InvalidOption("ordering", ordering, "'fifo' or 'none' for a client without workers")
+        if ordering != "total" and self._durable is not None:
+            raise InvalidOption("ordering", ordering, "'total' for a durable client: nothing else can be resumed")
         if isinstance(qos, bool) or qos not in link.ens.capabilities.qos:
             raise InvalidOption("qos", qos, f"one of {', '.join(map(str, link.ens.capabilities.qos))}")
         parsed = [link.ens.parse_filter(each) for each in filters]

@@ -73,7 +73,7 @@ class Monitor:
             self._server = await asyncio.start_server(self._connected, host, port, limit=MAX_REQUEST_BYTES)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise PortInUse(f"{host}:{port}") from None
+                raise PortInUse(f"{host}:{port}", "http_port") from None
             allowed = f"an address this process may listen on ({error.strerror or error})"
             raise InvalidOption("http_host", f"{host}:{port}", allowed) from None
         name = self._server.sockets[0].getsockname()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import secrets
 import ssl
 from dataclasses import dataclass, field, fields
@@ -314,7 +315,7 @@ def masked(url: str) -> str:
 
 def _absence(path: Path | None) -> str:
     """Return words for a file that is not there, nothing for one that is (or was not named)."""
-    return f" (there is no file {path})" if path is not None and not Path(path).exists() else ""
+    return f" (there is no file {path})" if path is not None and not os.path.exists(path) else ""
 
 
 def _milliseconds(seconds: float) -> int:

@@ -129,6 +129,8 @@ class ClientSection(_Section):
     settle_delay: float = _seconds(0.02, "how long confirmations may wait for company")
     save_delay: float = _seconds(0.2, "how often a durable subscriber saves what it has done with")
     close_timeout: float = _seconds(0.6, "how long the end of a client lets open work finish")
+    report_interval: float = _option(1.0, "how often a client tells the workers what it has seen, for operators",
+                                     "a number of seconds from 0 (0: never)", ge=0, allow_inf_nan=False)  # fmt: skip
     max_waiting: int = _count(200_000, "events that may wait for their turn")
     max_waiting_bytes: int = _count(256 * 1024 * 1024, "bytes of events that may wait for their turn")
     max_undelivered: int = _count(200_000, "events that may lie unread in the stream")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli, Start
 
-from inorder.cli.operator import Operator
+from inorder.admin import Operator
 from inorder.core.names import Filter, FilterKind
 from inorder.core.wire import LogRule
 from inorder.testing.ens_recorder import unique

@@ -11,8 +11,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from inorder.core.names import FilterKind, filter_of
-from inorder.errors import InvalidFilter, InvalidOption
+from inorder.core.filters import filter_of
+from inorder.errors import InvalidOption
 from inorder.worker import records
 from inorder.worker.records import now_ms
 from inorder.worker.schema import tokens
@@ -160,9 +160,7 @@ def _check(
     if max_unconfirmed is not None and not 0 < max_unconfirmed < 2**31:
         raise InvalidOption("max_unconfirmed", max_unconfirmed, "a whole number over 0")
     for space, text in filters_of([*(publish or ()), *(subscribe or ())]):
-        found = filter_of(space, text)
-        if found.kind is FilterKind.MQTT and "#" in text.split("/")[:-1]:
-            raise InvalidFilter(f"{space}:{text}", "# stands for all levels that follow, so it is the last one")
+        filter_of(space, text)
     if role in ("viewer", "operator") and (publish or subscribe or max_unconfirmed):
         raise InvalidOption("limits", f"with role {role}", "limits of topics and numbers with role client or admin")
 

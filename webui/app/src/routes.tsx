@@ -17,6 +17,17 @@ export interface Route {
 export const ROUTES: readonly Route[] = [
   { path: "/", title: "Overview", icon: "overview", page: lazy(() => import("./pages/Overview")), isMain: true },
   { path: "/topics", title: "Topics", icon: "topics", page: lazy(() => import("./pages/Topics")), isMain: true },
+  {
+    path: "/subscriptions",
+    title: "Subscriptions",
+    icon: "subscriptions",
+    page: lazy(() => import("./pages/Subscriptions")),
+  },
+  { path: "/workers", title: "Workers", icon: "workers", page: lazy(() => import("./pages/Workers")) },
+  { path: "/events", title: "Events", icon: "events", page: lazy(() => import("./pages/Events")), isMain: true },
+  { path: "/gaps", title: "Gaps", icon: "gaps", page: lazy(() => import("./pages/Gaps")), isMain: true },
+  { path: "/analytics", title: "Analytics", icon: "analytics", page: lazy(() => import("./pages/Analytics")) },
+  { path: "/settings", title: "Settings", icon: "settings", page: lazy(() => import("./pages/Settings")) },
 ];
 
 /** The route of a path; a trailing slash does not matter. */

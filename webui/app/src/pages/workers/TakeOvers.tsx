@@ -1,0 +1,28 @@
+import type { TakeOver } from "../../api/types";
+import { DataTable, StateBadge, Time, type Column } from "../../components";
+import { toBigInt } from "../../lib/numbers";
+
+/** When which stage went to whom. */
+export function TakeOvers({ items, total }: { items: readonly TakeOver[]; total: number }) {
+  return (
+    <DataTable
+      name="take-overs"
+      columns={COLUMNS}
+      rows={items}
+      total={total}
+      rowKey={({ stage, epoch }) => `${stage} ${epoch}`}
+      initialSort={{ key: "at", descending: true }}
+      pageSize={20}
+      empty={null}
+    />
+  );
+}
+
+const COLUMNS: Column<TakeOver>[] = [
+  { key: "at", title: "Time", csvTitle: "Time (UTC)", value: ({ at }) => at, render: ({ at }) => <Time at={at} /> },
+  { key: "stage", title: "Stage", value: ({ stage }) => stage, align: "end" },
+  { key: "epoch", title: "Epoch", value: ({ epoch }) => toBigInt(epoch), align: "end" },
+  { key: "kind", title: "How", value: ({ kind }) => kind, render: ({ kind }) => <StateBadge state={kind} /> },
+  { key: "owner", title: "To the process", value: ({ owner }) => owner },
+  { key: "address", title: "Address", value: ({ address }) => address },
+];

@@ -12,7 +12,8 @@ from tests.client.helpers import PATIENCE, payloads, published, take_events, unt
 from tests.client.test_several_workers import TwoStages
 
 from inorder.admin import Cluster
-from inorder.core.names import exact, filter_of
+from inorder.core.filters import filter_of
+from inorder.core.names import exact
 from inorder.core.wire import (
     ChangeOrder,
     ClientFrame,

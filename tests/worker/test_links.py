@@ -428,24 +428,23 @@ def stamp(**changes: Any) -> StampRide:
     return StampRide(**{**values, **changes})
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        Rides(1, 2, [encode_ride(linger_end(1))]),  # number 1 is missing
-        Rides(0, 1, [encode_ride(linger_end(1))]),  # of a stage it did not name
-        Rides(1, 1, [msgspec.Raw(b"\xc1")]),
-        Rides(1, 1, [msgspec.Raw(b"\x92\x63\x01")]),
-        Rides(1, 1, [encode_ride(stamp(topic=99))]),
-        Rides(1, 1, [encode_ride(stamp(deps=[1]))]),
-        Rides(1, 1, [encode_ride(stamp(deps=[99, 1]))]),
-        Rides(1, 1, [encode_ride(stamp(after=[1, -1]))]),
-        Rides(1, 1, [encode_ride(stamp(entry=0))]),
-        Rides(1, 1, [encode_ride(stamp(top=1))]),
-        Rides(1, 1, [encode_ride(CompleteRide("c", 1, 1, U.id, 1, [], False))]),  # goes down, not up
-        Rides(1, 1, [encode_ride(TopicRide([TopicInfo(9, "s", "w", 0)]))]),  # the top stage has its own topics
-    ],
-    ids=str,
-)
+GARBAGE = {
+    "number 1 is missing": Rides(1, 2, [encode_ride(linger_end(1))]),
+    "of a stage it did not name": Rides(0, 1, [encode_ride(linger_end(1))]),
+    "no MessagePack": Rides(1, 1, [msgspec.Raw(b"\xc1")]),
+    "no ride": Rides(1, 1, [msgspec.Raw(b"\x92\x63\x01")]),
+    "of no topic": Rides(1, 1, [encode_ride(stamp(topic=99))]),
+    "half a dependency": Rides(1, 1, [encode_ride(stamp(deps=[1]))]),
+    "depends on no topic": Rides(1, 1, [encode_ride(stamp(deps=[99, 1]))]),
+    "after a number below 0": Rides(1, 1, [encode_ride(stamp(after=[1, -1]))]),
+    "entered above": Rides(1, 1, [encode_ride(stamp(entry=0))]),
+    "ends where it comes from": Rides(1, 1, [encode_ride(stamp(top=1))]),
+    "goes down, not up": Rides(1, 1, [encode_ride(CompleteRide("c", 1, 1, U.id, 1, [], False))]),
+    "the top stage has its own topics": Rides(1, 1, [encode_ride(TopicRide([TopicInfo(9, "s", "w", 0)]))]),
+}
+
+
+@pytest.mark.parametrize("frame", GARBAGE.values(), ids=GARBAGE)
 async def test_garbage_ends_the_connection_and_changes_nothing(frame: Rides) -> None:
     store = MemoryStore()
     async with half(store, 0) as top:

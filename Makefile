@@ -1,7 +1,10 @@
 # Each target sets up what it needs by itself, on a machine with Python 3.11+ and make (and apt, as root or with sudo).
-# Variables: VENV (the virtual environment), ARGS (more arguments for the command that a target runs).
+# Variables: VENV (the virtual environment), ARGS (more arguments for the command that a target runs), JOBS (processes
+# that run tests).
 VENV ?= .venv
 ARGS ?=
+# Tests wait more than they compute: one process more than there are processors. Each has servers of its own.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 8 ] && echo $$((n + 1)) || echo 8)
 BIN := $(VENV)/bin
 READY := $(VENV)/.inorder-ready
 # The web UI's source, folders too: a file that was removed also means a new build.
@@ -18,7 +21,7 @@ demo: $(READY) $(WEBUI) broker ## two bridged MQTT brokers, without and then wit
 	$(BIN)/inorder demo $(ARGS)
 
 test: check test-webui servers ## check, then all tests except the long ones
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-long: $(READY) servers ## the long tests alone
 	$(BIN)/python -m pytest -m long $(ARGS)

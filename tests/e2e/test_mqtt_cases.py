@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.client.helpers import (
+    PATIENCE,
     events_of,
     gaps_of,
     keys,
@@ -271,7 +272,7 @@ async def test_many_publishes_and_a_close_at_once(mosquitto: Mosquitto, worker: 
     topic = unique("t")
     async with client(mosquitto.url, worker) as one:
         await one.subscribe(topic, qos=1)
-        async with client(mosquitto.url, worker) as publisher:
+        async with client(mosquitto.url, worker, clock=times(close_timeout=PATIENCE)) as publisher:
             futures = [publisher.publish(topic, str(at).encode(), qos=at % 2) for at in range(300)]
         outcomes = await asyncio.gather(*futures, return_exceptions=True)
         assert [each for each in outcomes if isinstance(each, BaseException)] == []

@@ -169,7 +169,7 @@ async def test_killed_at_each_step(store: str, point: str) -> None:
             await history.check(client)
             await history.write(client, len(history.asked) // 2 + 5)
             await history.check(client)
-        assert worker.end(signal.SIGTERM) == 0
+        assert worker.end(signal.SIGTERM) == 0, worker.log
     assert verify(store).problems == []
 
 
@@ -209,7 +209,7 @@ async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -
             assert (await client.failure()).code == "moved"
             assert [row.entries for row in journal.replay(0, seq)] == [b"ours"]
             journal.close()
-        assert worker.end(signal.SIGTERM) == 0
+        assert worker.end(signal.SIGTERM) == 0, worker.log
         assert "was taken over by another worker" in worker.log
 
 

@@ -222,8 +222,9 @@ async def test_clients_are_told_where_the_stages_are() -> None:
             assert (await p.next(ClusterMap)).stages == [StageInfo(0, 1, top.address), StageInfo(1, 1, "")]
             await until(lambda: bottom.status()["links"] == {"0": 0})
         async with half(store, 0, advertise="127.0.0.1:9", take_over=True):
-            there = StageInfo(0, 2, "127.0.0.1:9")
-            assert (await p.next(ClusterMap)).stages == [there, StageInfo(1, 1, "")]
+            there = [StageInfo(0, 2, "127.0.0.1:9"), StageInfo(1, 1, "")]
+            while (await p.next(ClusterMap)).stages != there:  # one from before may be under way
+                pass
 
 
 async def test_a_map_that_changes_while_a_client_is_welcomed_is_in_the_welcome() -> None:

@@ -6,6 +6,7 @@ Each returns what it found, in words.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import ssl
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from inorder.ports import Arrival, Ens
 
 SQLITE = "sqlite:///"
+LEAVE_SECONDS = 1.0
+"""For a worker to take leave."""
 
 
 # -- broker ----------------------------------------------------------------------------------------------------------
@@ -101,7 +104,18 @@ async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None, kno
     except (OSError, asyncio.IncompleteReadError):
         raise WorkerUnreachable([address], "it closed the connection") from None
     finally:
-        writer.close()
+        await _leave(writer)
+
+
+async def _leave(writer: asyncio.StreamWriter) -> None:
+    """Close, in order if the worker lets us in time (TLS waits for its good-bye), and in any case."""
+    writer.close()
+    try:
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await writer.wait_closed()
+    finally:
+        writer.transport.abort()
 
 
 def _hello(token: str) -> wire.Hello:

@@ -170,10 +170,13 @@ export interface Subscription {
 }
 
 export interface Overlap {
+  /** Those that share most. */
   clients: string[];
+  clients_total: number;
   matrix: number[][];
   pairs: { a: string; b: string; shared: number; topics: TopicRef[] }[];
   sequenced_pairs: { topics: [TopicRef, TopicRef]; subscribers: number; stages_apart: number }[];
+  sequenced_pairs_total: number;
 }
 
 export interface Worker {
@@ -193,8 +196,9 @@ export interface Stage {
   address: string | null;
   state: string;
   row: Digits;
-  topics: number;
-  rate: number;
+  /** Null: the workers do not answer. */
+  topics: number | null;
+  rate: number | null;
 }
 
 export interface TakeOver {
@@ -212,6 +216,8 @@ export interface EventDetail {
   state: string;
   dependencies: { topic: TopicRef; number: Digits; state: string }[];
   client: string | null;
+  /** Of the publisher's process: 64 bits, signed. */
+  incarnation: Digits | null;
   counter: Digits | null;
   logged: boolean;
   stored_at: Instant | null;
@@ -227,7 +233,9 @@ export interface StuckNumber {
   state: string;
   reason: string;
   client: string | null;
-  age_s: number | null;
+  /** How long its publisher has been gone; null: it is connected. */
+  away_s: number | null;
+  age_s: number;
   logged: boolean;
 }
 
@@ -288,12 +296,16 @@ export type LiveMessage =
 export type TailMessage =
   | {
       type: "event";
-      topic: TopicRef | { space: string; name: string } | string;
+      topic: { space: string; name: string };
       number: Digits | null;
-      late?: boolean;
+      /** A higher number of the topic had arrived from the broker before. */
+      late: boolean;
+      retained: boolean;
       at: Instant;
-      payload_text?: string | null;
-      payload_base64?: string | null;
+      payload_text: string | null;
+      payload_base64: string | null;
       size: number;
+      /** Only the beginning of the payload is here. */
+      truncated: boolean;
     }
   | { type: "dropped"; count: number };

@@ -22,7 +22,7 @@ import "../styles/choices.css";
 import "../styles/overlap.css";
 
 const EVERY_MS = 5000;
-/** Clients in the overlap, the ones with the most topics. */
+/** Clients in the overlap: those that share most. */
 const OVERLAP_LIMIT = 50;
 const FILTERS_SHOWN = 3;
 
@@ -57,8 +57,8 @@ export default function Subscriptions() {
         {(data) =>
           data.clients.length > 0 && (
             <>
-              <OverlapCard overlap={data} limit={OVERLAP_LIMIT} />
-              <SequencedPairs pairs={data.sequenced_pairs} />
+              <OverlapCard overlap={data} />
+              <SequencedPairs pairs={data.sequenced_pairs} total={data.sequenced_pairs_total} />
             </>
           )
         }

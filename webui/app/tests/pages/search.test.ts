@@ -10,10 +10,11 @@ describe("numbers", () => {
     }
   });
 
-  it("of incarnations have 64 bits, and may be 0", () => {
-    expect(isIncarnation("18446744073709551615")).toBe(true);
-    expect(isIncarnation("18446744073709551616")).toBe(false);
+  it("of incarnations have 64 bits and a sign", () => {
+    expect(isIncarnation("-9223372036854775808")).toBe(true);
+    expect(isIncarnation("-9223372036854775809")).toBe(false);
     expect(isIncarnation("0")).toBe(true);
+    expect(isIncarnation("--1")).toBe(false);
   });
 });
 
@@ -21,7 +22,7 @@ describe("a search", () => {
   it("stands in the address and comes back from it, whatever the client's name", () => {
     for (const search of [
       { by: "number", topic: "3", number: "9007199254740993" },
-      { by: "id", client: "a/b&c=%😀", incarnation: "18446744073709551615", counter: "7" },
+      { by: "id", client: "a/b&c=%😀", incarnation: "-8138429374523", counter: "7" },
     ] as const) {
       expect(searchOf(new URLSearchParams(queryOf(search)))).toEqual(search);
     }

@@ -3,9 +3,11 @@ import { EMPTY, KEPT, step, type TailEvent } from "../../src/pages/events/tail";
 
 const event = (number: number): TailEvent => ({
   type: "event",
-  topic: { id: "1", space: "mqtt", name: "t" },
+  topic: { space: "mqtt", name: "t" },
   number: String(number),
   late: false,
+  retained: false,
+  truncated: false,
   at: "2026-01-05T09:00:00.000Z",
   payload_text: "x",
   payload_base64: null,

@@ -54,7 +54,6 @@ export function EventView({ event, onReload }: { event: EventDetail; onReload: (
 }
 
 function factsOf(event: EventDetail) {
-  const id = event.client === null ? null : `${event.client} #${formatCount(event.counter)}`;
   return [
     ["Topic", <TopicName key="topic" topic={event.topic} link />],
     [
@@ -63,7 +62,8 @@ function factsOf(event: EventDetail) {
         <StateBadge state={event.state} /> <span className="small muted">{STATE_MEANING[event.state]}</span>
       </span>,
     ],
-    ["Publisher", id ?? "not known any more"],
+    ["Publisher", event.client ?? "not known any more"],
+    ["Event id", event.counter === null ? "–" : `incarnation ${event.incarnation}, counter ${event.counter}`],
     [
       "Event log",
       event.logged ? (

@@ -1,7 +1,7 @@
-import { useEffect, useReducer, useRef, useState } from "react";
+import { useEffect, useMemo, useReducer, useRef, useState } from "react";
 import { API, withQuery } from "../../api/client";
 import type { TailMessage, Topic } from "../../api/types";
-import { Badge, Banner, Button, Card, EventLink, Field, TextInput, Time } from "../../components";
+import { Badge, Banner, Button, Card, EventLink, Field, TextInput, Time, topicText } from "../../components";
 import { csvName, download, toCsv } from "../../lib/csv";
 import { formatBytes, formatCount } from "../../lib/numbers";
 import { LiveSocket, type SocketState } from "../../live/socket";
@@ -27,7 +27,7 @@ export function TailCard({ topics }: { topics: readonly Topic[] }) {
   return (
     <Card
       title="Live tail"
-      hint="It reads along without order and without being waited for: whoever watches here changes nothing for others."
+      hint="What the broker delivers, in the order in which it arrives here. Nobody waits for this reader, so watching changes nothing for others; late means that a higher number came before."
       actions={<Actions tail={tail} isRunning={wanted !== null} onHappening={happen} />}
       flush
     >
@@ -64,7 +64,7 @@ export function TailCard({ topics }: { topics: readonly Topic[] }) {
         </div>
       </form>
       <TailState tail={tail} link={link} isRunning={wanted !== null} />
-      <Rows rows={tail.rows} />
+      <Rows rows={tail.rows} topics={topics} />
     </Card>
   );
 }
@@ -106,7 +106,7 @@ interface ActionsProps {
 
 function Actions({ tail, isRunning, onHappening }: ActionsProps) {
   const exportCsv = (): void => {
-    const rows = tail.rows.map((row) => [row.at, nameOf(row), row.number, row.late ?? false, row.size, textOf(row)]);
+    const rows = tail.rows.map((row) => [row.at, topicText(row.topic), row.number, row.late, row.size, textOf(row)]);
     download(csvName("tail"), toCsv(["time (UTC)", "topic", "number", "late", "bytes", "payload"], rows));
   };
   return (
@@ -138,7 +138,12 @@ function TailState({ tail, link, isRunning }: { tail: Tail; link: SocketState; i
   ].filter(Boolean);
   return (
     <div className="tail-state" role="status">
-      {isRunning && link === "lost" && <Banner tone="warn">The connection was lost; another try is under way.</Banner>}
+      {isRunning && link === "lost" && (
+        <Banner tone="warn">
+          The tail does not run; another try is under way. If it stays so: is a broker configured for this space
+          (setting <code>controlplane.brokers</code>), does it run, and does it take this filter?
+        </Banner>
+      )}
       {(isRunning || tail.rows.length > 0) && (
         <p className="card-hint">
           {stateWord(link, isRunning, tail)}
@@ -156,15 +161,16 @@ function stateWord(link: SocketState, isRunning: boolean, tail: Tail): string {
   return tail.rows.length === 0 ? "Waiting for the first event …" : "Running, the newest first.";
 }
 
-function Rows({ rows }: { rows: readonly Row[] }) {
+function Rows({ rows, topics }: { rows: readonly Row[]; topics: readonly Topic[] }) {
+  const known = useMemo(() => new Map(topics.map((topic) => [topicText(topic), topic])), [topics]);
   if (rows.length === 0) return null;
   return (
     <ol className="tail" aria-label="Events, the newest first" tabIndex={0}>
       {rows.map((row) => (
         <li key={row.key} className="tail-row">
           <Time at={row.at} ms />
-          <span className="tail-topic">{nameOf(row)}</span>
-          <TailNumber row={row} />
+          <span className="tail-topic">{row.topic.name}</span>
+          <TailNumber row={row} topic={known.get(topicText(row.topic))} />
           <span className="tail-payload">{textOf(row)}</span>
           <span className="tail-size">{formatBytes(row.size)}</span>
         </li>
@@ -173,26 +179,17 @@ function Rows({ rows }: { rows: readonly Row[] }) {
   );
 }
 
-function TailNumber({ row }: { row: Row }) {
-  const { topic, number } = row;
-  if (number === null) return <Badge>no number</Badge>;
-  const isKnown = typeof topic !== "string" && "id" in topic && Boolean(topic.id);
+function TailNumber({ row, topic }: { row: Row; topic: Topic | undefined }) {
+  if (row.number === null) return <Badge>no number</Badge>;
   return (
     <span>
-      {isKnown ? (
-        <EventLink topic={topic as Topic} number={number} />
-      ) : (
-        <span className="num">{formatCount(number)}</span>
-      )}
+      {topic ? <EventLink topic={topic} number={row.number} /> : <span className="num">{formatCount(row.number)}</span>}{" "}
       {row.late && <Badge tone="warn">late</Badge>}
+      {row.retained && <Badge>retained</Badge>}
     </span>
   );
 }
 
-function nameOf({ topic }: Row): string {
-  return typeof topic === "string" ? topic : topic.name;
-}
-
 function textOf(row: Row): string {
-  return row.payload_text ?? row.payload_base64 ?? "";
+  return `${row.payload_text ?? row.payload_base64 ?? ""}${row.truncated ? " …" : ""}`;
 }

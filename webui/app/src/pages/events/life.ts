@@ -32,5 +32,6 @@ export const STATE_MEANING: Record<string, string> = {
   void: "Its publisher never handed it to the broker. Subscribers skip it without a report.",
   abandoned: "Its publisher is gone; it may or may not have been delivered. Subscribers skip it and report a gap.",
   lost: "The broker took it, but it never arrived, and no event log has it. Subscribers report a gap.",
-  expired: "It is older than number_retention; the workers have forgotten what became of it.",
+  expired: "It is so old that the workers do not know it one by one any more.",
+  unknown: "The workers do not know what became of it.",
 };

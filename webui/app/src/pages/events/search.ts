@@ -1,26 +1,25 @@
 /** What is looked for on the Events page, as it stands in the page's address. */
 
-/** Numbers, incarnations and counters have 64 bits: they are texts here, and compared as BigInt (B71). */
+/** Numbers, incarnations and counters have up to 64 bits: they are texts, and compared as BigInt (B71). */
 const MOST_NUMBER = 2n ** 63n - 1n;
-const MOST_INCARNATION = 2n ** 64n - 1n;
 
 export type Search =
   { by: "number"; topic: string; number: string } | { by: "id"; client: string; incarnation: string; counter: string };
 
-function isWhole(text: string, least: bigint, most: bigint): boolean {
-  if (!/^[0-9]{1,20}$/.test(text)) return false;
+function isWithin(text: string, least: bigint): boolean {
+  if (!/^-?[0-9]{1,20}$/.test(text)) return false;
   const value = BigInt(text);
-  return value >= least && value <= most;
+  return value >= least && value <= MOST_NUMBER;
 }
 
 /** Whether a text is a number of a topic, or a counter of a session: 1 to 2^63-1. */
 export function isNumber(text: string): boolean {
-  return isWhole(text, 1n, MOST_NUMBER);
+  return isWithin(text, 1n);
 }
 
-/** Whether a text is an incarnation: 64 random bits. */
+/** Whether a text is an incarnation: 64 random bits, signed. */
 export function isIncarnation(text: string): boolean {
-  return isWhole(text, 0n, MOST_INCARNATION);
+  return isWithin(text, -MOST_NUMBER - 1n);
 }
 
 /** The search that an address asks for, or null where it asks for none. */

@@ -11,7 +11,7 @@ export interface Pair {
 }
 
 /** Who shares how many topics with whom: as a table of heat, and as a graph. */
-export function OverlapCard({ overlap, limit }: { overlap: Overlap; limit: number }) {
+export function OverlapCard({ overlap }: { overlap: Overlap }) {
   const [view, setView] = useState("matrix");
   const [pair, setPair] = useState<Pair | null>(null);
   if (overlap.clients.length < 2) {
@@ -23,7 +23,8 @@ export function OverlapCard({ overlap, limit }: { overlap: Overlap; limit: numbe
       </Card>
     );
   }
-  const bound = overlap.clients.length >= limit ? `The ${limit} clients with the most topics. ` : "";
+  const { clients, clients_total: total } = overlap;
+  const bound = clients.length < total ? `The ${clients.length} of ${total} clients that share most. ` : "";
   const exportCsv = (): void => {
     const rows = overlap.matrix.map((row, at) => [overlap.clients[at], ...row]);
     download(csvName("overlap"), toCsv(["client", ...overlap.clients], rows));

@@ -5,7 +5,7 @@ import { Link } from "../../router";
 type SequencedPair = Overlap["sequenced_pairs"][number];
 
 /** Pairs of topics that two or more subscribers have both: each one's timestamps carry the other's number. */
-export function SequencedPairs({ pairs }: { pairs: readonly SequencedPair[] }) {
+export function SequencedPairs({ pairs, total }: { pairs: readonly SequencedPair[]; total: number }) {
   return (
     <Card
       title="Pairs of topics that cost sequencing"
@@ -21,6 +21,7 @@ export function SequencedPairs({ pairs }: { pairs: readonly SequencedPair[] }) {
         name="pairs of topics"
         columns={COLUMNS}
         rows={pairs}
+        total={total}
         rowKey={({ topics: [one, other] }) => `${one.id} ${other.id}`}
         initialSort={{ key: "apart", descending: true }}
         pageSize={20}

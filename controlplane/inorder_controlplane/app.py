@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -10,26 +10,39 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
+from inorder.worker.monitor import Answer
 from inorder_controlplane import documents, problems
+from inorder_controlplane.access import Access
 from inorder_controlplane.bodies import Bodies
 from inorder_controlplane.context import ClusterFactory, Context
 from inorder_controlplane.database import Database
 from inorder_controlplane.guards import Hosts, SecurityHeaders
+from inorder_controlplane.login_limit import LoginLimit
+from inorder_controlplane.pages import Pages
 from inorder_controlplane.routes import registry
 from inorder_controlplane.settings import ControlPlaneSettings
 
 PREFIX: Final = "/api/v1"
 
 
-def create_app(settings: ControlPlaneSettings, store: Database, cluster_factory: ClusterFactory) -> FastAPI:
+def create_app(
+    settings: ControlPlaneSettings,
+    store: Database,
+    cluster_factory: ClusterFactory,
+    *,
+    access: Access | None = None,
+    monitor: Callable[[str, str], Answer] | None = None,
+) -> FastAPI:
     """Make the control plane's app.
 
     Args:
         settings: where it listens and what it allows.
         store: closed with the app.
         cluster_factory: makes a connection to the workers, for one request or one WebSocket.
+        access: where the workers are, for those who connect otherwise; closed with the app.
+        monitor: of the worker in this process, for health and metrics.
     """
-    context = Context(settings, store, cluster_factory)
+    context = Context(settings, store, cluster_factory, LoginLimit(settings.login_rate), access, monitor)
     app = FastAPI(
         title="inorder control plane",
         version=_release(),
@@ -53,6 +66,7 @@ def create_app(settings: ControlPlaneSettings, store: Database, cluster_factory:
         app.include_router(router, prefix=PREFIX)
     for router in registry.ROOT:
         app.include_router(router)
+    app.router.default = Pages()
     return app
 
 
@@ -61,7 +75,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await app.state.context.database.close()
+        context: Context = app.state.context
+        if context.access is not None:
+            await context.access.close()
+        await context.database.close()
 
 
 def _release() -> str:

@@ -11,7 +11,10 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from inorder.worker.monitor import Answer
+from inorder_controlplane.access import Access
 from inorder_controlplane.database import Database
+from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.settings import ControlPlaneSettings
 
 ClusterFactory = Callable[[], AbstractAsyncContextManager[Any]]
@@ -26,6 +29,9 @@ class Context:
         settings: of the control plane.
         database: the store.
         cluster_factory: makes connections to the workers.
+        login_limit: failed logins.
+        access: where the workers are and what to show them; ``None`` in tests without.
+        monitor: of the worker in this process: answers paths of health and metrics (target, Accept header).
         now_ms: the wall clock, ms since 1970.
         parts: what the modules of routes keep for all requests, by their names.
     """
@@ -33,6 +39,9 @@ class Context:
     settings: ControlPlaneSettings
     database: Database
     cluster_factory: ClusterFactory
+    login_limit: LoginLimit
+    access: Access | None = None
+    monitor: Callable[[str, str], Answer] | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     parts: dict[str, Any] = field(default_factory=dict)
 

@@ -23,7 +23,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, timeout: float = 5.0, threads: int = 4) -> None:
-        self._make: Callable[[], Store] = lambda: Store(url, timeout=timeout)
+        self._make: Callable[[], Store] = lambda: Store(url, timeout=timeout, is_there=True)
         self._first: Store | None = self._make()
         self.url = self._first.url
         """The store's URL with its password masked."""

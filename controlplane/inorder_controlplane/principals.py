@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Security, WebSocket
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.requests import HTTPConnection
 
+from inorder.worker.tokens import TokenStore
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.problems import Problem
+from inorder_controlplane.roles import ROLES, Principal, Role
+from inorder_controlplane.sessions import BrowserSessions
 
-Role = Literal["viewer", "operator", "admin"]
+__all__ = ["ROLES", "Principal", "Role", "authenticate", "check_origin", "is_current", "require", "require_socket"]
 
 COOKIE: Final = "inorder_session"
 CSRF_HEADER: Final = "X-CSRF-Token"
-ROLES: Final = ("viewer", "operator", "admin")
-"""Each may do what those before it may. Tokens of the role ``client`` are for workers only."""
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 _bearer: Final = HTTPBearer(auto_error=False, description="a token of `inorder tokens`")
 _cookie: Final = APIKeyCookie(name=COOKIE, auto_error=False, description="made by POST /api/v1/session")
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who asks.
-
-    Attributes:
-        name, role: of the token.
-        token_id: the token's id.
-        expires_ms: when this login or token ends; ``None``: never.
-        csrf: of a browser session, what its changes must show; else ``None``.
-        session_hash: of a browser session.
-    """
-
-    name: str
-    role: str
-    token_id: str
-    expires_ms: int | None = None
-    csrf: str | None = None
-    session_hash: str | None = None
-
-    def may(self, role: str) -> bool:
-        """Tell whether that role's rights are among this one's."""
-        return self.role in ROLES and ROLES.index(self.role) >= ROLES.index(role)
-
-
-Find = Callable[[Context, str], Awaitable[Principal | None]]
-"""Finds who shows a secret, ``None`` where it is not valid."""
 
 
 def require(role: Role) -> Any:
@@ -92,16 +63,34 @@ async def authenticate(connection: HTTPConnection, context: Context) -> Principa
     header = connection.headers.get("authorization")
     if header is not None:
         scheme, _, secret = header.partition(" ")
-        find: Find = context.parts["find_token"]
-        found = await find(context, secret.strip()) if scheme.lower() == "bearer" else None
+        found = await _of_token(context, secret.strip()) if scheme.lower() == "bearer" else None
     elif cookie := connection.cookies.get(COOKIE):
-        find = context.parts["find_session"]
-        found = await find(context, cookie)
+        found = await _of_cookie(context, cookie)
     else:
         raise _unauthorized("this needs a token: Authorization: Bearer ..., or a login")
     if found is None:
         raise _unauthorized("the token or login is not valid (any more)")
     return found
+
+
+async def is_current(principal: Principal, context: Context) -> bool:
+    """Tell whether a principal's token and login are still good; long-lived WebSockets ask now and then."""
+    now, session = context.now_ms(), principal.session_hash
+    if session is not None:
+        return await context.database.call(lambda store: BrowserSessions(store).find_hash(session, now)) is not None
+    found = await context.database.call(lambda store: TokenStore(store).get(principal.token_id))
+    return found is not None and found.is_valid(now)
+
+
+async def _of_token(context: Context, secret: str) -> Principal | None:
+    token = await context.database.call(lambda store: TokenStore(store).find(secret))
+    if token is None or token.is_internal:
+        return None
+    return Principal(token.name, token.role, token.id, token.expires_ms)
+
+
+async def _of_cookie(context: Context, cookie: str) -> Principal | None:
+    return await context.database.call(lambda store: BrowserSessions(store).find(cookie, context.now_ms()))
 
 
 def check_origin(connection: HTTPConnection, *, is_needed: bool) -> None:

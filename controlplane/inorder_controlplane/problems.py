@@ -88,6 +88,12 @@ def of_error(error: errors.InorderError) -> Problem:
     match error:
         case errors.StoreError():
             return Problem("store-unavailable", str(error), headers={"Retry-After": "1"})
+        case errors.OutcomeUnknown():
+            return Problem("unknown-outcome", str(error))
+        case errors.StaleOrder():
+            return Problem("stale", str(error))
+        case errors.UnknownTopic():
+            return Problem("not-found", str(error))
         case errors.Refused():
             return Problem("conflict", str(error))
         case errors.InvalidOption():

@@ -15,6 +15,7 @@ class ControlPlaneSettings:
         hosts: further names, without a port, under which browsers reach it. On a loopback address only requests for
             that address, ``localhost`` and these are answered, so that no foreign page can reach it by a name of its
             own (DNS rebinding).
+        proxies: addresses of proxies whose X-Forwarded headers tell who asks, and by which scheme.
         tls_cert, tls_key: PEM files; together they turn TLS on.
         session_ttl: how long a login in a browser lasts.
         login_rate: failed logins from one address in a minute, before further ones are refused.
@@ -24,6 +25,7 @@ class ControlPlaneSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     hosts: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     tls_cert: Path | None = None
     tls_key: Path | None = None
     session_ttl: float = 12 * 3600.0

@@ -232,6 +232,30 @@ class StoreSection(_Section):
                        pattern=r"^[a-z][a-z0-9+]*://")  # fmt: skip
 
 
+class ControlPlaneSection(_Section):
+    """The control plane: the HTTP API and the web UI."""
+
+    host: str = _option("127.0.0.1", "address to listen on", "a host name or IP address", min_length=1)
+    port: int = _option(8080, "port to listen on", "a port, 0 to 65535 (0: any free one)", ge=0, le=65535)
+    hosts: Annotated[tuple[str, ...], BeforeValidator(_words)] = _option(
+        (), "further names under which browsers reach it", "host names without port"
+    )
+    proxies: Annotated[tuple[str, ...], BeforeValidator(_words)] = _option(
+        (), "proxies in front of it, whose X-Forwarded headers are believed", "IP addresses or networks"
+    )
+    workers: Annotated[tuple[AddressText, ...], BeforeValidator(_words)] = _option(
+        (), "the ordering workers; those in the store if empty", "texts host:port"
+    )
+    brokers: Annotated[tuple[BrokerText, ...], BeforeValidator(_broker_texts)] = _option(
+        (), "the brokers, for the live tail and test events; those of client if empty",
+        "texts [space=]scheme://host[:port]"
+    )  # fmt: skip
+    tls_cert: Path | None = _option(None, "certificate; turns TLS on", "a path to a PEM file")
+    tls_key: Path | None = _option(None, "the certificate's private key", "a path to a PEM file")
+    session_ttl: float = _seconds(43_200.0, "how long a login in a browser lasts")
+    login_rate: int = _count(10, "failed logins of one address in a minute, before more are refused")
+
+
 class Settings(BaseSettings):
     """All settings."""
 
@@ -240,6 +264,7 @@ class Settings(BaseSettings):
     client: ClientSection = ClientSection()
     worker: WorkerSection = WorkerSection()
     store: StoreSection = StoreSection()
+    controlplane: ControlPlaneSection = ControlPlaneSection()
 
 
 class InvalidSetting(InvalidOption):
@@ -304,8 +329,10 @@ def load(
     *,
     config: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    flag_names: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Read and check all settings. Flags that are ``None`` were not given. Raises InvalidSetting."""
+    """Read and check all settings. Flags that are ``None`` were not given; ``flag_names`` has those that a command
+    calls otherwise. Raises InvalidSetting."""
     given = {
         section: {key: value for key, value in values.items() if value is not None}
         for section, values in (flags or {}).items()
@@ -316,7 +343,7 @@ def load(
         "env": EnvironmentSource(os.environ if environ is None else environ),
         "file": toml,
     }
-    origins = _origins({kind: source() for kind, source in sources.items()}, file)
+    origins = _origins({kind: source() for kind, source in sources.items()}, file, flag_names or {})
     try:
         return Loaded(_settings_from(*sources.values()), origins)
     except ValidationError as error:
@@ -354,13 +381,13 @@ def _leaves(values: Mapping[str, Any]) -> Iterator[str]:
             yield section
 
 
-def _origins(given: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
+def _origins(given: Mapping[str, Mapping[str, Any]], file: Path, flag_names: Mapping[str, str]) -> dict[str, str]:
     """Say for every key where its value comes from; ``given`` holds the strongest source first."""
     origins = {f"{section}.{key}": "default" for section, key, _ in fields()}
     for kind, values in reversed(list(given.items())):
         for name in _leaves(values):
             variable = f"{PREFIX}{name.replace('.', '__').upper()}"
-            where = {"flag": flag_name(name), "env": variable, "file": str(file)}[kind]
+            where = {"flag": flag_names.get(name) or flag_name(name), "env": variable, "file": str(file)}[kind]
             origins[name] = f"{kind} {where}"
     return origins
 

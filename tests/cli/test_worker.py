@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli, Start
 
+UP = ("up", "--port", 0, "--worker-port", 0)
 
-@pytest.mark.parametrize("command", ["worker", "up"])
+
+@pytest.mark.parametrize("command", [("worker", "--port", 0), UP], ids=["worker", "up"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_starts_says_so_and_stops_cleanly(start: Start, command: str, number: int) -> None:
-    child = start(command, "--port", 0, "--json")
+def test_starts_says_so_and_stops_cleanly(start: Start, command: tuple[object, ...], number: int) -> None:
+    child = start(*command, "--json")
     ready = json.loads(child.line())
     assert ready["type"] == "ready"
     assert ready["address"].startswith("127.0.0.1:")
@@ -29,7 +32,7 @@ def test_a_second_worker_on_a_store_is_a_standby(cli: Cli, start: Start) -> None
     """It steals nothing, says whom it follows, and takes over when the first one has left."""
     first = start("worker", "--port", 0, "--json")
     assert json.loads(first.line())["state"] == "active"
-    second = start("up", "--port", 0, "--json")
+    second = start(*UP, "--json")
     assert json.loads(second.line())["state"] == "standby"
     shown = cli("status", "--json")
     assert shown.code == 0, shown
@@ -40,7 +43,7 @@ def test_a_second_worker_on_a_store_is_a_standby(cli: Cli, start: Start) -> None
     left = first.interrupt()
     assert left.code == 0
     assert "event=lost_stage" not in left.err
-    third = start("up", "--port", 0, "--json")
+    third = start(*UP, "--json")
     assert json.loads(third.line())["state"] == "standby"
     said = second.interrupt().err
     assert "event=standby" in said
@@ -68,18 +71,23 @@ def test_a_worker_may_be_told_to_take_over(cli: Cli, start: Start) -> None:
 
 
 def test_up_tells_a_person_what_to_do_next(start: Start) -> None:
-    child = start("up", "--port", 0)
-    said = "".join(child.line() for _ in range(3))
-    assert "inorder is up" in said
-    assert "inorder sub" in said
+    child = start(*UP)
+    said = [child.line() for _ in range(4)]
+    assert said[0].startswith("inorder is up: worker 127.0.0.1:")
+    assert re.fullmatch(r"page: http://127\.0\.0\.1:\d+/#token=ino_[\w-]{43}\n", said[1])
+    assert said[2].startswith("broker: mqtt://localhost:1883")
+    assert said[3].startswith("try: inorder sub")
     assert child.interrupt().err == ""
 
 
 def test_a_taken_port(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for command in ("worker", "up"):
-            cli(command, "--port", port, "--store", "sqlite:///x.db").assert_refused(1, str(port), "in use", "--port 0")
+        cli("worker", "--port", port).assert_refused(1, f"{port} is in use", "(--port 0 takes")
+        cli("worker", "--port", 0, "--http-port", port).assert_refused(1, f"{port} is in use", "(--http-port 0 takes")
+        cli("up", "--port", port).assert_refused(1, f"{port} is in use", "(--port 0 takes")
+        cli("up", "--port", 0, "--worker-port", port).assert_refused(1, f"{port} is in use", "(--worker-port 0 takes")
+        cli("controlplane", "--port", port).assert_refused(1, f"{port} is in use", "(--port 0 takes")
 
 
 def test_stores_that_cannot_be_used(cli: Cli) -> None:
@@ -90,7 +98,7 @@ def test_stores_that_cannot_be_used(cli: Cli) -> None:
         shown = cli("worker", "--port", 0, "--store", "sqlite:////sys/x.db")
         shown.assert_refused(1, "no permission to make files in the folder /sys (dr-xr-xr-x")
     Path("garbage.db").write_bytes(b"this is no database" * 100)
-    cli("up", "--port", 0, "--store", "sqlite:///garbage.db").assert_refused(1, "garbage.db")
+    cli(*UP, "--store", "sqlite:///garbage.db").assert_refused(1, "garbage.db")
     shown = cli("worker", "--port", 0, "--store", "postgresql://me:hunter2@127.0.0.1:1/x")
     shown.assert_refused(1, "127.0.0.1", "me:***")
     assert "hunter2" not in shown.err

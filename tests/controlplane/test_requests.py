@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.controlplane.conftest import assert_problem
 
 from inorder_controlplane import ControlPlaneSettings, Database, create_app
 from inorder_controlplane.guards import HEADERS
@@ -37,17 +38,6 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
         yield client
     await database.close()
-
-
-def assert_problem(answer: httpx.Response, slug: str) -> dict[str, object]:
-    status, title = KINDS[slug]
-    assert answer.headers["content-type"] == "application/problem+json", answer.text
-    body: dict[str, object] = answer.json()
-    assert (answer.status_code, body["type"], body["title"]) == (status, f"/problems/{slug}", title), body
-    assert body["status"] == status
-    assert body["instance"] == answer.request.url.path
-    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
-    return body
 
 
 async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
@@ -86,7 +76,7 @@ async def test_only_json(client: httpx.AsyncClient) -> None:
 
 async def test_what_is_not_valid_is_named(client: httpx.AsyncClient) -> None:
     body = assert_problem(await client.post("/echo", json={"a": "x"}), "invalid")
-    assert [each["where"] for each in body["errors"]] == ["body.a"]  # type: ignore[attr-defined]
+    assert [each["where"] for each in body["errors"]] == ["body.a"]
 
 
 async def test_bodies_over_the_limit(client: httpx.AsyncClient) -> None:
@@ -117,7 +107,7 @@ async def test_names_of_this_machine_are_known(client: httpx.AsyncClient, host: 
 async def test_not_ready_without_a_store(client: httpx.AsyncClient) -> None:
     answer = await client.get("/health/ready")
     assert (answer.status_code, answer.json()["status"]) == (503, "store failed")
-    assert "there is no store yet" in answer.json()["store_error"]
+    assert "there is no file" in answer.json()["store_error"]
 
 
 async def test_every_problem_is_explained(client: httpx.AsyncClient) -> None:

@@ -6,10 +6,13 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from inorder_controlplane.routes import health, problems
+from inorder_controlplane.routes import audit, health, problems, session, tokens
 
 API: Final[tuple[APIRouter, ...]] = (
     # below /api/v1
+    session.router,
+    tokens.router,
+    audit.router,
 )
 ROOT: Final[tuple[APIRouter, ...]] = (
     health.router,

@@ -12,6 +12,7 @@ from inorder.cli import options, output
 from inorder.cli.backup import backup, restore
 from inorder.cli.check import check
 from inorder.cli.config import config
+from inorder.cli.controlplane import controlplane
 from inorder.cli.demo import demo
 from inorder.cli.entry import version
 from inorder.cli.failures import ExitCode, report
@@ -22,8 +23,9 @@ from inorder.cli.replay import replay
 from inorder.cli.status import status
 from inorder.cli.sub import sub
 from inorder.cli.subscriptions import subscriptions
+from inorder.cli.up import up
 from inorder.cli.verify import verify
-from inorder.cli.worker import up, worker
+from inorder.cli.worker import worker
 
 EPILOG = """\
 Settings come from flags, then INORDER_* variables (INORDER_WORKER__PORT), then inorder.toml, then defaults;
@@ -42,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, up, worker, pub, sub, replay, check, status, verify, backup, restore, config):
+for command in (demo, up, worker, controlplane, pub, sub, replay, check, status, verify, backup, restore, config):
     app.command()(command)
 app.add_typer(order)
 app.add_typer(log)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def config(
-    section: Annotated[str | None, typer.Argument(help="Only this section: client, worker or store.")] = None,
+    section: Annotated[str | None, typer.Argument(help="Only this section, such as client or worker.")] = None,
     json: options.Json = False,
     config: options.Config = None,
     debug: options.Debug = False,

@@ -91,7 +91,7 @@ def _flagged(error: errors.InorderError) -> errors.InorderError:
 def _hinted(error: errors.InorderError) -> str:
     hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), "")
     if isinstance(error, errors.PortInUse):
-        hint = f"--{error.option.replace('_', '-')} 0, or {error.option} = 0 in the settings, takes any free one"
+        hint = f"--{error.option.replace('_', '-')} 0 takes any free one"
     if isinstance(error, errors.Unauthorized) and error.peer == "worker":
         hint = _TOKEN_HINT
     return f"{error} ({hint})" if hint else str(error)

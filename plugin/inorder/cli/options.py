@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,13 +98,15 @@ Debug = Annotated[
 ]
 
 
-def settings(config: Path | None, **sections: dict[str, Any]) -> Loaded:
-    """Read all settings with a command's flags on top. Raises InvalidSetting."""
+def settings(config: Path | None, flag_names: Mapping[str, str] | None = None, **sections: dict[str, Any]) -> Loaded:
+    """Read all settings with a command's flags on top; ``flag_names``: of those that it calls otherwise than their
+    settings. Raises InvalidSetting."""
     from inorder.settings import load
 
     return load(
         {section: {key: _plain(value) for key, value in flags.items()} for section, flags in sections.items()},
         config=config,
+        flag_names=flag_names,
     )
 
 

@@ -1,10 +1,9 @@
-"""``inorder worker`` and ``inorder up``: run the ordering service."""
+"""``inorder worker``: run the ordering service."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import signal
 from collections.abc import Callable
 from enum import StrEnum
@@ -112,41 +111,6 @@ def worker(
         return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)
 
 
-def up(
-    store: Store = None,
-    host: Host = None,
-    port: Port = None,
-    token: WorkerToken = None,
-    json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
-) -> int:
-    """Start everything inorder needs, in one process: the worker, with its numbers in ./inorder.db.
-
-    Your broker stays as it is. Ctrl-C stops cleanly (exit code 0).
-    """
-    loaded = options.settings(config, worker={"host": host, "port": port, "token": token}, store={"url": store})
-    set_up(loaded.settings.worker.log_format, logging.WARNING, "%(levelname)s %(message)s")
-    brokers = loaded.settings.client.brokers
-
-    def welcome(running: Worker) -> None:
-        from rich.markup import escape
-
-        from inorder.settings import masked_url
-
-        console = output.console()
-        state = "" if running.state == "active" else " (a standby: another worker has this store)"
-        console.print(f"[bold green]inorder is up[/]{state}: worker {escape(running.address)}, {_store(running)}")
-        other = "" if running.address.endswith(":7401") else f" --worker {running.address}"
-        console.print(f"broker: {escape(' '.join(map(masked_url, brokers)))} (yours; name another with --broker)")
-        console.print(
-            f"try: [cyan]inorder sub 'demo/#'{other}[/], and elsewhere: [cyan]inorder pub demo/a hello{other}[/]"
-        )
-
-    with loaded.located("worker"):
-        return _serve(worker_settings(loaded.settings), _print_ready if json else welcome)
-
-
 def worker_settings(settings: Settings) -> WorkerSettings:
     """Return a worker's settings. Raises MissingExtra and InvalidOption."""
     from inorder.worker import WorkerSettings
@@ -155,12 +119,6 @@ def worker_settings(settings: Settings) -> WorkerSettings:
     token = settings.worker.token
     values["token"] = token.get_secret_value() if token else None
     return WorkerSettings(store=settings.store.url, **values)
-
-
-def _store(running: Worker) -> str:
-    from rich.markup import escape
-
-    return f"store {escape(str(running.status()['store']))}"
 
 
 def _print_ready(running: Worker) -> None:
@@ -179,7 +137,7 @@ def _print_ready(running: Worker) -> None:
 
 def _serve(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:
     """Run a worker until a signal; say so once it is ready."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_until_signal(settings, started))
 
 
@@ -197,7 +155,7 @@ async def _until_signal(settings: WorkerSettings, started: Callable[[Worker], No
     return ExitCode.OK
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's event loop where it is installed."""
     try:
         import uvloop

@@ -71,6 +71,7 @@ class Store:
         pause: on a server, seconds for which we may stand still inside a transaction before it is undone; else the
             rows that we have locked would keep others out for as long as we do.
         is_read_only: nothing can be written, and no file is made.
+        is_there: no file is made; where there is none yet, that is an error.
         driver: for SQLite, a DB-API module instead of Python's own; for tests that bring a file system.
     """
 
@@ -81,18 +82,20 @@ class Store:
         timeout: float = 10.0,
         pause: float | None = None,
         is_read_only: bool = False,
+        is_there: bool = False,
         driver: ModuleType | None = None,
     ) -> None:
         self.url = masked(url)
         self._timeout, self._pause, self._is_read_only = timeout, pause, is_read_only
+        self._is_there = is_read_only or is_there
         self._interrupted = threading.Event()
         self._lock = threading.RLock()
         self._connection: sa.Connection | None = None
         parsed = _parsed(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self._path = _sqlite_path(parsed) if self.is_sqlite else None
-        if is_read_only and self._path is not None:
-            parsed = _read_only(parsed, self._path)
+        if self._is_there and self._path is not None:
+            parsed = _of_file(parsed, self._path, "ro" if is_read_only else "rw")
         self._make_engine: Callable[[], sa.Engine] = lambda: _engine(parsed, timeout, self.is_sqlite, driver)
         self._engine, self._pid = self._make_engine(), os.getpid()
 
@@ -209,7 +212,7 @@ class Store:
         except exc.SQLAlchemyError as error:
             translated = translate(error, self.url)
             if self._path is not None and _is_not_opened(error):
-                translated = _cannot_open(self._path, self.url, self._is_read_only)
+                translated = _cannot_open(self._path, self.url, self._is_read_only, self._is_there)
             if not isinstance(translated, Busy | Conflict):
                 self.drop()
             raise translated from None
@@ -437,9 +440,9 @@ def _sqlite_path(url: sa.URL) -> Path:
     return Path(name.removeprefix("file:"))
 
 
-def _read_only(url: sa.URL, path: Path) -> sa.URL:
-    """Return an SQLite URL that opens the file without the right to write, and does not make it."""
-    query = {**url.query, "mode": "ro", "uri": "true"}
+def _of_file(url: sa.URL, path: Path, mode: str) -> sa.URL:
+    """Return an SQLite URL that does not make the file; with the mode ``ro`` it has not the right to write either."""
+    query = {**url.query, "mode": mode, "uri": "true"}
     return url.set(database=f"file:{quote(str(path))}", query=query)
 
 
@@ -497,14 +500,14 @@ def _is_not_opened(error: exc.SQLAlchemyError) -> bool:
     return str(getattr(getattr(error, "orig", None), "sqlite_errorname", "")).startswith("SQLITE_CANTOPEN")
 
 
-def _cannot_open(path: Path, url: str, is_read_only: bool) -> StoreError:
+def _cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:
     """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
     folder = path.absolute().parent
     if path.is_dir():
         return StoreUnreachable(url, f"{path} is a folder, not a file")
     if not folder.is_dir():
         return StoreUnreachable(url, f"there is no folder {folder}")
-    if is_read_only and not path.exists():
+    if is_there and not path.exists():
         return StoreUnreachable(url, f"there is no file {path}")
     try:
         os.close(os.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT, 0o644))

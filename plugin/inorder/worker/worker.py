@@ -19,7 +19,7 @@ from inorder.worker.host import StageHost
 from inorder.worker.identity import new_owner
 from inorder.worker.journal import Journal
 from inorder.worker.links import Links
-from inorder.worker.monitor import Monitor
+from inorder.worker.monitor import Answer, Monitor
 from inorder.worker.server import Server
 from inorder.worker.settings import WorkerSettings, masked
 from inorder.worker.slow import NAMED, SlowClient
@@ -122,6 +122,10 @@ class Worker:
     def http_address(self) -> str:
         """Where health and metrics are served, ``host:port``; empty where they are not."""
         return self._monitor.address
+
+    def answer(self, target: str, accept: str = "") -> Answer:
+        """Return what its HTTP port answers a path with, also where it has none (see ``monitor``)."""
+        return self._monitor.answer(target, accept)
 
     def health(self) -> tuple[bool, dict[str, object]]:
         """Tell whether this worker does what it is there for, and what there is to know of it: plain values, no

@@ -1,0 +1,107 @@
+"""How a control plane reaches the workers: where they are, and with which token.
+
+Unless it is told otherwise it reads the workers' addresses in the store, and makes itself a token there: short-lived,
+renewed while it runs, and marked as internal, because the control plane keeps the audit log itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import sqlalchemy as sa
+
+from inorder.admin import Cluster
+from inorder.errors import StoreError, WorkerUnreachable
+from inorder.worker import schema
+from inorder.worker.records import now_ms
+from inorder.worker.store import Store
+from inorder.worker.tokens import Token, TokenStore
+from inorder_controlplane.database import Database
+
+TOKEN_SECONDS: Final = 3600.0
+"""How long a token of its own is good; it is renewed after half of it."""
+
+
+class Access:
+    """Addresses and credentials for the workers.
+
+    Args:
+        database: the store.
+        addresses: ``host:port`` of workers; empty: those in the store.
+        token: what the workers ask for; ``None``: a token of its own, from the store.
+        tls: ``None`` for plain TCP.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        addresses: Sequence[str] = (),
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.tls = tls
+        self._database, self._addresses, self._given = database, tuple(addresses), token
+        self._own: tuple[Token, str] | None = None
+        self._lock = asyncio.Lock()
+        self._name = f"control plane {secrets.token_hex(4)}"
+
+    async def addresses(self) -> list[str]:
+        """Return where workers may be reached. Raises StoreErrors, and WorkerUnreachable where there is none."""
+        found = list(self._addresses) or await self._database.call(_read_addresses)
+        if not found:
+            raise WorkerUnreachable([], "the store knows of no worker; start one with: inorder worker")
+        return found
+
+    async def token(self) -> str:
+        """Return the secret to show them. Raises StoreErrors."""
+        if self._given is not None:
+            return self._given
+        async with self._lock:
+            if self._own is None or _is_old(self._own[0]):
+                old, self._own = self._own, await self._database.call(self._issue)
+                if old is not None:
+                    await self._revoke(old[0])
+            return self._own[1]
+
+    @asynccontextmanager
+    async def cluster(self) -> AsyncIterator[Cluster]:
+        """Connect to the workers. Raises StoreErrors, LinkErrors and PeerErrors."""
+        async with Cluster(await self.addresses(), await self.token(), self.tls) as cluster:
+            yield cluster
+
+    async def close(self) -> None:
+        """End the token of its own. No error: where the store is away it expires by itself."""
+        own, self._own = self._own, None
+        if own is not None:
+            with suppress(StoreError):
+                await self._revoke(own[0])
+
+    async def _revoke(self, token: Token) -> None:
+        await self._database.call(lambda store: TokenStore(store).revoke(token.id))
+
+    def _issue(self, store: Store) -> tuple[Token, str]:
+        gone = schema.tokens.delete().where(schema.tokens.c.internal.is_(True), schema.tokens.c.expires_ms <= now_ms())
+        store.run(lambda connection: connection.execute(gone))
+        return TokenStore(store).issue(self._name, "admin", expires_s=TOKEN_SECONDS, is_internal=True, by=self._name)
+
+
+def _read_addresses(store: Store) -> list[str]:
+    """Return the addresses of those who have stages, then of all others."""
+    owners = sa.select(schema.stages.c.address).order_by(schema.stages.c.stage.desc())
+    others = sa.select(schema.workers.c.address).order_by(schema.workers.c.owner)
+
+    def read(connection: sa.Connection) -> list[str]:
+        found = [*connection.execute(owners).scalars(), *connection.execute(others).scalars()]
+        return [address for address in dict.fromkeys(found) if address]
+
+    return store.run(read)
+
+
+def _is_old(token: Token) -> bool:
+    assert token.expires_ms is not None
+    return token.expires_ms - now_ms() < TOKEN_SECONDS * 500

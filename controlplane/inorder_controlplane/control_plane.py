@@ -1,0 +1,101 @@
+"""A control plane with all its parts, to be run in somebody's event loop: alone, or beside a worker."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from inorder.errors import InvalidOption
+from inorder.worker.monitor import Answer
+from inorder.worker.records import now_ms
+from inorder.worker.settings import is_loopback
+from inorder.worker.store import Store
+from inorder.worker.tokens import TokenStore
+from inorder_controlplane.access import Access
+from inorder_controlplane.app import create_app
+from inorder_controlplane.database import Database
+from inorder_controlplane.serving import Service
+from inorder_controlplane.sessions import has_admin
+from inorder_controlplane.settings import ControlPlaneSettings
+
+FIRST_TOKEN_NAME: Final = "first admin"
+
+
+class ControlPlane:
+    """The HTTP API and the web UI; ``async with`` starts and stops it. Its port is taken when it is made.
+
+    Args:
+        settings: see ControlPlaneSettings.
+        store: SQLAlchemy URL of the store.
+        workers, token, tls: see Access.
+        monitor: of the worker in this process, for health and metrics.
+
+    Raises PortInUse, InvalidOption and MissingExtra.
+    """
+
+    def __init__(
+        self,
+        settings: ControlPlaneSettings,
+        *,
+        store: str,
+        workers: Sequence[str] = (),
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        monitor: Callable[[str, str], Answer] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._database = Database(store)
+        access = Access(self._database, workers, token, tls)
+        app = create_app(settings, self._database, access.cluster, access=access, monitor=monitor)
+        self._service = Service(app, settings)
+        self._is_started = False
+
+    @property
+    def address(self) -> str:
+        """Where it listens, ``host:port``."""
+        return self._service.address
+
+    @property
+    def url(self) -> str:
+        """The page, for a browser on this machine."""
+        return self._service.url
+
+    @property
+    def store(self) -> str:
+        """The store's URL with its password masked."""
+        return self._database.url
+
+    async def first_token(self) -> str | None:
+        """Make an admin's token if nobody has one; return its secret. Raises StoreErrors."""
+        return await self._database.call(_first_token)
+
+    async def __aenter__(self) -> Self:
+        """Start to serve. Raises InvalidOption on an address that others reach, while nobody has an admin's token, and
+        StoreErrors where it cannot be known."""
+        host = self._settings.host
+        if not is_loopback(host) and not await self._database.call(lambda store: has_admin(store, now_ms())):
+            allowed = "an address of this machine only, as long as there is no token of an admin (see inorder tokens)"
+            raise InvalidOption("controlplane.host", host, allowed)
+        self._is_started = True
+        await self._service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, letting open requests end."""
+        await self._service.__aexit__(kind, error, trace)
+
+    async def close(self) -> None:
+        """Give back what it has if it was not started. No error."""
+        if not self._is_started:
+            self._service.close()
+            await self._database.close()
+
+
+def _first_token(store: Store) -> str | None:
+    if has_admin(store, now_ms()):
+        return None
+    return TokenStore(store).issue(FIRST_TOKEN_NAME, "admin", by="first start")[1]

@@ -1,0 +1,66 @@
+"""The web UI: files as they were built, and its page at every path that is none of the API's.
+
+Without a build a plain page says how to make one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from fastapi.responses import FileResponse, HTMLResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from inorder_controlplane.problems import Problem
+from inorder_webui import static_path
+
+NOT_BUILT: Final = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>inorder</title></head>
+<body>
+<h1>inorder</h1>
+<p>The control plane is up; its pages are not built. In the source tree: <code>make webui</code></p>
+<p>The API is described by <a href="/openapi.json">/openapi.json</a>.</p>
+</body>
+</html>
+"""
+NOT_PAGES: Final = ("api", "health", "problems", "metrics", "openapi.json")
+KEPT: Final = "public, max-age=31536000, immutable"
+"""Files below ``assets/`` have a hash of what they hold in their names."""
+
+
+class Pages:
+    """ASGI app for all paths that no route has."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with a file or the page. Raises Problem."""
+        path = str(scope["path"]).lstrip("/")
+        if scope["type"] != "http" or path.partition("/")[0] in NOT_PAGES:
+            raise Problem("not-found", "there is nothing at this path")
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
+        answer = await run_in_threadpool(_answer, path)
+        await answer(scope, receive, send)
+
+
+def _answer(path: str) -> Response:
+    folder = static_path()
+    if folder is None:
+        return HTMLResponse(NOT_BUILT)
+    file = _file(folder, path)
+    if file is not None:
+        return FileResponse(file, headers={"Cache-Control": KEPT if path.startswith("assets/") else "no-cache"})
+    if path.startswith("assets/"):
+        raise Problem("not-found", "there is no such file")
+    return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})
+
+
+def _file(folder: Path, path: str) -> Path | None:
+    """Return the file of a path, ``None`` where there is none inside the folder."""
+    try:
+        found = (folder / path).resolve()
+        return found if found.is_file() and found.is_relative_to(folder.resolve()) else None
+    except (OSError, ValueError):  # a name that no file can have
+        return None

@@ -1,0 +1,35 @@
+"""Who asks, and what that one may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Role = Literal["viewer", "operator", "admin"]
+
+ROLES: Final = ("viewer", "operator", "admin")
+"""Each may do what those before it may. Tokens of the role ``client`` are for workers only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks.
+
+    Attributes:
+        name, role: of the token.
+        token_id: the token's id.
+        expires_ms: when this login or token ends; ``None``: never.
+        csrf: of a browser session, what its changes must show; else ``None``.
+        session_hash: of a browser session.
+    """
+
+    name: str
+    role: str
+    token_id: str
+    expires_ms: int | None = None
+    csrf: str | None = None
+    session_hash: str | None = None
+
+    def may(self, role: str) -> bool:
+        """Tell whether that role's rights are among this one's."""
+        return self.role in ROLES and ROLES.index(self.role) >= ROLES.index(role)

@@ -1,0 +1,61 @@
+"""``/audit``: who changed what. For admins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from inorder.worker.audit import AuditEntry as Entry
+from inorder.worker.audit import AuditLog
+from inorder.worker.store import Store
+from inorder_controlplane.context import ContextDep
+from inorder_controlplane.models.audit import AuditEntry
+from inorder_controlplane.models.common import moment
+from inorder_controlplane.paging import MAX_LIMIT, Page, decoded, encoded
+from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.problems import Problem
+
+router = APIRouter(prefix="/audit", tags=["audit"])
+
+
+@router.get("", operation_id="listAudit")
+async def list_audit(
+    context: ContextDep,
+    principal: Annotated[Principal, require("admin")],
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 100,
+    cursor: Annotated[str | None, Query(max_length=4096)] = None,
+) -> Page[AuditEntry]:
+    """List changes, the newest first."""
+    before = None if cursor is None else _before(cursor)
+
+    def read(store: Store) -> tuple[list[Entry], int]:
+        log = AuditLog(store)
+        return log.page(before=before, limit=limit + 1), log.count()
+
+    found, total = await context.database.call(read)
+    following = encoded(["audit", str(found[limit - 1].id)]) if len(found) > limit else None
+    return Page(items=[_shown(each) for each in found[:limit]], next=following, total=total)
+
+
+def _before(cursor: str) -> int:
+    match decoded(cursor):
+        case ["audit", str(number)] if number.isdigit() and number.isascii() and 0 < int(number[:20]) < 2**63:
+            return int(number[:20])
+    raise Problem("invalid", "cursor: it is none of this list", allowed="`next` of a page before")
+
+
+def _shown(entry: Entry) -> AuditEntry:
+    return AuditEntry.model_validate(
+        {
+            "id": str(entry.id),
+            "at": moment(entry.at_ms),
+            "who": entry.who,
+            "role": entry.role,
+            "via": entry.via,
+            "action": entry.action,
+            "target": entry.target,
+            "detail": entry.detail,
+            "outcome": entry.outcome,
+        }
+    )

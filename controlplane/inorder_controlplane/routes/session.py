@@ -1,0 +1,80 @@
+"""``/session``: log in with a token, see who is logged in, log out."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+
+from inorder.worker.tokens import TokenStore
+from inorder_controlplane.auditing import audited
+from inorder_controlplane.context import ContextDep
+from inorder_controlplane.models.common import moment_or_none
+from inorder_controlplane.models.session import Login, Session
+from inorder_controlplane.principals import COOKIE, ROLES, Principal, check_origin, require
+from inorder_controlplane.problems import Problem
+from inorder_controlplane.sessions import BrowserSessions
+
+router = APIRouter(prefix="/session", tags=["session"])
+
+
+@router.post("", operation_id="logIn")
+async def log_in(body: Login, request: Request, response: Response, context: ContextDep) -> Session:
+    """Change a token for a session cookie. Failures are counted by address, and too many refused (429)."""
+    check_origin(request, is_needed=False)
+    address, now = request.client.host if request.client else "", time.monotonic()
+    if wait := context.login_limit.wait_s(address, now):
+        detail = f"too many failed logins from {address}; try again in {wait} s"
+        raise Problem("too-many-requests", detail, headers={"Retry-After": str(wait)})
+    token = await context.database.call(lambda store: TokenStore(store).find(body.token))
+    if token is None or token.is_internal:
+        context.login_limit.failed(address, now)
+        raise Problem("unauthorized", "the token is not valid (any more)")
+    if token.role not in ROLES:
+        raise Problem("forbidden", f"a token of the role {token.role} is for workers only", allowed=ROLES)
+    ttl = context.settings.session_ttl
+    cookie, principal = await context.database.call(
+        lambda store: BrowserSessions(store).begin(token, now_ms=context.now_ms(), ttl_s=ttl)
+    )
+    async with audited(context, principal, "session.begin", token.id):
+        assert principal.expires_ms is not None
+        response.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=max(0, (principal.expires_ms - context.now_ms()) // 1000),
+            path="/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+    return _session(principal)
+
+
+@router.get("", operation_id="getSession")
+async def get_session(principal: Annotated[Principal, require("viewer")]) -> Session:
+    """Say who asks."""
+    return _session(principal)
+
+
+@router.delete("", operation_id="logOut", status_code=204)
+async def log_out(
+    request: Request, response: Response, context: ContextDep, principal: Annotated[Principal, require("viewer")]
+) -> None:
+    """End this login. A bearer token stays as it is: revoke it to end it."""
+    if (session := principal.session_hash) is not None:
+        async with audited(context, principal, "session.end", principal.token_id):
+            await context.database.call(lambda store: BrowserSessions(store).end(session))
+    secure = request.url.scheme == "https"
+    response.delete_cookie(COOKIE, path="/", secure=secure, httponly=True, samesite="strict")
+
+
+def _session(principal: Principal) -> Session:
+    return Session.model_validate(
+        {
+            "name": principal.name,
+            "role": principal.role,
+            "csrf": principal.csrf,
+            "expires_at": moment_or_none(principal.expires_ms),
+        }
+    )

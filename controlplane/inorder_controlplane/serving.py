@@ -1,0 +1,136 @@
+"""The app on a port, in an event loop that is somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+import uvicorn
+from fastapi import FastAPI
+
+from inorder.errors import InvalidOption, PortInUse
+from inorder.logs import logger
+from inorder.worker.settings import is_loopback
+from inorder_controlplane.settings import ControlPlaneSettings
+
+STOP_SECONDS: Final = 3
+"""How long open requests and WebSockets may take to end."""
+MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
+"""Of what a browser sends over a WebSocket."""
+
+log = logger("inorder.controlplane")
+
+
+class Service:
+    """Serves an app; ``async with`` starts and stops it.
+
+    Args:
+        app: from ``create_app``.
+        settings: where to listen. The port is taken when this is made: raises PortInUse and InvalidOption.
+    """
+
+    def __init__(self, app: FastAPI, settings: ControlPlaneSettings) -> None:
+        self._settings = settings
+        self._socket = _listening(settings.host, settings.port)
+        try:
+            self._server = _Server(_config(app, settings))
+            self._server.config.load()
+        except (OSError, ssl.SSLError) as error:
+            self._socket.close()
+            shown = str(settings.tls_cert)
+            allowed = f"a PEM certificate with its key in tls_key ({error})"
+            raise InvalidOption("controlplane.tls_cert", shown, allowed) from None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it listens, ``host:port``."""
+        host, port, *_ = self._socket.getsockname()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def url(self) -> str:
+        """The page's address for a browser on this machine."""
+        scheme = "https" if self._settings.tls_cert else "http"
+        host, _, port = self.address.rpartition(":")
+        host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
+        return f"{scheme}://{host}:{port}/"
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        self._task = asyncio.create_task(self._server.serve([self._socket]), name="inorder-controlplane")
+        ready = asyncio.create_task(self._server.ready.wait(), name="inorder-controlplane-ready")
+        await asyncio.wait((ready, self._task), return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._task.done():
+            await self._task
+        if not is_loopback(self._settings.host) and self._settings.tls_cert is None:
+            log.warning("event=no_tls address=%s hint=%s", self.address, "tokens travel readable for others")
+        log.info("event=serving address=%s tls=%s", self.address, "yes" if self._settings.tls_cert else "no")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, letting open requests end."""
+        assert self._task is not None
+        self._server.should_exit = True
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def close(self) -> None:
+        """Give the port back without having started."""
+        self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """Signals are the command's, which stops the worker as well. ``ready`` is set once it accepts."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def _config(app: FastAPI, settings: ControlPlaneSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
+        timeout_graceful_shutdown=STOP_SECONDS,
+        ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a bound socket. Raises PortInUse and InvalidOption."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(f"{host}:{port}") from None
+        allowed = f"an address this process may listen on ({error.strerror or error})"
+        raise InvalidOption("controlplane.host", f"{host}:{port}", allowed) from None

@@ -1,0 +1,129 @@
+"""``inorder controlplane``: serve the HTTP API and the web UI, apart from the workers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.connection import worker_tls, worker_token
+from inorder.cli.failures import ExitCode
+from inorder.cli.worker import Store, loop_factory
+from inorder.errors import MissingExtra
+from inorder.logs import set_up
+
+if TYPE_CHECKING:
+    from inorder.settings import Settings
+    from inorder.worker.monitor import Answer
+    from inorder_controlplane.control_plane import ControlPlane
+
+PageHost = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Address of page and API; one that others reach needs a token in the store."),
+]
+PagePort = Annotated[
+    int | None, typer.Option(metavar="PORT", help="Port of page and API (8080); 0 takes any free one.")
+]
+
+
+def controlplane(
+    store: Store = None,
+    host: PageHost = None,
+    port: PagePort = None,
+    workers: options.Workers = None,
+    brokers: options.Brokers = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate of page and API (PEM); turns TLS on.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Serve the HTTP API and the web UI, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
+
+    It needs the store and the workers that work on it. Any number may run beside each other: they keep nothing. Where
+    the workers are it reads in the store, unless --worker names them, and for them it makes itself a short-lived token
+    there, unless --token gives one. To see what a token may do, and to make the first one: inorder tokens --help.
+    """
+    flags: dict[str, Any] = {
+        "host": host, "port": port, "workers": workers, "brokers": brokers, "tls_cert": tls_cert, "tls_key": tls_key,
+    }  # fmt: skip
+    client = {"token": token, "tls_ca": tls_ca}
+    loaded = options.settings(config, controlplane=flags, client=client, store={"url": store})
+    settings = loaded.settings
+    set_up(settings.worker.log_format)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(settings, is_json=json))
+
+
+def make_control_plane(
+    settings: Settings,
+    *,
+    workers: Sequence[str] = (),
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    monitor: Callable[[str, str], Answer] | None = None,
+) -> ControlPlane:
+    """Make a control plane; its port is taken then. See ControlPlane for arguments and errors."""
+    try:
+        from inorder_controlplane.control_plane import ControlPlane
+        from inorder_controlplane.settings import ControlPlaneSettings
+    except ImportError as error:
+        if isinstance(error, MissingExtra) or (error.name or "").startswith("inorder"):
+            raise
+        raise MissingExtra("the control plane", "controlplane") from None
+    section = settings.controlplane
+    values = {key: getattr(section, key) for key in type(section).model_fields if key not in ("workers", "brokers")}
+    brokers = section.brokers or settings.client.brokers
+    own = ControlPlaneSettings(brokers=brokers, **values)
+    return ControlPlane(own, store=settings.store.url, workers=workers, token=token, tls=tls, monitor=monitor)
+
+
+async def _serve(settings: Settings, *, is_json: bool) -> int:
+    plane = make_control_plane(
+        settings,
+        workers=settings.controlplane.workers,
+        token=worker_token(settings.client),
+        tls=worker_tls(settings.client),
+    )
+    stop = stop_event()
+    try:
+        async with plane:
+            _say_ready(plane, is_json=is_json)
+            await stop.wait()
+    finally:
+        await plane.close()
+    return ExitCode.OK
+
+
+def stop_event() -> asyncio.Event:
+    """Return an event that Ctrl-C and SIGTERM set."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    with contextlib.suppress(NotImplementedError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def _say_ready(plane: ControlPlane, *, is_json: bool) -> None:
+    if is_json:
+        output.emit({"type": "ready", "http": plane.address, "page": plane.url, "store": plane.store})
+        return
+    from rich.markup import escape
+
+    console = output.console()
+    console.print(f"[bold green]the control plane is up[/]: {escape(plane.url)}, store {escape(plane.store)}")
+    console.print(f"log in with a token: [cyan]{TOKEN_COMMAND}[/]")
+
+
+TOKEN_COMMAND = "inorder tokens create NAME --role admin"

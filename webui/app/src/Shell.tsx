@@ -91,7 +91,7 @@ function NavList({ routes, onFollow }: { routes: readonly Route[]; onFollow?: ()
 
 function NavLink({ route, onFollow }: { route: Route; onFollow?: (() => void) | undefined }) {
   const { path } = useLocation();
-  const alarms = useLive(({ alarms }) => alarms?.filter(({ page }) => page === route.path).length ?? 0);
+  const alarms = useLive(({ alarms }) => alarms?.filter(({ page }) => `/${page}` === route.path).length ?? 0);
   return (
     <Link
       to={route.path}

@@ -26,7 +26,7 @@ export interface Alarm {
   since: Instant | null;
   title: string;
   detail: string;
-  /** The page where it can be dealt with: "/gaps". */
+  /** The page where it can be dealt with: "gaps". */
   page: string | null;
 }
 
@@ -42,6 +42,10 @@ export const TOTALS = [
   "abandoned",
 ] as const;
 export type TotalName = (typeof TOTALS)[number];
+
+export type Totals = Record<TotalName, Digits | null>;
+/** Per second. */
+export type Rates = Record<TotalName, number | null>;
 
 export interface Percentiles {
   p50: number;
@@ -69,30 +73,33 @@ export interface Overview {
   state: SystemState;
   alarms: Alarm[];
   counts: { topics: number; clients: number; subscriptions: number; workers: number; stages: number };
-  totals: Record<TotalName, Digits>;
-  rates: Record<TotalName, number>;
+  /** Null: nobody reports it. */
+  totals: Totals;
+  rates: Rates;
   latency: Record<LatencyPart, Percentiles> | null;
   series: Sample[];
 }
 
+/** What an event log keeps, the oldest forgotten first; 0: no such bound. */
 export interface LogBounds {
-  max_age_s: number | null;
-  max_count: number | null;
-  max_bytes: Digits | number | null;
+  max_age_s: number;
+  max_count: number;
+  max_bytes: number;
 }
 
 export interface Topic extends TopicRef {
   stage: number;
   /** 1 is the highest. */
   rank: number;
-  /** Timestamps per second. */
-  rate: number;
+  /** Timestamps per second over the last seconds; null: not known. */
+  rate: number | null;
+  /** The last number given. */
   head: Digits;
   confirmed: Digits;
-  pending: Digits;
-  void: Digits;
-  abandoned: Digits;
-  late: Digits;
+  pending: number;
+  void: number;
+  abandoned: number;
+  late: number;
   subscribers: number;
   group_size: number;
   pinned: boolean;
@@ -115,7 +122,7 @@ export interface LoggedEvent {
 
 export interface OrderTopic extends TopicRef {
   pinned: boolean;
-  rate: number;
+  rate: number | null;
 }
 
 export interface Automatic {
@@ -128,7 +135,7 @@ export interface Automatic {
 export interface TopicOrder {
   order_epoch: Digits;
   stages: { stage: number; topics: OrderTopic[] }[];
-  automatic: Automatic;
+  automatic?: Automatic | null;
 }
 
 export interface Move {
@@ -141,8 +148,10 @@ export interface Move {
 
 export interface OrderPreview {
   order_epoch: Digits;
+  /** Topics that merely make room for others are not among them. */
   moves: Move[];
-  expected_stages_per_event: { now: number | null; then: number | null };
+  moves_total: number;
+  expected_stages_per_event: { now: number; then: number };
   rates_known: boolean;
   warnings: string[];
 }
@@ -151,8 +160,10 @@ export interface OrderChange {
   order_epoch: Digits;
   at: Instant;
   kind: "start" | "manual" | "automatic";
-  who: string | null;
-  moves: Move[];
+  who: string;
+  /** Null: the order before it is not known. */
+  moves: Move[] | null;
+  moves_total: number | null;
 }
 
 export interface Filter {
@@ -287,7 +298,7 @@ export interface AuditEntry {
 
 /** Messages of the WebSocket /live. */
 export type LiveMessage =
-  | ({ type: "sample"; rates?: Record<TotalName, number>; totals?: Record<TotalName, Digits> } & Sample)
+  | ({ type: "sample"; rates?: Rates; totals?: Totals } & Sample)
   | { type: "states"; stages: Stage[]; workers: Worker[] }
   | { type: "alarms"; alarms: Alarm[]; state?: SystemState }
   | { type: "order"; order_epoch: Digits };

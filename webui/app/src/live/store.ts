@@ -1,15 +1,15 @@
 /** What the WebSocket /live last said, for all pages at once. */
 import { useSyncExternalStore } from "react";
 import { API } from "../api/client";
-import type { Alarm, Digits, LiveMessage, Sample, Stage, SystemState, TotalName, Worker } from "../api/types";
+import type { Alarm, Digits, LiveMessage, Rates, Sample, Stage, SystemState, Totals, Worker } from "../api/types";
 import { LiveSocket, type SocketOptions, type SocketState } from "./socket";
 
 export interface LiveState {
   link: SocketState;
   /** The last ten minutes, oldest first. */
   samples: readonly Sample[];
-  rates: Record<TotalName, number> | null;
-  totals: Record<TotalName, Digits> | null;
+  rates: Rates | null;
+  totals: Totals | null;
   stages: readonly Stage[] | null;
   workers: readonly Worker[] | null;
   alarms: readonly Alarm[] | null;

@@ -18,6 +18,8 @@ export interface Column<R> {
   align?: "start" | "end";
   /** False: buttons and the like; neither sorted nor exported. */
   isData?: boolean;
+  /** Not shown, but searched and exported. */
+  isHidden?: boolean;
   /** A name for the exported column, where the title is short. */
   csvTitle?: string;
 }
@@ -60,6 +62,7 @@ export function DataTable<R>(props: DataTableProps<R>) {
   }, [rows, wanted, data, sort]);
 
   if (rows.length === 0) return <>{empty}</>;
+  const visible = columns.filter(({ isHidden }) => !isHidden);
   const current = pageOf(shown, page, pageSize);
 
   const exportCsv = (): void => {
@@ -102,7 +105,7 @@ export function DataTable<R>(props: DataTableProps<R>) {
           <table className="table" aria-label={name} role="table">
             <thead>
               <tr>
-                {columns.map((column) => (
+                {visible.map((column) => (
                   <HeadCell key={column.key} column={column} sort={sort} onSort={setSort} />
                 ))}
               </tr>
@@ -110,7 +113,7 @@ export function DataTable<R>(props: DataTableProps<R>) {
             <tbody>
               {current.rows.map((row) => (
                 <tr key={rowKey(row)} role="row" aria-selected={props.isSelected?.(row) || undefined}>
-                  {columns.map((column, at) => (
+                  {visible.map((column, at) => (
                     <BodyCell key={column.key} column={column} row={row} isFirst={at === 0} onOpen={props.onOpen} />
                   ))}
                 </tr>

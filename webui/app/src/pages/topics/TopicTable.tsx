@@ -1,0 +1,81 @@
+import { useList } from "../../api/hooks";
+import type { Topic } from "../../api/types";
+import { Badge, Card, DataTable, EmptyState, Icon, Loaded, TopicName, topicText, type Column } from "../../components";
+import { formatRate, toBigInt } from "../../lib/numbers";
+import { setQuery } from "../../router";
+import { logText } from "./logText";
+
+const COLUMNS: readonly Column<Topic>[] = [
+  { key: "topic", title: "Topic", value: topicText, render: (row) => <TopicName topic={row} /> },
+  { key: "flags", title: "Kept", value: flagText, render: (row) => <Flags topic={row} /> },
+  { key: "stage", title: "Stage", value: (row) => row.stage, align: "end" },
+  { key: "rank", title: "Rank", value: (row) => row.rank, align: "end" },
+  {
+    key: "rate",
+    title: "Per s",
+    csvTitle: "Timestamps per second",
+    value: (row) => row.rate,
+    align: "end",
+    render: (row) => formatRate(row.rate),
+  },
+  { key: "head", title: "Head", value: (row) => toBigInt(row.head), align: "end" },
+  { key: "confirmed", title: "Confirmed", value: (row) => toBigInt(row.confirmed), isHidden: true },
+  { key: "pending", title: "Pending", value: (row) => row.pending, align: "end" },
+  { key: "void", title: "Void", value: (row) => row.void, align: "end" },
+  { key: "abandoned", title: "Abandoned", value: (row) => row.abandoned, align: "end" },
+  { key: "late", title: "Late", value: (row) => row.late, align: "end" },
+  { key: "subscribers", title: "Subscribers", value: (row) => row.subscribers, align: "end" },
+  { key: "group", title: "Group", csvTitle: "Sequencing group", value: (row) => row.group_size, align: "end" },
+  { key: "id", title: "Id", value: (row) => toBigInt(row.id), isHidden: true },
+];
+
+/** All topics with their numbers, current to a few seconds. */
+export function TopicTable() {
+  const topics = useList<Topic>("/topics", { everyMs: 3000 });
+  return (
+    <Card flush>
+      <Loaded resource={topics} lines={10}>
+        {({ items, total }) => (
+          <DataTable
+            name="topics"
+            columns={COLUMNS}
+            rows={items}
+            total={total}
+            rowKey={(row) => row.id}
+            initialSort={{ key: "rank", descending: false }}
+            onOpen={(row) => setQuery({ topic: row.id }, { replace: false })}
+            empty={
+              <EmptyState title="No topics yet" icon="topics">
+                A topic is created by the first event that is published to it with order, or by hand with “Create
+                topic”.
+              </EmptyState>
+            }
+          />
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+function flagText({ pinned, log }: Topic): string {
+  return [pinned && "pinned", log && "event log"].filter(Boolean).join(", ");
+}
+
+function Flags({ topic }: { topic: Topic }) {
+  if (!topic.pinned && !topic.log) return <span className="muted">–</span>;
+  return (
+    <span className="flags">
+      {topic.pinned && (
+        <span title="Pinned to its stage">
+          <Icon name="pin" size={14} />
+          <span className="visually-hidden">pinned</span>
+        </span>
+      )}
+      {topic.log && (
+        <span title={`Event log: ${logText(topic.log)}`}>
+          <Badge>log</Badge>
+        </span>
+      )}
+    </span>
+  );
+}

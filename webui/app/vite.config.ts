@@ -44,5 +44,13 @@ export default defineConfig({
     chunkSizeWarningLimit: 600,
   },
   server: { proxy: { "/api": { target: "http://127.0.0.1:8080", ws: true } } },
-  test: { environment: "happy-dom", include: ["tests/**/*.test.{ts,tsx}"], restoreMocks: true, unstubGlobals: true },
+  test: {
+    // Those that need a page say so in their first line; loading one takes longer than most tests.
+    environment: "node",
+    setupFiles: ["tests/setup.ts"],
+    env: { TZ: "Asia/Kolkata", LC_ALL: "en_US.UTF-8", LANG: "en_US.UTF-8" },
+    include: ["tests/**/*.test.{ts,tsx}"],
+    restoreMocks: true,
+    unstubGlobals: true,
+  },
 });

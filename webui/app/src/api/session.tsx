@@ -102,6 +102,6 @@ export function includes(role: Role, needed: Role): boolean {
 
 /** True if the operator may do what `needed` may. */
 export function useCan(needed: Role): boolean {
-  const { status } = useSessionContext();
-  return status.kind === "in" && includes(status.session.role, needed);
+  const status = useContext(Context)?.status;
+  return status?.kind === "in" && includes(status.session.role, needed);
 }

@@ -1,0 +1,10 @@
+import { afterEach, vi } from "vitest";
+
+// Only tests with a page pay for what draws on it.
+const page = typeof window === "undefined" ? null : await import("@testing-library/react");
+
+afterEach(() => {
+  vi.useRealTimers();
+  page?.cleanup();
+  if (page) history.replaceState(null, "", "/");
+});

@@ -11,13 +11,14 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from inorder.admin import Cluster
 from inorder.worker.monitor import Answer
 from inorder_controlplane.access import Access
 from inorder_controlplane.database import Database
 from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.settings import ControlPlaneSettings
 
-ClusterFactory = Callable[[], AbstractAsyncContextManager[Any]]
+ClusterFactory = Callable[[], AbstractAsyncContextManager[Cluster]]
 """Makes a connection to the workers; entering it raises LinkErrors and PeerErrors."""
 
 
@@ -54,10 +55,10 @@ def get_context(connection: HTTPConnection) -> Context:
 ContextDep = Annotated[Context, Depends(get_context)]
 
 
-async def get_cluster(context: ContextDep) -> AsyncIterator[Any]:
-    """Connect to the workers for one request."""
+async def get_cluster(context: ContextDep) -> AsyncIterator[Cluster]:
+    """Connect to the workers for one request. A route names its principal first, so that nobody else gets here."""
     async with context.cluster_factory() as cluster:
         yield cluster
 
 
-ClusterDep = Annotated[Any, Depends(get_cluster)]
+ClusterDep = Annotated[Cluster, Depends(get_cluster)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -58,13 +59,30 @@ class Site:
 Serve = Callable[..., Site]
 
 
-@pytest.fixture
-async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
-    """Make apps over one store: ``serve(cluster=..., **settings)``."""
-    url = f"sqlite:///{tmp_path}/inorder.db"
-    store = Store(url)
+@dataclass(frozen=True)
+class MadeStore:
+    """A store with a token of each role, to be copied: making one takes longer than a test."""
+
+    path: Path
+    issued: dict[str, tuple[Token, str]]
+
+
+@pytest.fixture(scope="session")
+def made_store(tmp_path_factory: pytest.TempPathFactory) -> MadeStore:
+    path = tmp_path_factory.mktemp("store") / "inorder.db"
+    store = Store(f"sqlite:///{path}")
     store.open(1)
     issued = {role: TokenStore(store).issue(f"the {role}", role) for role in ROLES}
+    store.close()
+    return MadeStore(path, issued)
+
+
+@pytest.fixture
+async def serve(tmp_path: Path, made_store: MadeStore) -> AsyncIterator[Serve]:
+    """Make apps over one store: ``serve(cluster=..., **settings)``."""
+    shutil.copy(made_store.path, tmp_path / "inorder.db")
+    url, issued = f"sqlite:///{tmp_path}/inorder.db", made_store.issued
+    store = Store(url)
     databases: list[Database] = []
     sites: list[Site] = []
 

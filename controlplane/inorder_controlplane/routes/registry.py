@@ -6,13 +6,14 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from inorder_controlplane.routes import audit, health, problems, session, tokens
+from inorder_controlplane.routes import audit, definitions, health, problems, session, tokens
 
 API: Final[tuple[APIRouter, ...]] = (
     # below /api/v1
     session.router,
     tokens.router,
     audit.router,
+    definitions.router,
 )
 ROOT: Final[tuple[APIRouter, ...]] = (
     health.router,

@@ -1,0 +1,98 @@
+"""Definitions: what an operator has set up, as a document that can be kept and put into another store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from inorder_controlplane.models.common import Answer, Body, body_example, example
+
+MAX_STAGES: Final = 64
+MAX_TOPICS: Final = 100_000
+MAX_NAME_BYTES: Final = 65_535
+MOST: Final = 2**53
+"""The highest bound of a log: what a browser's numbers hold exactly."""
+
+_EXAMPLE: Final[dict[str, Any]] = {
+    "version": 1,
+    "order": [[{"space": "mqtt", "name": "orders"}], [{"space": "mqtt", "name": "plant/line4"}]],
+    "pinned": [{"space": "mqtt", "name": "orders"}],
+    "logs": [
+        {
+            "space": "mqtt",
+            "filter": "orders/#",
+            "glob": False,
+            "max_age_s": 604800.0,
+            "max_count": 100000,
+            "max_bytes": 268435456,
+        }
+    ],
+}
+
+
+def _bounded(text: str) -> str:
+    if len(text.encode()) > MAX_NAME_BYTES:
+        raise ValueError(f"more than {MAX_NAME_BYTES} bytes of UTF-8")
+    if "\0" in text:
+        raise ValueError("a NUL character")
+    return text
+
+
+Space = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_bounded)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_BYTES), AfterValidator(_bounded)]
+
+
+class TopicName(Body):
+    """A topic by what it is called everywhere; ids are of one store only."""
+
+    space: Space
+    name: Name
+
+
+class LogDefinition(Body):
+    """Topics with an event log and what it keeps of each; 0: no such bound."""
+
+    space: Space
+    filter: Name
+    glob: bool = Field(description="read as a Redis glob, else as an MQTT filter")
+    max_age_s: float = Field(ge=0, le=MOST / 1000)
+    max_count: int = Field(ge=0, le=MOST)
+    max_bytes: int = Field(ge=0, le=MOST)
+
+
+class Definitions(Body):
+    """Everything that an operator has set up."""
+
+    model_config = body_example(_EXAMPLE)
+
+    version: Literal[1]
+    order: list[Annotated[list[TopicName], Field(max_length=MAX_TOPICS)]] = Field(
+        max_length=MAX_STAGES, description="topics of each stage, the top one first"
+    )
+    pinned: list[TopicName] = Field(max_length=MAX_TOPICS)
+    logs: list[LogDefinition] = Field(max_length=10_000)
+
+
+class ImportPlan(Answer):
+    """What an import changes, or would change."""
+
+    model_config = example(
+        {
+            "dry_run": True,
+            "creates": [{"space": "mqtt", "name": "orders"}],
+            "reorders": True,
+            "moves": 1,
+            "pins": [],
+            "lets_go": [],
+            "logs": 1,
+        }
+    )
+
+    dry_run: bool
+    creates: list[TopicName] = Field(description="topics that are new")
+    reorders: bool = Field(description="the topic order changes")
+    moves: int = Field(description="topics that change their stage", ge=0)
+    pins: list[TopicName]
+    lets_go: list[TopicName] = Field(description="topics that are pinned no longer")
+    logs: int = Field(description="rules of event logs that are new or have other bounds", ge=0)

@@ -1,0 +1,74 @@
+"""``/definitions``: what is set up, as one document: to keep it, to compare it, to set up another store alike."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from inorder.admin import Cluster
+from inorder_controlplane.auditing import audited
+from inorder_controlplane.context import ClusterDep, ContextDep
+from inorder_controlplane.definitions import Name, Plan, definitions_of, plan
+from inorder_controlplane.models.definitions import Definitions, ImportPlan, TopicName
+from inorder_controlplane.principals import Principal, require
+
+router = APIRouter(prefix="/definitions", tags=["definitions"])
+
+
+@router.get("", operation_id="exportDefinitions")
+async def export_definitions(principal: Annotated[Principal, require("operator")], cluster: ClusterDep) -> Definitions:
+    """Return topic order, pins and rules of event logs, by the topics' names."""
+    return definitions_of(await cluster.order(), await cluster.logs())
+
+
+@router.post("", operation_id="importDefinitions")
+async def import_definitions(
+    principal: Annotated[Principal, require("admin")],
+    body: Definitions,
+    context: ContextDep,
+    cluster: ClusterDep,
+    dry_run: Annotated[bool, Query(description="only say what would change")] = False,
+) -> ImportPlan:
+    """Set up what the document says. Everything that can be known to be wrong is refused before anything is changed;
+    what is not named in it stays. Repeating an import that was interrupted goes on with it."""
+    found = plan(body, await cluster.order(), await cluster.logs())
+    if not dry_run:
+        counts: dict[str, Any] = {"creates": len(found.creates), "moves": found.moves, "logs": len(found.rules)}
+        async with audited(context, principal, "definitions.import", **counts) as result:
+            await _apply(cluster, found, result)
+    return ImportPlan(
+        dry_run=dry_run,
+        creates=_names(found.creates),
+        reorders=found.is_other_order,
+        moves=found.moves,
+        pins=_names(found.pins),
+        lets_go=_names(found.lets_go),
+        logs=len(found.rules),
+    )
+
+
+async def _apply(cluster: Cluster, found: Plan, result: dict[str, Any]) -> None:
+    """Make the changes, each of which is whole; ``result`` names the last one that was."""
+    for space, name in found.creates:
+        await cluster.create(space, name)
+    result["made"] = "topics"
+    order = await cluster.order()
+    ids = {(info.space, info.name): info.id for info in order.topics}
+    if found.lets_go:
+        await cluster.pin([ids[name] for name in found.lets_go], is_pinned=False)
+        result["made"] = "topics, pins let go"
+    stages = [[ids[name] for name in names] for names in found.stages]
+    if stages != [[info.id for info in order.topics if info.stage == stage] for stage in range(order.stages)]:
+        result["order_epoch"] = str(await cluster.change(order.order_epoch + 1, stages))
+        result["made"] = "topics, order"
+    if found.pins:
+        await cluster.pin([ids[name] for name in found.pins], is_pinned=True)
+        result["made"] = "topics, order, pins"
+    for rule in found.rules:
+        await cluster.change_log(rule, is_on=True)
+    result["made"] = "all"
+
+
+def _names(names: list[Name]) -> list[TopicName]:
+    return [TopicName(space=space, name=name) for space, name in names]

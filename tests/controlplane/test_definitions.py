@@ -1,0 +1,151 @@
+"""Definitions: what is exported can be imported elsewhere; what cannot be is refused before anything is changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controlplane.conftest import Serve, assert_problem
+
+from inorder.core.filters import filter_of
+from inorder.core.names import exact
+from inorder.core.wire import LogRule, Logs, TopicInfo, TopicOrder
+from inorder.errors import OutcomeUnknown
+
+
+class Workers:
+    """What definitions ask of a cluster, in memory. ``dies_at``: the change of this number fails."""
+
+    def __init__(self, *stages: str, pinned: str = "", rules: tuple[LogRule, ...] = ()) -> None:
+        self.stages = [[ord(name) for name in names] for names in stages]
+        self.pinned = {ord(name) for name in pinned}
+        self.rules, self.epoch = list(rules), 4
+        self.changes = 0
+        self.dies_at = 0
+
+    def name(self, topic: int) -> str:
+        return chr(topic)
+
+    async def order(self) -> TopicOrder:
+        topics = [
+            TopicInfo(topic, "mqtt", self.name(topic), stage)
+            for stage, each in enumerate(self.stages)
+            for topic in each
+        ]
+        return TopicOrder(1, self.epoch, len(self.stages), topics, sorted(self.pinned))
+
+    async def logs(self) -> Logs:
+        return Logs(1, list(self.rules), [])
+
+    async def create(self, space: str, name: str) -> TopicInfo:
+        self._change("create")
+        self.stages[-1].append(ord(name))
+        return TopicInfo(ord(name), space, name, len(self.stages) - 1)
+
+    async def change(self, order_epoch: int, stages: list[list[int]]) -> int:
+        self._change("order")
+        assert order_epoch == self.epoch + 1
+        where = {topic: stage for stage, each in enumerate(self.stages) for topic in each}
+        assert all(where[topic] == stage for stage, each in enumerate(stages) for topic in each if topic in self.pinned)
+        self.stages, self.epoch = stages, order_epoch
+        return order_epoch
+
+    async def pin(self, topics: list[int], *, is_pinned: bool) -> int:
+        self._change("pin")
+        self.pinned = self.pinned | set(topics) if is_pinned else self.pinned - set(topics)
+        return self.epoch
+
+    async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
+        self._change("log")
+        kept = [each for each in self.rules if (each.space, each.filter) != (rule.space, rule.filter)]
+        self.rules = [*kept, rule]
+
+    def _change(self, what: str) -> None:
+        self.changes += 1
+        if self.changes == self.dies_at:
+            raise OutcomeUnknown(f"{what} was changed", "the worker is gone")
+
+
+def named(*names: str) -> list[list[dict[str, str]]]:
+    return [[{"space": "mqtt", "name": name} for name in each] for each in names]
+
+
+def body(*stages: str, pinned: str = "", logs: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    return {"version": 1, "order": named(*stages), "pinned": named(pinned)[0], "logs": list(logs)}
+
+
+RULES = (
+    LogRule("mqtt", filter_of("mqtt", "a/#", glob=False), 1500, 10, 0),
+    LogRule("redis", filter_of("redis", "news.*", glob=True), 0, 0, 5),
+    LogRule("redis", filter_of("redis", "odd\\*", glob=True)),
+    LogRule("mqtt", exact("plain")),
+)
+
+
+async def test_what_is_exported_sets_up_another_store_alike(serve: Serve) -> None:
+    one, other = Workers("ba", "c", pinned="a", rules=RULES), Workers("", "")
+    exported = (await serve(one).client("operator").get("/api/v1/definitions")).json()
+    assert exported["order"] == named("ba", "c")
+    site = serve(other)
+    planned = await site.client("admin").post("/api/v1/definitions", params={"dry_run": True}, json=exported)
+    assert other.changes == 0
+    answer = await site.client("admin").post("/api/v1/definitions", json=exported)
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {**planned.json(), "dry_run": False}
+    assert (answer.json()["creates"], answer.json()["logs"]) == (named("bac")[0], 4)
+    assert (other.stages, other.pinned, other.rules) == (one.stages, one.pinned, one.rules)
+    again = await site.client("admin").post("/api/v1/definitions", json=exported)
+    nothing = {"creates": [], "reorders": False, "moves": 0, "pins": [], "lets_go": [], "logs": 0}
+    assert again.json() == {"dry_run": False, **nothing}
+
+
+async def test_what_is_not_named_stays(serve: Serve) -> None:
+    workers = Workers("abx", "yc", pinned="xa", rules=RULES[:1])
+    answer = await serve(workers).client("admin").post("/api/v1/definitions", json=body("cb", "a", pinned="c"))
+    assert (answer.json()["moves"], answer.json()["reorders"]) == (2, True)
+    assert (answer.json()["lets_go"], answer.json()["pins"]) == (named("a")[0], named("c")[0])
+    assert workers.stages == [[ord(name) for name in names] for names in ("cbx", "ay")]
+    assert workers.pinned == {ord("x"), ord("c")}
+    assert workers.rules == [RULES[0]]
+
+
+LOG = {"space": "mqtt", "filter": "a/#", "glob": False, "max_age_s": 0.0, "max_count": 0, "max_bytes": 0}
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        (body("a"), "body.order"),
+        (body("ab", "a"), "body.order"),
+        (body("a", "", pinned="z"), "body.pinned"),
+        (body("a", "", pinned="aa"), "body.pinned"),
+        (body("a", "", logs=({**LOG, "filter": "a/#/b"},)), "body.logs.0.filter"),
+        (body("a", "", logs=(LOG, LOG)), "body.logs"),
+        (body("a", "", logs=({**LOG, "max_count": -1},)), "body.logs.0.max_count"),
+        ({**body("a", ""), "version": 2}, "body.version"),
+        ({**body("a", ""), "tokens": []}, "body.tokens"),
+        ({**body("", ""), "order": [[{"space": "mqtt", "name": "\0"}], []]}, "body.order.0.0.name"),
+    ],
+)
+async def test_what_cannot_be_is_refused_before_anything_is_changed(
+    serve: Serve, document: dict[str, Any], where: str
+) -> None:
+    workers = Workers("q", "")
+    found = assert_problem(await serve(workers).client("admin").post("/api/v1/definitions", json=document), "invalid")
+    assert where in [each["where"] for each in found["errors"]]
+    assert workers.changes == 0
+
+
+async def test_a_worker_that_dies_meanwhile(serve: Serve) -> None:
+    """The answer and the audit log say that it is not known; doing it again goes on."""
+    workers = Workers("", "q")
+    workers.dies_at = 3
+    site = serve(workers)
+    admin = site.client("admin")
+    answer = await admin.post("/api/v1/definitions", json=body("ab", "", pinned="a"))
+    assert "the worker is gone" in assert_problem(answer, "unknown-outcome")["detail"]
+    entry = (await admin.get("/api/v1/audit")).json()["items"][0]
+    assert (entry["action"], entry["outcome"]) == ("definitions.import", "unknown")
+    assert entry["detail"]["made"] == "topics"
+    assert (await admin.post("/api/v1/definitions", json=body("ab", "", pinned="a"))).status_code == 200
+    assert (workers.stages, workers.pinned) == ([[ord("a"), ord("b")], [ord("q")]], {ord("a")})

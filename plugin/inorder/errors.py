@@ -8,6 +8,8 @@ caller never parses a message.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class InorderError(Exception):
     """Root of all errors raised by inorder."""
@@ -136,6 +138,34 @@ class Unauthorized(PeerError):
     def __init__(self, message: str, peer: str = "broker") -> None:
         self.peer = peer
         super().__init__(message)
+
+
+class Forbidden(PeerError):
+    """The token does not allow this. Nothing was changed, and nothing else is affected.
+
+    Attributes:
+        action: ``publish``, ``subscribe`` or ``read``, or what the worker was asked for.
+        topic: ``space:name`` (or filter) that it was about, empty where it was about none.
+        allowed: ``space:filter`` of what the token allows instead.
+    """
+
+    def __init__(self, message: str, action: str = "", topic: str = "", allowed: Iterable[str] = ()) -> None:
+        self.action, self.topic, self.allowed = action, topic, tuple(allowed)
+        super().__init__(message)
+
+
+class TooManyUnconfirmed(PeerError):
+    """The token allows no more open numbers in a session; this event got none, and was not published.
+
+    Attributes: ``topic`` and ``limit``.
+    """
+
+    def __init__(self, topic: str, limit: int) -> None:
+        self.topic, self.limit = topic, limit
+        super().__init__(
+            f"no number for topic {topic!r}: the token allows {limit} unconfirmed ones at a time, and earlier ones are "
+            "neither confirmed nor given up yet"
+        )
 
 
 class Refused(PeerError):

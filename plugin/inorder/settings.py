@@ -160,6 +160,8 @@ class WorkerSection(_Section):
                                     "a port, 0 to 65535 (0: any free one)", ge=0, le=65535)  # fmt: skip
     token: SecretStr | None = _option(None, "shared secret that clients must show", "a text of 1 character or more",
                                       min_length=1)  # fmt: skip
+    require_token: bool = _option(False, "clients must show a token of the store (inorder tokens) or the worker's",
+                                  "true or false")  # fmt: skip
     tls_cert: Path | None = _option(None, "certificate; turns TLS on", "a path to a PEM file")
     tls_key: Path | None = _option(None, "the certificate's private key", "a path to a PEM file")
     tls_client_ca: Path | None = _option(None, "authority whose certificate clients must show", "a path to a PEM file")

@@ -44,7 +44,7 @@ from inorder.core.wire import (
     decode_worker_frame,
     encode_frame,
 )
-from inorder.errors import ProtocolError, Refused, Unauthorized, VersionMismatch, WorkerUnreachable
+from inorder.errors import Forbidden, ProtocolError, Refused, Unauthorized, VersionMismatch, WorkerUnreachable
 
 FrameT = TypeVar("FrameT", bound=Frame)
 AnswerT = TypeVar("AnswerT", Done, OrderChanged)
@@ -213,7 +213,9 @@ def _bottom(welcome: Welcome) -> StageInfo:
 def _error_of(failure: Failure) -> Exception:
     match failure:
         case Failure(code="unauthorized"):
-            return Unauthorized("the token is missing or wrong", peer="worker")
+            return Unauthorized(f"the worker refused the connection: {failure.message}", peer="worker")
+        case Failure(code="forbidden"):
+            return Forbidden(f"the worker refused: {failure.message}")
         case Failure(code="version", facts=[lowest, highest]):
             return VersionMismatch(PROTOCOL_VERSIONS, (lowest, highest))
         case Failure(code="protocol"):

@@ -52,6 +52,9 @@ def worker(
         str | None, typer.Option(metavar="ADDRESS", help="Address to serve them on; this machine's own by default.")
     ] = None,
     token: WorkerToken = None,
+    require_token: Annotated[
+        bool, typer.Option("--require-token", help="Let in only who shows a token: see inorder tokens.")
+    ] = False,
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate (PEM); turns TLS on.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
     stages: Annotated[int | None, typer.Option(metavar="N", help="Stages of the store, 0 being the top one.")] = None,
@@ -100,7 +103,8 @@ def worker(
     """
     flags: dict[str, Any] = {
         "host": host, "port": port, "http_host": http_host, "http_port": http_port,
-        "token": token, "tls_cert": tls_cert, "tls_key": tls_key, "stages": stages,
+        "token": token, "require_token": require_token or None, "tls_cert": tls_cert, "tls_key": tls_key,
+        "stages": stages,
         "hosted": stage or None, "name": name, "advertise": advertise, "session_timeout": session_timeout,
         "log_format": log_format,
         "lease": lease, "take_over": take_over or None,

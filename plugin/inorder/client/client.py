@@ -25,6 +25,7 @@ from inorder.client.replaying import Replaying
 from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
 from inorder.client.workers import Workers
+from inorder.core.access import Permissions
 from inorder.core.lease import Lease
 from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected, Verdict
 from inorder.core.ordering import Mode, OrderingModule
@@ -139,6 +140,7 @@ class Client:
         self._times = times or ClientTimes()
         self._mode = _checked_mode(mode)
         self._domain = 0
+        self._permissions = Permissions()
         self._links = self._make_links(brokers, space, options or {})
         self._hello = Hello(
             *PROTOCOL_VERSIONS, _checked_token(token), self.client_id, self.incarnation, "inorder-python"
@@ -361,6 +363,7 @@ class Client:
 
         Raises:
             InvalidTopic, InvalidPayload, PayloadTooLarge, InvalidOption, QueueFull, Closed.
+            Forbidden: the token does not allow to publish to this topic; others are not affected.
         """
         self._check_open()
         link = self._link(space)
@@ -369,6 +372,7 @@ class Client:
         publish = Publish(link, message, self._loop)
         # R18's neighbour: an empty retained message clears the topic, and must stay empty on the wire
         if order == "total" and not (retain and not message.payload):
+            self._permissions.check_publish(link.space, message.topic)
             self._publishing.check_log(link.space, message)
             self._publishing.total(publish)
             self._wake()
@@ -418,6 +422,7 @@ class Client:
 
         Raises:
             InvalidFilter, InvalidOption, Refused (by the broker), Closed.
+            Forbidden: the token does not allow all topics of a filter; nothing was subscribed.
         """
         self._check_open()
         link = self._link(space)
@@ -432,6 +437,9 @@ class Client:
         if isinstance(qos, bool) or qos not in link.ens.capabilities.qos:
             raise InvalidOption("qos", qos, f"one of {', '.join(map(str, link.ens.capabilities.qos))}")
         parsed = [link.ens.parse_filter(each) for each in filters]
+        if ordering == "total":
+            for each in parsed:
+                self._permissions.check_subscribe(link.space, each)
         await self._subscribing.subscribe(link, parsed, ordering, qos)
 
     async def unsubscribe(self, *filters: str, space: str | None = None) -> None:
@@ -472,12 +480,15 @@ class Client:
             NotInLog: the log has the first numbers asked for no longer; it says which.
             Refused: the workers' store was restored meanwhile.
             InvalidTopic, InvalidOption, Closed.
+            Forbidden: the token does not allow to read the topic.
         """
         self._check_open()
         link = self._link(space)
         if self._worker is None:
             raise InvalidOption("workers", (), "at least one worker, which has the log")
-        return self._replaying.replay(link.space, link.ens.check_topic(topic), from_)
+        name = link.ens.check_topic(topic)
+        self._permissions.check_read(link.space, name)
+        return self._replaying.replay(link.space, name, from_)
 
     def stats(self) -> ClientStats:
         """Return the counters."""
@@ -576,6 +587,9 @@ class Client:
         self._publishing.grace = welcome.publisher_grace_ms / 1000
         self._publishing.max_logged_bytes = welcome.max_frame_bytes - LOG_ALLOWANCE
         self._publishing.machine.welcomed(welcome.order_epoch)
+        self._publishing.machine.max_open = welcome.access.max_unconfirmed
+        if welcome.access != self._permissions.access:
+            self._permissions = Permissions(welcome.access)
 
     def other_domain(self, domain: int) -> int:
         """See :class:`~inorder.client.workers.WorkerEvents`."""

@@ -24,7 +24,7 @@ from inorder.core.wire import (
     TopicInfo,
     encode_logged,
 )
-from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull
+from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull, TooManyUnconfirmed
 from inorder.logs import logger
 from inorder.ports import Outgoing
 
@@ -203,6 +203,9 @@ class Publishing:
                 self._hand_over(publication)
         for publication in answers.forgotten:
             self._finish(publication.content, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
+        for publication in answers.refused:
+            limit = self.machine.max_open
+            self._finish(publication.content, TooManyUnconfirmed(publication.topic[1], limit))
         for publication in answers.abandoned:
             self._finish(publication.content, Abandoned(publication.topic[1], publication.number))
         self.settle_wanted()  # what was cancelled meanwhile
@@ -290,6 +293,7 @@ class Publishing:
         """The workers serve another domain, whose numbers are others. What was never asked for gets its number there;
         all else that is open fails: it may have a number of the former domain, and must not get a second one."""
         former, self.machine = self.machine, Publisher()
+        self.machine.max_open = former.max_open
         self._slow.clear()
         for publication in former.unfinished():
             publish: Publish = publication.content

@@ -26,6 +26,7 @@ from inorder.core.wire import (
     known_to,
 )
 from inorder.errors import (
+    Forbidden,
     InorderError,
     InvalidOption,
     LinkError,
@@ -42,7 +43,7 @@ from inorder.logs import logger
 
 _log = logger("inorder.client")
 
-FATAL = (Unauthorized, VersionMismatch, Replaced)
+FATAL = (Unauthorized, Forbidden, VersionMismatch, Replaced)
 """Failures that connecting again does not mend."""
 
 
@@ -165,6 +166,8 @@ def error_of(failure: Failure) -> PeerError:
     """Return the error that a worker's Failure frame stands for."""
     if failure.code == "unauthorized":
         return Unauthorized(f"the worker refused the connection: {failure.message}", peer="worker")
+    if failure.code == "forbidden":
+        return Forbidden(f"the worker refused: {failure.message}")
     if failure.code == "replaced":
         return Replaced(failure.message)
     if failure.code == "version" and len(failure.facts) == 2:

@@ -39,6 +39,7 @@ class StampRide(Ride, tag=1):
         low: counters below it are forgotten at the home stage too.
         again: the number that this event id has got already, where the entry stage knows it; it is asked about.
         content: what is published, on its way to a topic with an event log (R18).
+        max_open: of its session, at its home.
     """
 
     client_id: str
@@ -55,12 +56,13 @@ class StampRide(Ride, tag=1):
     low: int = 0
     again: int = 0
     content: bytes | None = None
+    max_open: int = 0
 
 
 class CompleteRide(Ride, tag=2):
     """A complete timestamp on its way down, to its home stage (which keeps it) and its entry stage (which
     answers). To a request that was made again the home may answer that its number was ``abandoned``, or with the
-    number 0 that the counter is forgotten."""
+    number 0 that the counter is forgotten; with -1 it says that the session has too many numbers open."""
 
     client_id: str
     incarnation: int
@@ -336,6 +338,7 @@ class OpenSession(Command, tag=3):
             its session is forgotten, lower ones are never numbered (R1).
         anywhere: the lowest that it has asked no stage for. It counts instead where topics came here after the order
             epoch ``asked_epoch``, in which its oldest open request was first made (R14).
+        max_open: numbers that it may have open at a stage; 0: no bound.
     """
 
     client_id: str
@@ -343,6 +346,7 @@ class OpenSession(Command, tag=3):
     first: int = 1
     anywhere: int = 1
     asked_epoch: int = 1
+    max_open: int = 0
 
 
 class LeaveSession(Command, tag=4):

@@ -126,15 +126,16 @@ class Publication:
 
 
 class Answers:
-    """What an answer means for the client: publications ``ready`` to hand over, ``forgotten`` and ``abandoned``
-    ones to fail."""
+    """What an answer means for the client: publications ``ready`` to hand over, ``forgotten``, ``abandoned`` and
+    ``refused`` ones to fail."""
 
-    __slots__ = ("abandoned", "forgotten", "ready")
+    __slots__ = ("abandoned", "forgotten", "ready", "refused")
 
     def __init__(self) -> None:
         self.ready: list[Publication] = []
         self.forgotten: list[Publication] = []
         self.abandoned: list[Publication] = []
+        self.refused: list[Publication] = []
 
 
 class _Flight:
@@ -147,9 +148,15 @@ class _Flight:
 
 
 class Publisher:
-    """All publications of one session that are not done yet."""
+    """All publications of one session that are not done yet.
+
+    Attributes:
+        max_open: numbers that the workers allow it to have open; what is beyond waits in the queue. 0: no bound.
+    """
 
     def __init__(self) -> None:
+        self.max_open = 0
+        self._asked_for = 0  # publications that have, or may get, a number
         self._next_counter = 1
         self._queue: deque[Publication] = deque()
         self._resend: dict[int, dict[int, Publication]] = {}  # by entry stage
@@ -395,7 +402,7 @@ class Publisher:
         """R19, path: a request follows unanswered ones into their entry stage if all of them are created on its
         way up; else it waits for them. Alone, it enters no higher than where the one before it was created."""
         info = self._topics.get(publication.topic)
-        if info is None:
+        if info is None or (self.max_open and self._asked_for >= self.max_open and not publication.is_asked):
             return False
         home = info.stage
         if self._unanswered:
@@ -408,6 +415,7 @@ class Publisher:
         publication.info, publication.entry, publication.state = info, self._entry, _REQUESTED
         if not publication.is_asked:
             publication.is_asked, publication.asked_epoch = True, self._order_epoch
+            self._asked_for += 1
         publication.after = self._follow(publication, info)
         return True
 
@@ -456,6 +464,8 @@ class Publisher:
             self._give_up(counter, answers.forgotten)
         for at in range(0, len(frame.abandoned) - 2, 3):
             self._give_up(frame.abandoned[at], answers.abandoned, frame.abandoned[at + 2])
+        for counter in frame.refused:
+            self._give_up(counter, answers.refused)
         return answers
 
     def _take(self, counter: int) -> Publication | None:
@@ -486,7 +496,8 @@ class Publisher:
 
     def _finish(self, publication: Publication) -> None:
         publication.state = _DONE
-        self._open.pop(publication.counter, None)
+        if self._open.pop(publication.counter, None) is not None and publication.is_asked:
+            self._asked_for -= 1
 
     # -- outcomes at the ENS (R16) -----------------------------------------------------------------------------
 

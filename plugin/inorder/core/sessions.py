@@ -39,6 +39,7 @@ class Sessions:
             session.low = max(session.low, command.first, anywhere)
         session.is_opened = session.connected = True
         session.timeout = state.settings.session_timeout_ms
+        session.max_open = command.max_open
         state.gone.pop(key, None)
         subscription = state.overlaps.get(command.client_id)
         is_its = subscription is not None and subscription.incarnation == command.incarnation

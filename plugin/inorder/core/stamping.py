@@ -13,6 +13,8 @@ from inorder.core.wire import NewEvent, NumberState, StampedEvent, Timestamps
 
 _PENDING = NumberState.PENDING
 _NEVER = (0, 0)
+REFUSED = -1
+"""As a number: there is none, its session has too many open."""
 
 BLOCK_SHIFT = 5
 """A topic forgets its numbers in blocks of 1/32 of the retention."""
@@ -48,6 +50,8 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
+            elif not session.may_open(session.max_open):
+                self._outbox.timestamps(key).refused.append(counter)
             elif (complete := self._number(session, manager, counter, here, event)) is not None:
                 if frame is None or room < 0:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
@@ -100,6 +104,7 @@ class Stamping:
                 low=session.low,
                 again=again,
                 content=None if again else event.content,
+                max_open=session.max_open,
             )
         )
 
@@ -266,6 +271,8 @@ class Stamping:
         elif counter < session.low:
             forgotten = StampedEvent(counter, manager.id, 0, [])
             self._outbox.send(ride.entry, self._completion(ride, forgotten))
+        elif not session.may_open(ride.max_open):
+            self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))
         else:
             complete = self._number(session, manager, counter, ride.entry, ride)
             if complete is not None:
@@ -340,9 +347,10 @@ class Stamping:
             abandoned = record.state is NumberState.ABANDONED
         if ride.entry != state.index or session is None or ride.counter not in session.answers:
             return
-        if not ride.number:
+        if ride.number <= 0:
             del session.answers[ride.counter]
-            self._outbox.timestamps(key).forgotten.append(ride.counter)
+            frame = self._outbox.timestamps(key)
+            (frame.refused if ride.number == REFUSED else frame.forgotten).append(ride.counter)
             return
         session.answers[ride.counter] = (ride.topic, ride.number)
         if abandoned:

@@ -117,6 +117,7 @@ class Session(msgspec.Struct):
         connected: its connection is up; else ``since`` (ms) is when it went.
         timeout: what its client was told when it connected, ms: how long it counts on its subscription (R12).
         is_opened: all its counters from ``low`` on are known here; else it only came with topics (R14).
+        max_open: how many numbers may be in ``open``; 0: any.
     """
 
     client_id: str
@@ -129,6 +130,12 @@ class Session(msgspec.Struct):
     since: int = 0
     timeout: int = 0
     is_opened: bool = True
+    max_open: int = 0
+
+    def may_open(self, bound: int) -> bool:
+        """Tell whether it may have one more number open. Each of them may keep the strict
+        subscribers of its topic waiting."""
+        return not bound or len(self.open) < bound
 
     def follow(self, topic: int, counter: int) -> list[int]:
         """An event only rides through this stage: return the session's last events in other topics here since its

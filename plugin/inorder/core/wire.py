@@ -248,6 +248,21 @@ class ClientReport(msgspec.Struct, array_like=True, frozen=True):
     error_us: int
 
 
+class Access(msgspec.Struct, frozen=True, array_like=True):
+    """What the token of a connection allows.
+
+    Attributes:
+        role: client, viewer, operator or admin.
+        publish, subscribe: ``space:filter`` of the topics that may be published to and subscribed to; ``None``: all.
+        max_unconfirmed: numbers that the session may have open; what is asked for beyond is refused. 0: no bound.
+    """
+
+    role: str = "admin"
+    publish: list[str] | None = None
+    subscribe: list[str] | None = None
+    max_unconfirmed: int = 0
+
+
 class Frame(msgspec.Struct, array_like=True):
     """Base of all frames. ``from_version``: the first protocol version that has it."""
 
@@ -279,6 +294,7 @@ class Failure(Frame, tag=3):
 
 FAILURE_CODES: Final = (
     "unauthorized", "version", "protocol", "replaced", "stopping", "store", "too_large", "domain", "fenced", "moved",
+    "forbidden",
 )  # fmt: skip
 
 
@@ -483,7 +499,7 @@ class ShowReports(Frame, tag=97):
 class Welcome(Frame, tag=32):
     """Answers Hello. Times are milliseconds. ``order_epoch``: 0 from a worker without stages; ``stages``: every stage
     of the domain, the top one first; ``address``: what this worker advertises; ``workers``: what all advertise that
-    live, those without stages too."""
+    live, those without stages too; ``access``: what the token allows."""
 
     version: int
     domain: int
@@ -494,6 +510,7 @@ class Welcome(Frame, tag=32):
     max_frame_bytes: int = MAX_FRAME_BYTES
     address: str = ""
     workers: list[str] = []
+    access: Access = Access()
 
 
 class Topics(Frame, tag=33):
@@ -506,13 +523,15 @@ class Topics(Frame, tag=33):
 
 class Timestamps(Frame, tag=34):
     """Answers CreateTimestamps, in the order of completion. ``forgotten``: counters that will never be numbered.
-    ``abandoned``: counters whose number was given up (R16), as flat triples ``counter, topic, number``."""
+    ``abandoned``: counters whose number was given up (R16), as flat triples ``counter, topic, number``. ``refused``:
+    counters that get no number, because the session has as many open as its token allows."""
 
     stage: int
     epoch: int
     events: list[StampedEvent]
     forgotten: list[int] = []
     abandoned: list[int] = []
+    refused: list[int] = []
 
 
 class Settled(Frame, tag=35):

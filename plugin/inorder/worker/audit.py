@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import sqlalchemy as sa
 
+from inorder.core.wire import ChangeLog, EndSubscription, Frame, PinTopics
 from inorder.worker import records
 from inorder.worker.schema import audit
 from inorder.worker.store import Store
 
 OUTCOMES: Final = ("started", "done", "refused", "unknown")
+MAX_DETAIL: Final = 4096
+"""Characters of what was asked for that are kept."""
+_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,31 @@ class AuditLog:
         """Return how many entries there are."""
         total = sa.select(sa.func.count()).select_from(audit)
         return int(self._store.run(lambda connection: connection.execute(total).scalar_one()))
+
+
+def described(frame: Frame) -> tuple[str, str, dict[str, Any]]:
+    """Return what an operator's frame asks for, for the audit log: action, what it is about, and its fields."""
+    fields = msgspec.to_builtins({name: getattr(frame, name) for name in frame.__struct_fields__ if name != "request"})
+    text = json.dumps(fields)
+    detail = fields if len(text) <= MAX_DETAIL else {"fields": f"{text[:MAX_DETAIL]}..."}
+    return _WORDS.sub("_", type(frame).__name__).lower(), _target(frame), detail
+
+
+def request_of(frame: Frame) -> int:
+    """Return the number of a question, and of its answer; -1 where there is none."""
+    return int(getattr(frame, "request", -1))
+
+
+def _target(frame: Frame) -> str:
+    match frame:
+        case ChangeLog():
+            return f"{frame.rule.space}:{frame.rule.filter.text}"
+        case EndSubscription():
+            return frame.client_id
+        case PinTopics():
+            return f"topics {', '.join(map(str, frame.topics[:20]))}"
+    topic = getattr(frame, "topic", None)
+    return "order" if topic is None else f"topic {topic}"
 
 
 def _entry(row: sa.RowMapping) -> AuditEntry:

@@ -29,6 +29,7 @@ from inorder.core.wire import (
 )
 from inorder.errors import ProtocolError
 from inorder.logs import logger
+from inorder.worker.gate import NOBODY
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import Session
 
@@ -75,6 +76,9 @@ class Connection(asyncio.Protocol):
         version: of the protocol, that both sides speak.
         heard: when something arrived last (s, of the event loop).
         is_told: the session has been sent all of its heads on this connection (R17).
+        passed: what it came in with, after the hello.
+        permitted: topics, by id, that were found to be ones that it may publish to.
+        audits: question -> entry of the audit log that waits for its answer.
     """
 
     def __init__(self, owner: ConnectionOwner) -> None:
@@ -98,6 +102,10 @@ class Connection(asyncio.Protocol):
         self.opened: set[tuple[int, int]] = set()
         self.heard = 0.0
         self.peer = "?"
+        self.passed = NOBODY
+        self.permitted: set[int] = set()
+        self.audits: dict[int, int] = {}
+        self._waiting: list[bytes] | None = None  # what came while the hello is looked at
         self.version = PROTOCOL_VERSIONS[1]
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------------
@@ -192,6 +200,23 @@ class Connection(asyncio.Protocol):
             self._transport.write(encode_frame(Failure(code, message, facts or [])))
         self.close()
 
+    def wait(self) -> None:
+        """The hello is looked at: what comes behind it waits, until ``go_on``."""
+        self._waiting = []
+        self._stop_timer()
+        self._adjust_reading()
+
+    def go_on(self) -> None:
+        """The hello was answered, unless this connection is failing."""
+        waiting, self._waiting = self._waiting or [], None
+        try:
+            for body in waiting:
+                if self.is_current:
+                    self._take(body)
+        except ProtocolError as error:
+            self.fail("protocol", str(error))
+        self._adjust_reading()
+
     def close(self) -> None:
         """Close after what was written has left, within ``write_timeout``."""
         self.is_current = False
@@ -238,6 +263,9 @@ class Connection(asyncio.Protocol):
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _take(self, body: bytes) -> None:
+        if self._waiting is not None:
+            self._waiting.append(body)
+            return
         if not self.is_greeted:
             self._greet(body)
             return
@@ -266,7 +294,8 @@ class Connection(asyncio.Protocol):
             self._requests <= self._settings.max_requests // share
             and self._request_bytes <= 2 * self._settings.max_frame_bytes // share
         )
-        wanted = has_room and self._is_writable and not (self._is_stopped or self._owner.is_pressed)
+        is_held = self._is_stopped or self._owner.is_pressed or self._waiting is not None
+        wanted = has_room and self._is_writable and not is_held
         if wanted == self._is_reading or self._transport.is_closing():
             return
         self._is_reading = wanted

@@ -19,12 +19,15 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from inorder.errors import Fenced, StoreReplaced
 from inorder.worker import memory_log
 from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, checked, row_hash
 from inorder.worker.log_rows import LogReader, LogWrite
+
+if TYPE_CHECKING:
+    from inorder.worker.store import Store
 
 TopicOrder = Sequence[Sequence[str]]
 
@@ -156,6 +159,9 @@ class Journal(Protocol):
 
     def sibling(self) -> Journal:
         """Return another journal over the same store, for another thread."""
+
+    def records(self) -> Store | None:
+        """Return another connection to the store, for tokens and the audit log; ``None`` where there are none."""
 
     def close(self) -> None:
         """Let go of the store. No error."""
@@ -299,6 +305,9 @@ class MemoryJournal:
                 self.store.rows[row.stage].append(row)
             memory_log.write(self.store.log, log)
         self._tails.advance(rows)
+
+    def records(self) -> None:
+        """See Journal."""
 
     def log_reader(self) -> LogReader:
         """See Journal."""

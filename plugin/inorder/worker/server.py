@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import hmac
 import socket
 import time
 from collections.abc import Callable
@@ -32,8 +31,10 @@ from inorder.core.wire import (
 )
 from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
 from inorder.logs import logger
+from inorder.worker.admission import Admission
 from inorder.worker.cluster import Cluster
 from inorder.worker.connection import FRAME_COST, Connection, common_version
+from inorder.worker.gate import Gate
 from inorder.worker.host import StageHost
 from inorder.worker.journal import Holder
 from inorder.worker.links import Links
@@ -57,11 +58,12 @@ class Server:
     Args:
         settings: see WorkerSettings.
         cluster: where the stages are; kept up to date here.
+        gate: who may come in.
         links: told of news about that.
     """
 
-    def __init__(self, settings: WorkerSettings, cluster: Cluster, links: Links) -> None:
-        self.settings = settings
+    def __init__(self, settings: WorkerSettings, cluster: Cluster, links: Links, gate: Gate) -> None:
+        self.settings, self._admission = settings, Admission(gate)
         self._cluster, self._links = cluster, links
         self._peers = Peers(settings, cluster)
         self.is_pressed = False
@@ -99,6 +101,7 @@ class Server:
         """Accept clients and hand their frames to the host. Raises InvalidOption for bad TLS files."""
         self._host, self._domain = host, domain
         self._peers.serve(host, domain)
+        self._admission.serve(host)
         context = self.settings.ssl_context()
         loop = asyncio.get_running_loop()
         while self._sockets:
@@ -138,6 +141,10 @@ class Server:
                 )
                 connection.abort()
 
+    async def watch_tokens(self) -> None:
+        """Throw out whose token is no good any more, for ever."""
+        await self._admission.watch(self._connections)
+
     def stop_accepting(self) -> None:
         """Take no more connections and no more frames."""
         self._is_stopping = True
@@ -163,6 +170,7 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
         await asyncio.sleep(0)  # lets connection_lost be called
+        await self._admission.close(timeout)
 
     def describe(self) -> dict[str, object]:
         """Return numbers for health and status."""
@@ -210,21 +218,24 @@ class Server:
             theirs = f"{hello.lowest_version} to {hello.highest_version}"
             text = f"this worker speaks protocol versions {low} to {high}, not {theirs}"
             connection.fail("version", text, [low, high])
-        elif not self._token_fits(hello.token):
-            connection.fail("unauthorized", "the token is missing or wrong")
         elif not (0 < len(hello.client_id) <= MAX_CLIENT_ID and -(2**63) <= hello.incarnation < 2**63):
             connection.fail("protocol", f"a client id has 1 to {MAX_CLIENT_ID} characters, an incarnation 64 bits")
         elif not self._the_host.is_ready:
             connection.fail("store", self._store_text())
         else:
-            self._open_session(connection, hello, version)
+            self._admission.admit(connection, hello.token, lambda: self._open_session(connection, hello, version))
 
     def link_greeted(self, connection: Connection, hello: LinkHello) -> None:
         """See ConnectionOwner."""
-        if not self._token_fits(hello.token):
-            connection.fail("unauthorized", "the token is missing or wrong")
-        elif not self._the_host.is_ready:
+        if not self._the_host.is_ready:
             connection.fail("store", self._store_text())
+        else:
+            self._admission.admit(connection, hello.token, lambda: self._take_in(connection, hello))
+
+    def _take_in(self, connection: Connection, hello: LinkHello) -> None:
+        role = connection.passed.access.role
+        if role != "admin":
+            connection.fail("unauthorized", f"another worker needs a token with role admin, not {role}")
         else:
             self._peers.greeted(connection, hello)
 
@@ -234,7 +245,11 @@ class Server:
         if session is None:
             self._peers.asked(connection, cast(SenderFrame, frame), size)
             return
-        host, frame = self._the_host, cast(ClientFrame, frame)
+        asked = cast(ClientFrame, frame)
+        self._admission.ask(connection, asked, lambda: self._ask(connection, session, asked, size))
+
+    def _ask(self, connection: Connection, session: Session, frame: ClientFrame, size: int) -> None:
+        host = self._the_host
         if isinstance(frame, Report | ShowReports):
             self._reported(connection, frame, size)
             return
@@ -269,6 +284,7 @@ class Server:
         """See ConnectionOwner. A superseded connection's end does not end the session."""
         self._connections.discard(connection)
         self._peers.closed(connection)
+        self._admission.closed(connection)
         if not self._connections:
             self._all_closed.set()
         session = connection.session
@@ -302,6 +318,7 @@ class Server:
                 frames = sorted(frames, key=lambda each: not isinstance(each, Opened))
         if any(isinstance(frame, Subscribed) for frame in frames):
             connection.is_told = False
+        self._admission.answered(connection, frames)
         connection.send(frames)
 
     def made_durable(self, stage: int, origin: int, number: int) -> None:
@@ -368,14 +385,13 @@ class Server:
         self.addresses.append(f"[{name[0]}]:{name[1]}" if family == socket.AF_INET6 else f"{name[0]}:{name[1]}")
         return sock
 
-    def _token_fits(self, token: str) -> bool:
-        wanted = self.settings.token
-        return wanted is None or hmac.compare_digest(token.encode(), wanted.encode())
-
     def _store_text(self) -> str:
         return f"the worker cannot use its store: {self._store_error or 'it is being read'}"
 
     def _open_session(self, connection: Connection, hello: Hello, version: int) -> None:
+        if not self._the_host.is_ready:  # while its token was looked at
+            connection.fail("store", self._store_text())
+            return
         session = hello.client_id, hello.incarnation
         older = self._sessions.get(session[0])
         self._sessions[session[0]] = connection
@@ -407,12 +423,14 @@ class Server:
             publisher_grace_ms=self.settings.stage_settings().publisher_grace_ms,
             max_frame_bytes=self.settings.max_frame_bytes,
             address=self.advertised,
+            access=connection.passed.access,
         )
         if connection.welcome is None:
             connection.welcome = welcome
         self._the_host.reply(session, welcome)
         asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
         anywhere = max(0, *asked.values(), 0)
+        max_open = connection.passed.access.max_unconfirmed
         for stage, epoch in self._the_host.epochs.items():
             if (stage, epoch) in connection.opened:
                 continue
@@ -420,7 +438,7 @@ class Server:
             # what it asked of stages below may have ridden up to this one, and been numbered here (R19)
             here = max(0, *(counter for other, counter in asked.items() if other >= stage), 0)
             first, most = (min(each, MAX_NUMBER - 1) + 1 for each in (here, anywhere))
-            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch))
+            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch, max_open))
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:

@@ -42,7 +42,9 @@ class WorkerSettings:
         store: SQLAlchemy URL; ``sqlite:///file`` or ``postgresql://...``.
         host, port: where to listen; port 0 takes any free one.
         http_host, http_port: where health and metrics are served over HTTP (see ``monitor``); no port: nowhere.
-        token: shared secret that clients must show; needed on addresses that other machines reach.
+        token: shared secret that clients must show, or a token of the store (see ``tokens``); needed on addresses that
+            other machines reach. Who shows this one may do everything; the worker shows it to other workers.
+        require_token: clients must show a token of the store, or ``token``, also where there is no ``token``.
         tls_cert, tls_key: PEM files; together they turn TLS on. ``tls_client_ca`` makes clients show a
             certificate of that authority.
         tls_peer_ca: PEM file of authorities that the certificates of other workers are checked against; else
@@ -89,6 +91,7 @@ class WorkerSettings:
     http_host: str = "127.0.0.1"
     http_port: int | None = None
     token: str | None = None
+    require_token: bool = False
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
@@ -187,9 +190,9 @@ class WorkerSettings:
 
     def _check_listening(self) -> None:
         _require(
-            bool(self.token) or is_loopback(self.host),
+            bool(self.token) or self.require_token or is_loopback(self.host),
             "host", self.host,
-            "127.0.0.1 (or another loopback address), or any address together with a token",
+            "127.0.0.1 (or another loopback address), or any address together with a token or require_token",
         )  # fmt: skip
 
     def _check_topic_order(self) -> None:

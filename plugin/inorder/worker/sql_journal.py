@@ -260,6 +260,10 @@ class SqlJournal:
         """See Journal."""
         return self._make_sibling()
 
+    def records(self) -> Store | None:
+        """See Journal."""
+        return self._open_again()
+
     def close(self) -> None:
         """See Journal."""
         self._store.close()

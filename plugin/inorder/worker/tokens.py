@@ -11,16 +11,19 @@ from typing import Final
 
 import sqlalchemy as sa
 
+<<<<<<< HEAD
 from inorder.core.filters import filter_of
 from inorder.errors import InvalidOption
+=======
+from inorder.core.access import ROLES
+from inorder.core.names import FilterKind, filter_of
+from inorder.errors import InvalidFilter, InvalidOption
+>>>>>>> d8388a6 (Tokens with roles and limits: the worker enforces them, the client refuses before anything is changed)
 from inorder.worker import records
 from inorder.worker.records import now_ms
 from inorder.worker.schema import tokens
 from inorder.worker.store import Store
 
-ROLES: Final = ("client", "viewer", "operator", "admin")
-"""``client`` publishes and subscribes, ``viewer`` looks, ``operator`` changes the topic order, logs, subscriptions and
-workers as well, ``admin`` may do all of it and makes tokens."""
 PREFIX: Final = "ino_"
 """What every secret begins with, so that one in the wrong place is seen for what it is."""
 SECRET_BYTES: Final = 32
@@ -94,9 +97,18 @@ class TokenStore:
 
     def find(self, secret: str) -> Token | None:
         """Return the token of a secret; ``None`` if there is none, or it has expired or was revoked."""
-        with_hash = sa.select(tokens).where(tokens.c.hash == hash_of(secret))
-        found = self._first(with_hash)
+        found = self.find_any(secret)
         return found if found is not None and found.is_valid(now_ms()) else None
+
+    def find_any(self, secret: str) -> Token | None:
+        """Return the token of a secret, whether it is still good or not."""
+        return self._first(sa.select(tokens).where(tokens.c.hash == hash_of(secret)))
+
+    def of(self, ids: Sequence[str]) -> dict[str, Token]:
+        """Return the tokens with these ids, by id."""
+        these = sa.select(tokens).where(tokens.c.id.in_(ids))
+        found = self._store.run(lambda connection: connection.execute(these).mappings().all())
+        return {row["id"]: self._checked(row) for row in found}
 
     def get(self, id_: str) -> Token | None:
         """Return a token by its id, whether it is still good or not."""
@@ -120,8 +132,9 @@ class TokenStore:
 
     def _first(self, statement: sa.Select[tuple[object, ...]]) -> Token | None:
         row = self._store.run(lambda connection: connection.execute(statement).mappings().one_or_none())
-        if row is None:
-            return None
+        return None if row is None else self._checked(row)
+
+    def _checked(self, row: sa.RowMapping) -> Token:
         if problem := records.record_problem(tokens, row):
             raise problem.error(self._store.url)
         return _token(row)

@@ -15,6 +15,7 @@ from inorder.errors import InorderError
 from inorder.logs import logger, set_up
 from inorder.worker.cluster import Cluster
 from inorder.worker.exposition import View
+from inorder.worker.gate import Gate
 from inorder.worker.host import StageHost
 from inorder.worker.identity import new_owner
 from inorder.worker.journal import Journal
@@ -41,8 +42,9 @@ class Worker:
         self.settings = settings
         cluster = Cluster()
         self._links = Links(settings, cluster)
-        self._server = Server(settings, cluster, self._links)
         self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout, pause=settings.lease)
+        self._gate = Gate(settings, self._journal.records())
+        self._server = Server(settings, cluster, self._links, self._gate)
         self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
         self._standby = Standby(self._journal.sibling(), settings, self._host)
         self._host.member = self._standby.member
@@ -78,13 +80,14 @@ class Worker:
             await self._standby.close()
             await self._host.close()
             await self._monitor.close()
+            await self._gate.close()
             raise
         self._task = asyncio.create_task(self._run(), name="inorder-worker")
         log.info(
             "event=started worker=%s address=%s store=%s advertised=%s state=%s epochs=%s tls=%s token=%s http=%s",
             self.settings.name, ",".join(self._server.addresses), masked(self.settings.store),
             self._server.advertised, self._host.state, self._host.epochs,
-            "yes" if self.settings.tls_cert else "no", "yes" if self.settings.token else "no",
+            "yes" if self.settings.tls_cert else "no", _token_kind(self.settings),
             self.http_address or "no",
         )  # fmt: skip
         return self
@@ -164,12 +167,14 @@ class Worker:
                 commits = group.create_task(self._host.run(), name="inorder-commits")
                 heads = group.create_task(self._server.send_heads(), name="inorder-heads")
                 links = group.create_task(self._links.run(), name="inorder-links")
+                tokens = group.create_task(self._server.watch_tokens(), name="inorder-token-watch")
                 standby = group.create_task(self._standby.run(), name="inorder-standby")
                 logs = group.create_task(self._host.logs.run(), name="inorder-logs")
                 await self._stop.wait()
                 self._server.stop_accepting()
                 standby.cancel()
                 heads.cancel()
+                tokens.cancel()
                 logs.cancel()
                 self._host.stop()
                 with contextlib.suppress(TimeoutError):
@@ -186,6 +191,7 @@ class Worker:
             await self._standby.close()
             await self._host.close()
             await self._monitor.close()
+            await self._gate.close()
             log.info("event=stopped worker=%s", self.settings.name)
 
 
@@ -227,6 +233,11 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def _token_kind(settings: WorkerSettings) -> str:
+    """Return what clients must show."""
+    return "yes" if settings.token else "required" if settings.require_token else "no"
 
 
 def _slow(client: SlowClient) -> dict[str, object]:

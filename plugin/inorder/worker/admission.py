@@ -1,0 +1,185 @@
+"""What a connection may do, from its hello to its end: its token is looked up, each frame is checked against what the
+token allows, and what operators change is written into the audit log, before it is made and when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from typing import Any
+
+from inorder.core.access import CHANGES
+from inorder.core.wire import (
+    ClientFrame,
+    CreateTimestamps,
+    Frame,
+    NameTopics,
+    ReadLog,
+    Resolve,
+    Subscribe,
+    TopicInfo,
+)
+from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
+from inorder.logs import logger
+from inorder.worker.audit import described, request_of
+from inorder.worker.connection import Connection
+from inorder.worker.gate import Gate
+from inorder.worker.host import StageHost
+
+log = logger("inorder.worker")
+
+
+class Admission:
+    """One for each worker.
+
+    Args:
+        gate: knows the tokens, and keeps the audit log.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._host: StageHost
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def serve(self, host: StageHost) -> None:
+        """Comes before everything else."""
+        self._host = host
+
+    async def close(self, timeout: float) -> None:
+        """Let what is under way come to an end, within ``timeout`` seconds."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine, name="inorder-admission")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- coming in ---------------------------------------------------------------------------------------------
+
+    def admit(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
+        """Go on with a hello if its token is good, else fail the connection."""
+        try:
+            known = self._gate.known(token)
+        except Unauthorized as error:
+            connection.fail("unauthorized", str(error))
+            return
+        if known is None:
+            connection.wait()
+            self._start(self._look_up(connection, token, then))
+        else:
+            connection.passed = known
+            then()
+
+    async def _look_up(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
+        try:
+            connection.passed = await self._gate.look_up(token)
+        except Unauthorized as error:
+            connection.fail("unauthorized", str(error))
+        except StoreError as error:
+            connection.fail("store", f"the worker cannot use its store: {error}")
+        else:
+            if connection.is_current:
+                then()
+        connection.go_on()
+
+    async def watch(self, connections: Collection[Connection]) -> None:
+        """Throw out whose token is no good any more, for ever."""
+        tokens = lambda: [each.passed.token for each in connections if each.passed.token is not None]  # noqa: E731
+
+        def throw_out(token_id: str, reason: str) -> None:
+            for each in list(connections):
+                if each.passed.token is not None and each.passed.token.id == token_id:
+                    each.fail("unauthorized", reason)
+
+        await self._gate.watch(tokens, throw_out)
+
+    # -- each frame --------------------------------------------------------------------------------------------
+
+    def ask(self, connection: Connection, frame: ClientFrame, then: Callable[[], None]) -> None:
+        """Go on with a frame if the token allows it, else fail the connection: who is told what its token allows does
+        not send such a frame. Raises what ``then`` does."""
+        try:
+            self._check(connection, frame)
+        except Forbidden as error:
+            connection.fail("forbidden", f"{error} (token: {connection.passed.who})")
+            if type(frame) in CHANGES and self._gate.keeps_audit:
+                self._start(self._audit_refusal(connection, frame, str(error)))
+            return
+        if type(frame) in CHANGES and self._gate.keeps_audit and not connection.passed.is_internal:
+            self._start(self._ask_audited(connection, frame, then))
+        else:
+            then()
+
+    def _check(self, connection: Connection, frame: ClientFrame) -> None:
+        permissions = connection.passed.permissions
+        permissions.check_frame(type(frame))
+        match frame:
+            case Resolve() if permissions.has_publish_limits:
+                for space, name in frame.topics:
+                    permissions.check_publish(space, name)
+            case CreateTimestamps() if permissions.has_publish_limits:
+                self._check_topics(connection, frame)
+            case Subscribe():
+                permissions.check_filters(frame.filters)
+            case ReadLog() if permissions.access.subscribe is not None:
+                for info in self._named(frame.stage, {frame.topic}):
+                    permissions.check_read(info.space, info.name)
+
+    def _check_topics(self, connection: Connection, frame: CreateTimestamps) -> None:
+        new = {event.topic for event in frame.events} - connection.permitted
+        for info in self._named(frame.stage, new):
+            connection.passed.permissions.check_publish(info.space, info.name)
+            connection.permitted.add(info.id)
+        if new - connection.permitted and self._host.has(frame.stage):
+            raise Forbidden("the token does not allow to publish to topics that the stage does not know", "publish")
+
+    def _named(self, stage: int, topics: set[int]) -> list[TopicInfo]:
+        """Return what a stage here knows of topics; nothing where the stage is elsewhere."""
+        if not (topics and self._host.has(stage)):
+            return []
+        return self._host.stage(stage).name_topics(NameTopics(0, sorted(topics))).topics
+
+    # -- the audit log -----------------------------------------------------------------------------------------
+
+    async def _audit_refusal(self, connection: Connection, frame: ClientFrame, refusal: str) -> None:
+        action, target, detail = described(frame)
+        detail |= {"client": connection.name, "peer": connection.peer, "refusal": refusal}
+        try:
+            await self._gate.begin_audit(connection.passed, action, target, detail, "refused")
+        except StoreError as error:
+            log.error("event=audit_not_written action=%s error=%s", action, error)
+
+    async def _ask_audited(self, connection: Connection, frame: ClientFrame, then: Callable[[], None]) -> None:
+        action, target, detail = described(frame)
+        detail |= {"client": connection.name, "peer": connection.peer}
+        try:
+            entry = await self._gate.begin_audit(connection.passed, action, target, detail, "started")
+        except StoreError as error:
+            connection.fail("store", f"the worker cannot write its audit log: {error}")
+            return
+        refusal = "the connection ended before it was done"
+        if connection.is_current:
+            connection.audits[request_of(frame)] = entry
+            try:
+                then()
+                return
+            except ProtocolError as error:
+                del connection.audits[request_of(frame)]
+                refusal = str(error)
+                connection.fail("protocol", refusal)
+        await self._gate.end_audit(entry, "refused", {"refusal": refusal})
+
+    def answered(self, connection: Connection, frames: Iterable[Frame]) -> None:
+        """Answers leave: what they say goes into the audit log."""
+        for frame in frames if connection.audits else ():
+            entry = connection.audits.pop(request_of(frame), None)
+            if entry is not None:
+                refusal = getattr(frame, "refusal", "")
+                detail = {"refusal": refusal} if refusal else {}
+                self._start(self._gate.end_audit(entry, "refused" if refusal else "done", detail))
+
+    def closed(self, connection: Connection) -> None:
+        """A connection has ended: what became of its open changes it is not told, nor do we know."""
+        for entry in connection.audits.values():
+            self._start(self._gate.end_audit(entry, "unknown", {}))
+        connection.audits.clear()

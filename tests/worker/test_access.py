@@ -1,0 +1,297 @@
+"""A worker whose tokens are in its store: who comes in, what each may do, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.worker.helpers import settings, until
+from tests.worker.raw_client import RawClient
+
+from inorder.core.access import MAY_SEND, ROLES
+from inorder.core.names import exact, filter_of
+from inorder.core.wire import (
+    AskNumbers,
+    ChangeLog,
+    ChangeOrder,
+    CreateTimestamps,
+    Done,
+    EndSubscription,
+    Failure,
+    Frame,
+    LoggedEvents,
+    LogRule,
+    Logs,
+    NameTopics,
+    NewEvent,
+    Numbers,
+    OrderChanged,
+    PinTopics,
+    ReadLog,
+    Renew,
+    Renewed,
+    Resolve,
+    ShowLogs,
+    ShowOrder,
+    ShowSubscriptions,
+    SpaceFilter,
+    Subscribe,
+    Subscribed,
+    Subscriptions,
+    Timestamps,
+    TopicOrder,
+    Topics,
+)
+from inorder.errors import InvalidOption
+from inorder.worker import Worker, records, schema
+from inorder.worker.audit import AuditLog
+from inorder.worker.sql_journal import SqlJournal
+from inorder.worker.store import Store
+from inorder.worker.tokens import PREFIX, TokenStore
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/inorder.db"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    journal = SqlJournal(url)
+    journal.open(1)
+    journal.close()
+    opened = Store(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def tokens(store: Store) -> TokenStore:
+    return TokenStore(store)
+
+
+def worker(url: str, **changes: Any) -> Worker:
+    return Worker(settings(store=url, beat_interval=0.05, **{"require_token": True, **changes}))
+
+
+async def refusal(client: RawClient, *frames: Frame) -> Failure:
+    """Say hello, and these; return what the worker ends the connection with."""
+    await client.connect()
+    client.send(client.hello, *frames)
+    failure = await client.failure()
+    await client.close()
+    return failure
+
+
+# -- coming in -------------------------------------------------------------------------------------------------------
+
+
+async def test_only_who_shows_a_good_token_comes_in(url: str, tokens: TokenStore) -> None:
+    _, secret = tokens.issue("desk", "client", publish=["s:a"], subscribe=["s:#"], max_unconfirmed=3)
+    gone, ended = tokens.issue("gone", "client")
+    tokens.revoke(gone.id)
+    _, expired = tokens.issue("old", "client", expires_s=0.001)
+    async with worker(url) as running:
+        async with RawClient(running.address, token=secret) as client:
+            access = client.welcome.access
+            assert (access.role, access.publish, access.subscribe) == ("client", ["s:a"], ["s:#"])
+            assert access.max_unconfirmed == 3
+        reasons = [
+            (await refusal(RawClient(running.address, token=each))).message
+            for each in ("", "x", PREFIX + "x", ended, expired)
+        ]
+    assert reasons == [
+        "a token is needed here, and none was given", "the token is wrong", "the token is wrong",
+        "the token 'gone' was revoked", "the token 'old' has expired",
+    ]  # fmt: skip
+
+
+async def test_without_a_need_for_tokens_those_that_are_shown_count(url: str, tokens: TokenStore) -> None:
+    gone, ended = tokens.issue("gone", "client")
+    _, secret = tokens.issue("desk", "viewer")
+    tokens.revoke(gone.id)
+    async with worker(url, require_token=False) as running:
+        async with RawClient(running.address) as client:
+            assert client.welcome.access.role == "admin"
+        async with RawClient(running.address, token=secret) as client:
+            assert client.welcome.access.role == "viewer"
+        assert (await refusal(RawClient(running.address, token=ended))).code == "unauthorized"
+
+
+async def test_the_workers_own_token_counts_as_admin(url: str, tokens: TokenStore) -> None:
+    _, secret = tokens.issue("desk", "client")
+    async with worker(url, token="hunter2", require_token=False) as running:
+        async with RawClient(running.address, token="hunter2") as client:
+            assert client.welcome.access.role == "admin"
+        async with RawClient(running.address, "desk", token=secret) as client:
+            assert client.welcome.access.role == "client"
+        assert (await refusal(RawClient(running.address))).code == "unauthorized"
+
+
+def test_addresses_that_others_reach_need_tokens(url: str) -> None:
+    with pytest.raises(InvalidOption, match="require_token"):
+        settings(store=url, host="0.0.0.0")
+    settings(store=url, host="0.0.0.0", require_token=True)
+
+
+async def test_what_comes_behind_the_hello_waits_for_it(url: str, tokens: TokenStore) -> None:
+    """The token is looked up beside everything else; frames that do not wait for the welcome are not lost."""
+    _, secret = tokens.issue("desk", "client")
+    async with worker(url) as running:
+        client = RawClient(running.address, token=secret)
+        await client.connect()
+        client.send(client.hello, Resolve(7, [("s", "a")]))
+        assert (await client.next(Topics)).request == 7
+        await client.close()
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+async def test_an_open_connection_ends_with_its_token(url: str, tokens: TokenStore, how: str) -> None:
+    """Within about a second; others are not touched."""
+    token, secret = tokens.issue("desk", "client", expires_s=3600)
+    _, others = tokens.issue("other", "client")
+    async with worker(url) as running, RawClient(running.address, "other", token=others) as other:
+        client = RawClient(running.address, "desk", token=secret)
+        async with client:
+            if how == "revoked":
+                tokens.revoke(token.id)
+            else:
+                update = {"expires_ms": token.created_ms}
+                tokens._store.write(lambda connection: records.change(connection, schema.tokens, token.id, update))
+            failure = await client.failure()
+        assert (failure.code, failure.message.split("'")[1]) == ("unauthorized", "desk")
+        await other.ping()
+
+
+# -- roles -----------------------------------------------------------------------------------------------------------
+
+RULE = LogRule("s", filter_of("s", "x"), 1000, 10, 1000)
+ASKED: dict[type[Frame], tuple[Frame, type[Frame]]] = {
+    ShowOrder: (ShowOrder(1), TopicOrder),
+    ShowLogs: (ShowLogs(2), Logs),
+    ShowSubscriptions: (ShowSubscriptions(3), Subscriptions),
+    ChangeOrder: (ChangeOrder(4, 99, [[]]), OrderChanged),
+    PinTopics: (PinTopics(5, [99]), OrderChanged),
+    ChangeLog: (ChangeLog(6, RULE), Done),
+    EndSubscription: (EndSubscription(7, "nobody"), Done),
+    Resolve: (Resolve(8, [("s", "a")]), Topics),
+    Subscribe: (Subscribe(1, [SpaceFilter("s", exact("a"))]), Subscribed),
+    CreateTimestamps: (CreateTimestamps(0, 1, [NewEvent(1, 1)]), Timestamps),
+    NameTopics: (NameTopics(9, [1]), Topics),
+    AskNumbers: (AskNumbers(10, 0, 1, [1, 1]), Numbers),
+    ReadLog: (ReadLog(11, 0, 1, [1, 1]), LoggedEvents),
+    Renew: (Renew(12), Renewed),
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_every_frame_of_every_role(url: str, tokens: TokenStore, role: str) -> None:
+    _, secret = tokens.issue(role, role)
+    _, admins = tokens.issue("admin", "admin")
+    async with worker(url) as running:
+        async with RawClient(running.address, "first", token=admins) as client:
+            await client.resolve("a")
+        for kind, (frame, answer) in ASKED.items():
+            client = RawClient(running.address, "x", token=secret)
+            if role in MAY_SEND[kind]:
+                async with client:
+                    client.send(frame)
+                    await client.next(answer)
+            else:
+                failure = await refusal(client, frame)
+                assert failure.code == "forbidden", kind
+                assert f"role {role} may not send {kind.__name__}" in failure.message
+                assert f"(token: {role})" in failure.message
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+async def test_topics_that_a_token_does_not_cover(url: str, tokens: TokenStore) -> None:
+    """Nothing happens for them: no topic is made, no number given, no subscription begun."""
+    _, secret = tokens.issue("desk", "client", publish=["s:in/#"], subscribe=["s:out/#"])
+    _, admins = tokens.issue("admin", "admin")
+    async with worker(url) as running, RawClient(running.address, "admin", token=admins) as admin:
+        (inside, outside) = await admin.resolve("in/1", "other")
+        async with RawClient(running.address, "desk", token=secret) as client:
+            assert [each.id for each in await client.resolve("in/1")] == [inside.id]
+            await client.create(inside, 1)
+            await client.subscribe("out/1")
+        refused = [
+            Resolve(1, [("s", "in/2"), ("s", "forbidden")]),
+            CreateTimestamps(0, 1, [NewEvent(2, inside.id), NewEvent(3, outside.id)]),
+            CreateTimestamps(0, 1, [NewEvent(2, 4711)]),
+            Subscribe(2, [SpaceFilter("s", exact("out/1")), SpaceFilter("s", filter_of("s", "#"))]),
+            ReadLog(1, 0, inside.id, [1, 1]),
+        ]
+        for frame in refused:
+            client = RawClient(running.address, "desk", 2, token=secret)
+            assert (await refusal(client, frame)).code == "forbidden", frame
+        admin.send(ShowOrder(1))
+        assert {each.name for each in (await admin.next(TopicOrder)).topics} == {"in/1", "other", "out/1"}
+        assert [event.number for event in await admin.create(inside, 1)] == [2]
+        assert [event.number for event in await admin.create(outside, 2)] == [1]
+
+
+async def test_a_session_has_so_many_numbers_open_and_no_more(url: str, tokens: TokenStore) -> None:
+    """R17: what waits for a number waits as long as it is open. Others are not kept back."""
+    _, secret = tokens.issue("desk", "client", max_unconfirmed=2)
+    async with worker(url) as running, RawClient(running.address, "desk", token=secret) as client:
+        (topic,) = await client.resolve("a")
+        events = await client.create(topic, 1, 2)
+        client.send(CreateTimestamps(0, 1, [NewEvent(3, topic.id), NewEvent(4, topic.id)]))
+        assert (await client.next(Timestamps)).refused == [3, 4]
+        assert await client.create(topic, 1, 2) == events  # what has a number is answered again
+        await client.confirm(events[0])
+        client.send(CreateTimestamps(0, 1, [NewEvent(3, topic.id), NewEvent(4, topic.id)]))
+        answer = await client.next(Timestamps)
+        assert ([event.number for event in answer.events], answer.refused) == ([3], [4])
+
+
+async def test_also_where_the_request_enters_below_its_topics_stage(url: str) -> None:
+    """R19: it rides to the stage of its topic, which counts what the session has open there."""
+    journal = SqlJournal(url)
+    journal.open(2, [["s:top"], ["s:low"]])
+    journal.close()
+    opened = Store(url)
+    _, secret = TokenStore(opened).issue("desk", "client", max_unconfirmed=1)
+    opened.close()
+    async with worker(url, stages=2) as running, RawClient(running.address, "desk", token=secret) as client:
+        (top,) = await client.resolve("top")
+        events = [NewEvent(counter, top.id) for counter in (1, 2)]
+        client.send(CreateTimestamps(1, 1, events))
+        stamped, refused = list[int](), list[int]()
+        while len(stamped) + len(refused) < 2:
+            answer = await client.next(Timestamps)
+            stamped += [event.counter for event in answer.events]
+            refused += answer.refused
+        assert (stamped, refused) == ([1], [2])
+
+
+# -- the audit log ---------------------------------------------------------------------------------------------------
+
+
+async def test_what_operators_change_is_in_the_audit_log(url: str, store: Store, tokens: TokenStore) -> None:
+    _, secret = tokens.issue("ann", "operator")
+    _, looking = tokens.issue("bob", "viewer")
+    _, internal = tokens.issue("controlplane", "admin", is_internal=True)
+    log = AuditLog(store)
+    async with worker(url) as running:
+        async with RawClient(running.address, "x", token=internal) as client:
+            client.send(ChangeLog(1, RULE))
+            await client.next(Done)
+        async with RawClient(running.address, "y", token=secret) as client:
+            client.send(ChangeLog(1, RULE))
+            await client.next(Done)
+            client.send(PinTopics(2, [99]))
+            assert (await client.next(OrderChanged)).refusal
+        await refusal(RawClient(running.address, "z", token=looking), EndSubscription(7, "somebody"))
+        await until(lambda: [each.outcome for each in log.page()] == ["refused", "refused", "done"])
+    ended, pinned, logged = log.page()
+    assert (ended.who, ended.role, ended.action, ended.target) == ("bob", "viewer", "end_subscription", "somebody")
+    assert (pinned.who, pinned.action, pinned.target) == ("ann", "pin_topics", "topics 99")
+    assert pinned.detail["refusal"] == "there is no topic 99"
+    assert (logged.who, logged.role, logged.via, logged.action) == ("ann", "operator", "worker", "change_log")
+    assert (logged.target, logged.detail["is_on"], logged.detail["client"]) == ("s:x", True, "y")

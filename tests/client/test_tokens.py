@@ -51,11 +51,8 @@ async def test_a_topic_that_may_not_be_published_to(client: Callable[..., Client
         assert [each.payload for each in events_of(await take_events(reader, 2))] == [b"1", b"2"]
         with pytest.raises(Forbidden) as told:
             await desk.subscribe("in/1", "in/#")
-        assert (told.value.action, told.value.topic, told.value.allowed) == (
-            "subscribe",
-            "memory:in/#",
-            ("memory:in/+",),
-        )
+        assert (told.value.action, told.value.topic) == ("subscribe", "memory:in/#")
+        assert told.value.allowed == ("memory:in/+",)
         with pytest.raises(Forbidden, match="does not allow to read 'memory:other'"):
             desk.replay("other")
         await desk.subscribe("in/+")

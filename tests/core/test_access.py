@@ -8,7 +8,7 @@ import pytest
 
 from inorder.core import wire
 from inorder.core.access import CHANGES, MAY_SEND, ROLES, Permissions, is_within
-from inorder.core.names import filter_of
+from inorder.core.filters import filter_of
 from inorder.core.wire import Access, ClientFrame
 from inorder.errors import Forbidden
 
@@ -81,7 +81,7 @@ def test_a_role_that_nobody_knows_may_nothing() -> None:
         ("redis:[ab]*", "redis:*", True),
         ("redis:[ab]*", "redis:[abc]*", False),
         ("redis:x?", "redis:x*", True),
-        ("redis:*", "redis:x\\*", False),
+        ("redis:x*", "redis:x\\*", False),
     ],
 )
 def test_a_filter_within_another(wanted: str, allowed: str, fits: bool) -> None:

@@ -11,7 +11,8 @@ from tests.worker.helpers import settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.core.access import MAY_SEND, ROLES
-from inorder.core.names import exact, filter_of
+from inorder.core.filters import filter_of
+from inorder.core.names import exact
 from inorder.core.wire import (
     AskNumbers,
     ChangeLog,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from inorder.core.names import Filter, FilterKind, filter_of
+from inorder.core.filters import filter_of
+from inorder.core.names import Filter, FilterKind
 from inorder.core.wire import (
     Access,
     AskDurable,

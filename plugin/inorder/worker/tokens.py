@@ -11,14 +11,9 @@ from typing import Final
 
 import sqlalchemy as sa
 
-<<<<<<< HEAD
+from inorder.core.access import ROLES
 from inorder.core.filters import filter_of
 from inorder.errors import InvalidOption
-=======
-from inorder.core.access import ROLES
-from inorder.core.names import FilterKind, filter_of
-from inorder.errors import InvalidFilter, InvalidOption
->>>>>>> d8388a6 (Tokens with roles and limits: the worker enforces them, the client refuses before anything is changed)
 from inorder.worker import records
 from inorder.worker.records import now_ms
 from inorder.worker.schema import tokens

@@ -319,8 +319,9 @@ async def test_appends_fail_while_claims_work() -> None:
             assert [event.number for event in await client.create(topic, 1)] == [1]
 
 
-async def test_a_fenced_worker_steps_down_to_standby() -> None:
-    """It writes nothing, answers nobody for the stage any more, and lives on."""
+async def test_a_fenced_worker_steps_down_to_standby(caplog: pytest.LogCaptureFixture) -> None:
+    """It writes nothing, answers nobody for the stage any more, and lives on. Its store has not failed."""
+    caplog.set_level(logging.INFO, "inorder.worker")
     store = MemoryStore()
     async with Worker(settings(lease=60.0), journal=TestJournal(store)) as worker:
         async with RawClient(worker.address) as client:
@@ -338,6 +339,12 @@ async def test_a_fenced_worker_steps_down_to_standby() -> None:
             client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
             assert (await client.next(ClusterMap)).stages == [StageInfo(0, 2, "127.0.0.1:9")]
         assert len(store.rows[0]) == rows
+        status = worker.status()
+        assert (status["store_failures"], status["fences"]) == (0, 1)
+    said = {record.getMessage().split()[0]: record.levelno for record in caplog.records}
+    assert said["event=fenced"] == said["event=stepped_down"] == logging.WARNING
+    assert said["event=connection_moved"] == logging.INFO
+    assert {"event=store_failed", "event=connection_failed"}.isdisjoint(said)
 
 
 async def test_an_idle_worker_finds_out_by_its_beat() -> None:

@@ -30,7 +30,7 @@ from inorder.core.wire import (
 from inorder.errors import InvalidOption, PortInUse, StoreUnreachable
 from inorder.worker import Worker, WorkerSettings
 from inorder.worker.exposition import METRICS, TOPIC_METRICS
-from inorder.worker.journal import MemoryStore
+from inorder.worker.journal import MemoryJournal, MemoryStore
 from inorder.worker.monitor import MAX_CONNECTIONS, PATHS
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "OPERATIONS.md"
@@ -239,6 +239,33 @@ async def test_a_full_disk_is_said() -> None:
         journal.error = None
         await until(lambda: worker.health()[0])
         assert (await ready(worker))[1]["store_error"] is None
+
+
+async def test_a_fence_is_no_failure_of_the_store() -> None:
+    """Of two stages one is taken over, and then the store fails: each is counted for what it is, and health says so."""
+    journal = TestJournal()
+    order = [["s:a"], ["s:b"]]
+    async with Worker(settings(stages=2, topic_order=order, lease=60.0, **HTTP), journal=journal) as worker:
+        MemoryJournal(journal.store).claim(0, "another", address="127.0.0.1:9")
+        client = RawClient(worker.address)
+        await client.connect()
+        client.send(client.hello)
+        assert (await client.failure()).code == "moved"
+        await client.close()
+        await until(lambda: worker.health()[0])
+        found = await samples(worker)
+        assert (found["inorder_fences_total",], found["inorder_store_failures_total",]) == (1, 0)
+        assert (await ready(worker))[1]["store_error"] is None
+        async with RawClient(worker.address) as client:
+            journal.error, journal.claims_fail = disk_full(), True
+            client.send(Resolve(0, [("s", "c")]))
+            assert (await client.failure()).code == "store"
+        found = await samples(worker)
+        assert found["inorder_fences_total",] == 1
+        assert found["inorder_store_failures_total",] >= 1
+        assert (await ready(worker))[1]["status"] == "store failed"
+        journal.error = None
+        await until(lambda: worker.health()[0])
 
 
 async def test_a_slow_client_is_named() -> None:

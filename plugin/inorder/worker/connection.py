@@ -38,6 +38,14 @@ FRAME_COST: Final = 256
 
 log = logger("inorder.worker")
 
+_ENDS: Final = {
+    "stopping": (logging.DEBUG, "connection_failed"),  # these two hit everybody at once
+    "store": (logging.DEBUG, "connection_failed"),
+    "moved": (logging.INFO, "connection_moved"),  # a stage has another owner now; who asked goes there
+    "fenced": (logging.INFO, "connection_moved"),
+}
+"""By code, how the end of a connection is logged; any other is a warning."""
+
 
 class ConnectionOwner(Protocol):
     """What a connection asks of its server. Synchronous."""
@@ -192,10 +200,8 @@ class Connection(asyncio.Protocol):
         if not self.is_current:
             return
         self.is_current = False
-        level = logging.DEBUG if code in ("stopping", "store") else logging.WARNING  # those two hit everybody at once
-        log.log(
-            level, "event=connection_failed peer=%s client=%s code=%s reason=%s", self.peer, self.name, code, message
-        )
+        level, event = _ENDS.get(code, (logging.WARNING, "connection_failed"))
+        log.log(level, "event=%s peer=%s client=%s code=%s reason=%s", event, self.peer, self.name, code, message)
         if not self._transport.is_closing():
             self._transport.write(encode_frame(Failure(code, message, facts or [])))
         self.close()

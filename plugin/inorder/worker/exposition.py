@@ -141,6 +141,8 @@ METRICS: Final[tuple[Metric, ...]] = (
            _one(lambda v: v.host.logs.damaged)),
     Metric("inorder_store_failures_total", "counter", (), "failures of the store, each attempt to recover too",
            _one(lambda v: v.host.metrics.failures)),
+    Metric("inorder_fences_total", "counter", (), "times that stages of this worker had been taken over by another one",
+           _one(lambda v: v.host.metrics.fences)),
     Metric("inorder_takeovers_total", "counter", (),
            "stages taken over from workers that were silent, gone, or told to let go",
            _one(lambda v: v.host.metrics.takeovers)),

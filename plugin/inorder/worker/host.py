@@ -757,14 +757,13 @@ class StageHost:
     async def _start_anew(self, error: StoreError) -> None:
         """Forget what ran ahead of the store, and recover from it, however long it takes. What is not ours any more is
         let go."""
-        log.error("event=store_failed error=%s", error)
         self._is_ready = False
         self._release()
         self._forget()
         self._leaving.clear()
         if isinstance(error, Fenced):
             self._claimed.clear()
-        self._sink.store_failed(error)
+        self._tell(error)
         while not self._stop.is_set():
             await self._pause_before_retry()
             try:
@@ -773,21 +772,30 @@ class StageHost:
             except VOID:
                 raise
             except StoreError as again:
-                log.error("event=store_still_failing error=%s", again)
                 self._forget()
+                self._tell(again)
                 continue
             self._is_ready = True
             self._proven_at = asyncio.get_running_loop().time()
             self._sink.store_recovered()
             self._sink.stages_changed()
-            log.info("event=store_recovered epochs=%s", self.epochs)
+            log.info("event=recovered epochs=%s", self.epochs)
             return
+
+    def _tell(self, error: StoreError) -> None:
+        """Say why this worker starts anew. That another one has taken stages over is no failure of the store."""
+        if isinstance(error, Fenced):
+            self.metrics.fences += 1
+            log.warning("event=fenced reason=%s", error)
+        else:
+            self.metrics.failures += 1
+            log.error("event=store_failed error=%s", error)
+        self._sink.store_failed(error)
 
     async def _pause_before_retry(self) -> None:
         """Wait longer after each failure since the last commit that succeeded; a stop ends the wait."""
         delay = min(self._settings.retry_max, FIRST_RETRY * 2 ** min(self._failures, 16)) if self._failures else 0.0
         self._failures += 1
-        self.metrics.failures += 1
         try:
             async with asyncio.timeout(delay):
                 await self._stop.wait()

@@ -28,7 +28,7 @@ class HostMetrics:
 
     def __init__(self) -> None:
         self.commits = self.commands = self.timestamps = self.snapshots = 0
-        self.requests = self.questions = self.failures = self.takeovers = 0
+        self.requests = self.questions = self.failures = self.fences = self.takeovers = 0
         self.commit_counts = [0] * (len(COMMIT_BUCKETS) + 1)
         self.commit_seconds = 0.0
         self.takeover: float | None = None
@@ -64,6 +64,7 @@ class HostMetrics:
             "questions": self.questions,
             "snapshots": self.snapshots,
             "store_failures": self.failures,
+            "fences": self.fences,
             "takeovers": self.takeovers,
             "takeover_ms": None if self.takeover is None else round(self.takeover * 1000, 3),
             "commit_ms_p50": _percentile(ordered, 0.50),

@@ -340,14 +340,15 @@ class Server:
 
     def store_failed(self, error: Exception) -> None:
         """See HostSink."""
-        self._store_error = error
-        code = "moved" if isinstance(error, Fenced) else "store"
+        is_fenced = isinstance(error, Fenced)
+        self._store_error = None if is_fenced else error
+        code, text = ("moved", str(error)) if is_fenced else ("store", self._store_text())
         self._heads_queued = False
         self._sessions.clear()
         self.reports.all_left()
         for connection in list(self._connections):
             if connection.is_greeted:
-                connection.fail(code, str(error) if code == "moved" else self._store_text())
+                connection.fail(code, text)
 
     def store_recovered(self) -> None:
         """See HostSink."""

@@ -43,7 +43,8 @@ class HostSink(Protocol):
         """The stages here are not those of before."""
 
     def store_failed(self, error: Exception) -> None:
-        """All sessions are void; no work is taken until ``store_recovered``."""
+        """All sessions are void; no work is taken until ``store_recovered``. Fenced: the store is fine, others have
+        taken stages over."""
 
     def store_recovered(self) -> None:
         """Work is taken again."""

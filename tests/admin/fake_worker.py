@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from inorder.core.wire import (
+    Access,
     ClientFrame,
     Frame,
     FrameSplitter,
@@ -28,13 +29,15 @@ class FakeWorker:
         asked: the frames that came, but for hellos and pings.
         connections: how many there were.
         takes: pings are answered, as a worker does that has stepped what came before.
+        access: what the welcome says of the token.
     """
 
-    def __init__(self, answers: Callable[[ClientFrame], list[Frame] | None], *, version: int = 1) -> None:
+    def __init__(self, answers: Callable[[ClientFrame], list[Frame] | None], *, version: int = 2) -> None:
         self._answers, self._version = answers, version
         self.asked: list[ClientFrame] = []
         self.connections = 0
         self.takes = True
+        self.access = Access()
         self._writers: list[asyncio.StreamWriter] = []
         self._serving: list[asyncio.Task[None]] = []
         self.stages = [StageInfo(0, 1, "")]
@@ -67,7 +70,7 @@ class FakeWorker:
 
     def _answer(self, frame: ClientFrame) -> list[Frame] | None:
         if isinstance(frame, Hello):
-            return [Welcome(self._version, 7, "fake", 1, self.stages, 10_000, address=self.address)]
+            return [Welcome(self._version, 7, "fake", 1, self.stages, 10_000, address=self.address, access=self.access)]
         if isinstance(frame, Ping):
             return [Pong(frame.nonce)] if self.takes else []
         self.asked.append(frame)

@@ -15,6 +15,7 @@ from inorder.admin import Cluster
 from inorder.core.filters import filter_of
 from inorder.core.names import exact
 from inorder.core.wire import (
+    Access,
     ChangeOrder,
     ClientFrame,
     ClusterMap,
@@ -27,6 +28,7 @@ from inorder.core.wire import (
 )
 from inorder.errors import (
     ChangeUnderWay,
+    Forbidden,
     InvalidOption,
     InvalidTopic,
     OutcomeUnknown,
@@ -101,10 +103,10 @@ async def test_a_topic_is_found_where_it_moved(two: TwoStages) -> None:
 
 async def test_a_stage_is_found_at_another_worker(two: TwoStages) -> None:
     """A worker ends and another one takes its stage: the next question goes there by itself."""
-    top, low = await two.worker(0), await two.worker(1)
+    top, _ = await two.worker(0), await two.worker(1)
     async with Cluster([top.address]) as cluster:
         await cluster.create("memory", "a")
-        await low.__aexit__(None, None, None)
+        await two.stop_worker(1)
         later = await two.worker(1)
         async with asyncio.timeout(PATIENCE):
             while (await cluster.stages())[1].address != later.address:  # noqa: ASYNC110
@@ -219,6 +221,15 @@ async def test_a_change_that_left_with_its_stage_is_not_made_again() -> None:
         with pytest.raises(OutcomeUnknown, match="another worker"):
             await change
         question.cancel()
+
+
+async def test_what_the_token_does_not_allow_is_not_sent() -> None:
+    """The worker would close the connection."""
+    async with FakeWorker(lambda frame: []) as worker, Cluster([worker.address]) as cluster:
+        worker.access = Access("viewer")
+        with pytest.raises(Forbidden, match="role viewer may not send ChangeOrder"):
+            await cluster.change(2, [[]])
+        assert worker.asked == []
 
 
 async def test_a_change_under_way_is_told_from_others() -> None:

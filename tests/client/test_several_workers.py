@@ -39,10 +39,17 @@ class TwoStages:
         self.broker = f"site-{folder.name}-{id(folder)}"
         self.store = folder / "worker.db"
         self.stack = AsyncExitStack()
+        self._workers: dict[int, Worker] = {}
 
     async def worker(self, *hosted: int, **changes: Any) -> Worker:
         changes = {"stages": 2, "hosted": list(hosted), "topic_order": ORDER, "beat_interval": 0.05, **changes}
-        return await self.stack.enter_async_context(Worker(worker_settings(self.store, **changes)))
+        made = await self.stack.enter_async_context(Worker(worker_settings(self.store, **changes)))
+        self._workers |= dict.fromkeys(hosted, made)
+        return made
+
+    async def stop_worker(self, stage: int) -> None:
+        """End the worker that was started last for a stage."""
+        await self._workers[stage].__aexit__(None, None, None)
 
     def client(self, client_id: str, *workers: str, **how: Any) -> Client:
         return Client(f"memory://{self.broker}", workers=workers, client_id=client_id, times=times(), **how)

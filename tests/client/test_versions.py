@@ -17,6 +17,7 @@ from inorder.client import client as client_module
 from inorder.client import worker_link
 from inorder.core.wire import (
     HEADER_BYTES,
+    PROTOCOL_VERSIONS,
     Frame,
     Heads,
     Renew,
@@ -119,4 +120,4 @@ async def test_a_version_that_was_not_offered_is_refused(site: Site, monkeypatch
     monkeypatch.setattr(server, "common_version", lambda hello, versions: 5)
     with pytest.raises(VersionMismatch) as caught:
         await site.client("one").__aenter__()
-    assert (caught.value.ours, caught.value.theirs) == ((1, 1), (5, 5))
+    assert (caught.value.ours, caught.value.theirs) == (PROTOCOL_VERSIONS, (5, 5))

@@ -15,8 +15,8 @@ from inorder.errors import Forbidden
 # The matrix in words, apart from the table that the code has.
 EVERYBODY = ["Ping", "Pong", "Failure", "Hello", "Renew", "NameTopics", "AskNumbers", "ReadLog", "ShowLogs"]
 CLIENTS = ["AskHeads", "AskDurable", "CreateTimestamps", "Settle", "Subscribe", "SaveClock", "Report"]
-LOOKING = ["ShowOrder", "ShowSubscriptions", "ShowReports"]
-CHANGING = ["ChangeOrder", "PinTopics", "ChangeLog", "EndSubscription"]
+LOOKING = ["ShowOrder", "ShowSubscriptions", "ShowReports", "ShowTopics", "ShowOpenNumbers", "FindNumber", "FindEvent"]
+CHANGING = ["ChangeOrder", "PinTopics", "ChangeLog", "EndSubscription", "ReleaseNumbers"]
 
 
 def may(role: str, frame: str) -> bool:

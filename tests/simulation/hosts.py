@@ -32,6 +32,7 @@ from inorder.core.wire import (
     LoggedEvent,
     LoggedEvents,
     NameTopics,
+    NumberState,
     ReadLog,
     Renew,
     Renewed,
@@ -209,7 +210,9 @@ class Host:
             states, unheard = self.world.history.states, self.world.history.unheard
             for manager in self.stage._state.topics.values():
                 for record in manager.records.values():
-                    states[record.topic, record.number] = record.state.name
+                    place = record.topic, record.number
+                    is_released = record.state is NumberState.VOID and place in self.world.released
+                    states[place] = "RELEASED" if is_released else record.state.name
                     unheard[record.topic, record.number] = highest(record.deps or ())
 
     def snapshot(self) -> None:

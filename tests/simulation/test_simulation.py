@@ -25,6 +25,14 @@ def test_random_runs_keep_every_promise(first: int) -> None:
     )
 
 
+def test_what_operators_release_breaks_no_order() -> None:
+    """R16, R17: whatever became of the events, whose publishers may have handed them over."""
+    failed, counts = run_all(Case.of(seed, "released") for seed in range(1, 31))
+    assert not failed, [(each.case.seed, each.violations[0].sentence) for each in failed]
+    assert counts["releases"] > 30
+    assert counts["late"] > 30
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(100_000, 200_000, 500))
 def test_many_random_runs(first: int) -> None:

@@ -18,6 +18,7 @@ from inorder.core.commands import (
     Configure,
     LeaveSession,
     Place,
+    Release,
     Reorder,
     Reply,
     SetLogRule,
@@ -26,7 +27,7 @@ from inorder.core.commands import (
 )
 from inorder.core.names import Filter, exact
 from inorder.core.publisher import Publication
-from inorder.core.wire import Heads, LoggedEvent, LogRule, TopicInfo, decode_worker_frame, encode_frame
+from inorder.core.wire import Heads, LoggedEvent, LogRule, NumberState, TopicInfo, decode_worker_frame, encode_frame
 from inorder_analytics.checks import History, Unfinished
 
 
@@ -46,6 +47,8 @@ class World:
         self.profile = profile
         self.rng = rng = random.Random(f"{profile.name} {seed}")
         self.fate = random.Random(f"{profile.name} {seed} clocks and partitions")
+        self.operators = random.Random(f"{profile.name} {seed} operators")
+        self.released: set[tuple[int, int]] = set()
         self.now = 1.0
         self.steps = 0
         self.done: Counter[str] = Counter()
@@ -63,7 +66,7 @@ class World:
         self.weights = list(
             accumulate(
                 weight * _factor(profile, action.__name__.strip("_")) * each.choice(profile.spread)
-                for each, weighted in ((rng, _WEIGHTED), (self.fate, _FAULTS))
+                for each, weighted in ((rng, _WEIGHTED), (self.fate, _FAULTS), (self.operators, _OPERATORS))
                 for action, weight in weighted
             )
         )
@@ -327,6 +330,20 @@ class World:
         stages = [[topic for topic in order if homes[topic] == at] for at in range(len(self.hosts))]
         bottom.run(Reorder("operator", 1, self.steps, bottom.stage.order_epoch + 1, stages))
 
+    def _release(self, _: Client, host: Host) -> None:
+        """R16: an operator settles numbers in place of their publishers, whatever became of the events."""
+        rng, state = self.operators, host.stage._state
+        places = sorted(place for session in state.sessions.values() for place in session.open)
+        if not places:
+            return
+        topic, first = rng.choice(places)
+        last = min(first + rng.choice((0, 0, 1, 5)), state.topics[topic].number)
+        to = rng.choice((NumberState.VOID, NumberState.ABANDONED, NumberState.CONFIRMED))
+        if to is NumberState.VOID:
+            self.released |= {place for place in places if place[0] == topic and first <= place[1] <= last}
+        self.done["releases"] += 1
+        host.run(Release("operator", 1, self.steps, topic, first, last, to))
+
     # -- the run -----------------------------------------------------------------------------------------------
 
     def run(self, actions: int) -> History:
@@ -457,11 +474,12 @@ _FAULTS: list[tuple[Callable[[World, Client, Host], None], float]] = [
     (World._suspend, 0.2),
     (World._set_back, 0.1),
 ]
+_OPERATORS: list[tuple[Callable[[World, Client, Host], None], float]] = [(World._release, 1.0)]
 """What is drawn apart, so that a profile without them runs as it would if there were none."""
 
 
 def _factor(profile: Profile, action: str) -> float:
-    return profile.weights.get(action, 0.0 if action in ("flow", "reorder") else 1.0)
+    return profile.weights.get(action, 0.0 if action in ("flow", "reorder", "release") else 1.0)
 
 
-_ACTIONS = [action for action, _ in _WEIGHTED + _FAULTS]
+_ACTIONS = [action for action, _ in _WEIGHTED + _FAULTS + _OPERATORS]

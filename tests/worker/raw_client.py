@@ -149,7 +149,15 @@ class RawClient:
 
     async def create(self, topic: TopicInfo, *counters: int) -> list[StampedEvent]:
         """Ask for timestamps and return them in the order of their counters."""
-        self.send(CreateTimestamps(topic.stage, 1, [NewEvent(counter, topic.id) for counter in counters]))
+        self.send_create(topic, *(NewEvent(counter, topic.id) for counter in counters))
+        return await self.stamped(*counters)
+
+    def send_create(self, topic: TopicInfo, *events: NewEvent) -> None:
+        """Ask for timestamps."""
+        self.send(CreateTimestamps(topic.stage, 1, list(events)))
+
+    async def stamped(self, *counters: int) -> list[StampedEvent]:
+        """Return timestamps that were asked for, in the order of their counters."""
         found: dict[int, StampedEvent] = {}
         while not found.keys() >= set(counters):
             answer = await self.next(Timestamps)

@@ -95,12 +95,12 @@ def _check_reason(
 
 
 def check_completeness(history: History) -> Iterator[Violation]:
-    """R7, R17: every number of a span was notified, is void, or was reported; R12: and so was every one between the two
-    spans of an interruption.
+    """R7, R17: every number of a span was notified, is void (by whoever's word), or was reported; R12: and so was every
+    one between the two spans of an interruption.
 
     Of spans that a bounded or tag subscriber dropped nothing is said: what it had jumped might still have come.
     """
-    voids = _by_state(history).get("VOID", {})
+    voids = by_topic((*place, place[1]) for place, state in history.states.items() if state in ("VOID", "RELEASED"))
     latest = _latest_published(history)
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
@@ -164,13 +164,14 @@ def _check_start(
 
 def check_publishes(history: History) -> Iterator[Violation]:
     """R16, R17: a publish that was acknowledged has a number, is not void, and is notified or reported to every
-    subscriber that has held its topic since before it."""
+    subscriber that has held its topic since before it (unless an operator has released its number)."""
     acknowledged = [each for each in history.publishes.values() if each.outcome == "acknowledged"]
     places: list[Place] = []
     for each in acknowledged:
         stamped = history.stamped.get(each.event)
         if stamped is not None:
-            places.append(stamped.place)
+            if history.states.get(stamped.place) != "RELEASED":
+                places.append(stamped.place)
         elif each.order == "total":
             sentence = f"{each.event} was acknowledged and never got a number"
             yield Violation("R16", (Witness(each.event, None),), (), sentence)

@@ -240,7 +240,8 @@ class History:
         stamped: the first of each event's.
         places: the event that was given each number.
         subscribers: by client id.
-        states: what the stages say of each number at the end (``PENDING``, ``CONFIRMED``, ``VOID``, ``ABANDONED``).
+        states: what the stages say of each number at the end (``PENDING``, ``CONFIRMED``, ``VOID``, ``ABANDONED``);
+            ``RELEASED`` is void by the word of an operator, who cannot know whether the event was handed over.
         unheard: dependencies of numbers whose timestamp no publisher may have got, as the stages keep them.
         heads: the highest confirmed number of each topic at the end.
         unfinished: what still waited at the end.

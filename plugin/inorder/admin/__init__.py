@@ -2,5 +2,6 @@
 
 from inorder.admin.cluster import Cluster
 from inorder.admin.operator import Operator
+from inorder.admin.states import EventState, StuckNumber, TopicState
 
-__all__ = ["Cluster", "Operator"]
+__all__ = ["Cluster", "EventState", "Operator", "StuckNumber", "TopicState"]

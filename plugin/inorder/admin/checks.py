@@ -14,6 +14,13 @@ def check_numbers(option: str, *values: int, least: int = 1) -> None:
             raise InvalidOption(option, value, f"a number from {least} to {MAX_NUMBER}")
 
 
+def check_range(first: int, last: int) -> None:
+    """Raise InvalidOption for a range of numbers that is none."""
+    check_numbers("first", first)
+    if not first <= last <= MAX_NUMBER:
+        raise InvalidOption("last", last, f"a number from {first} (the first) on")
+
+
 def check_name(space: str, name: str) -> None:
     """Raise InvalidTopic for a space or name that no worker takes."""
     for part, text, limit in (("space", space, MAX_SPACE_BYTES), ("name", name, MAX_NAME_BYTES)):

@@ -2,110 +2,69 @@
 
 from __future__ import annotations
 
-import ssl
+import asyncio
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar, cast
+from typing import Final, Literal
 
-from inorder.admin.checks import check_name, check_numbers
-from inorder.admin.link import LinkLost, NotDone
-from inorder.admin.workers import Workers
+from inorder.admin.asking import Asking
+from inorder.admin.checks import check_name, check_numbers, check_range
+from inorder.admin.states import EventState, StuckNumber, TopicState, event_state, topic_state
+from inorder.admin.stuck import stuck_numbers
 from inorder.core.reordering import UNDER_WAY
 from inorder.core.wire import (
     ChangeLog,
     ChangeOrder,
     Done,
     EndSubscription,
-    Frame,
+    EventFound,
+    FindEvent,
+    FindNumber,
+    KnownNumber,
     KnownSubscription,
     LoggedEvents,
     LogRule,
     Logs,
+    NumberFound,
+    NumberState,
+    OpenNumbersFound,
     OrderChanged,
     PinTopics,
     ReadLog,
+    Released,
+    ReleaseNumbers,
     Resolve,
     ShowLogs,
-    ShowOrder,
+    ShowOpenNumbers,
     ShowSubscriptions,
-    StageInfo,
+    ShowTopics,
     Subscriptions,
+    TopicFigures,
     TopicInfo,
-    TopicOrder,
     Topics,
+    TopicsShown,
 )
-from inorder.errors import ChangeUnderWay, OutcomeUnknown, Refused, StaleOrder, UnknownTopic, WorkerUnreachable
+from inorder.errors import ChangeUnderWay, InvalidOption, Refused, StaleOrder, WorkerUnreachable
 
-FrameT = TypeVar("FrameT", bound=Frame)
-AnswerT = TypeVar("AnswerT", Done, OrderChanged)
-BOTTOM: Final = -1
-"""The stage where topics, subscriptions, event logs and the topic order are changed, whichever number it has."""
+IDS_ASKED: Final = 500
+"""Topics or numbers in one question."""
 READ_LIMIT: Final = 1_000
 """Events of a log in one answer of :meth:`Cluster.read_log`, at most."""
 
 
-class _OfStage(Protocol):
-    """A question to the home of a topic."""
-
-    stage: int
-
-
-class Cluster:
+class Cluster(Asking):
     """Use it as ``async with Cluster(...) as cluster``; nothing is connected before the first question.
 
     Any number of tasks may ask at the same time. A question is asked a second time, by a new map, where its stage had
     moved or a connection broke; a change is not, once it may have been made: that raises OutcomeUnknown.
 
     All methods raise, beside what they name: WorkerUnreachable (nobody that has the stage answers), Unauthorized,
-    VersionMismatch, ProtocolError, and Refused where a worker is of an older release. InvalidOption and InvalidTopic
-    are raised before anything is asked.
+    Forbidden (the token's role is too low), VersionMismatch, ProtocolError, and Refused where a worker is of an older
+    release. InvalidOption and InvalidTopic are raised before anything is asked.
 
-    Args:
-        addresses: ``host:port`` of workers; one is enough, the others are found by it.
-        token: what they ask for, or an empty text.
-        tls: ``None`` for plain TCP.
-        agent: what to be called in the workers' logs.
-        timeout: seconds that one answer may take.
+    Args: see :class:`~inorder.admin.asking.Asking`.
     """
 
-    def __init__(
-        self,
-        addresses: Sequence[str],
-        token: str = "",
-        tls: ssl.SSLContext | None = None,
-        *,
-        agent: str = "inorder admin",
-        timeout: float = 10.0,
-    ) -> None:
-        self._workers = Workers(addresses, token, tls, agent, timeout)
-        self._timeout = timeout
-        self._homes: dict[int, int] = {}
-
-    async def __aenter__(self) -> Self:
-        """Do nothing yet."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close all connections; questions under way fail."""
-        await self._workers.close()
-
-    async def stages(self) -> list[StageInfo]:
-        """Return where each stage is, the top one first, as the workers asked last know it; of epoch 0 where nobody is
-        known to have it."""
-        places = await self._workers.places()
-        return [places[stage] for stage in sorted(places)]
-
     # -- the topic order (R14) ---------------------------------------------------------------------------------
-
-    async def order(self) -> TopicOrder:
-        """Return the topic order, whole."""
-        parts = await self._ask(ShowOrder(0), TopicOrder)
-        first = parts[0]
-        topics = [info for part in parts for info in part.topics]
-        self._homes = {info.id: info.stage for info in topics}
-        return TopicOrder(first.request, first.order_epoch, first.stages, topics, first.pinned)
 
     async def change(self, order_epoch: int, stages: list[list[int]]) -> int:
         """Change the topic order; return its new epoch, once the bottom stage is in it.
@@ -140,6 +99,132 @@ class Cluster:
         check_name(space, name)
         (answer,) = await self._ask(Resolve(0, [(space, name)]), Topics)
         return answer.topics[0]
+
+    # -- topics ------------------------------------------------------------------------------------------------
+
+    async def topics(self, ids: Sequence[int] | None = None, *, groups: bool = True) -> list[TopicState]:
+        """Return topics with their figures, in the topic order. Those whose stage nobody answers for come without.
+
+        Args:
+            ids: of those that are wanted; ``None``: all. Ids that no topic has are left out.
+            groups: with their sequencing groups, and not only the sizes. Of thousands of topics they may be megabytes.
+        """
+        order = await self.order()
+        wanted = None if ids is None else set(ids)
+        infos = [info for info in order.topics if wanted is None or info.id in wanted]
+        stages = sorted({info.stage for info in infos})
+        only = {at: [info.id for info in infos if info.stage == at] if ids is not None else [] for at in stages}
+        found = await asyncio.gather(*(self._figures(at, only[at], groups) for at in stages))
+        figures = {each.id: each for its in found for each in its}
+        ranks = {info.id: rank for rank, info in enumerate(order.topics, start=1)}
+        pinned = set(order.pinned)
+        return [topic_state(info, ranks[info.id], info.id in pinned, figures.get(info.id)) for info in infos]
+
+    async def _figures(self, stage: int, only: list[int], groups: bool) -> list[TopicFigures]:
+        """Return the figures of a stage's topics; none if nobody answers for it."""
+        found: list[TopicFigures] = []
+        try:
+            for at in range(0, max(len(only), 1), IDS_ASKED):
+                behind: int | None = 0
+                while behind is not None:
+                    frame = ShowTopics(0, stage, behind, groups, only[at : at + IDS_ASKED])
+                    (part,) = await self._ask(frame, TopicsShown, stage=stage)
+                    found += part.topics
+                    behind = part.behind or None
+        except WorkerUnreachable:
+            return []
+        return found
+
+    # -- numbers (R16, R17) ------------------------------------------------------------------------------------
+
+    async def stuck(self, *, older_s: float = 1.0) -> list[StuckNumber]:
+        """Return numbers that are pending for longer than this (s), or whose timestamps are not complete, of all stages
+        that answer; by topic and number. After a second subscribers begin to ask for them (R17, ``gap_timeout``)."""
+        stages = [each.stage for each in await self.stages()]
+        found = await asyncio.gather(*(self._open_numbers(stage, round(older_s * 1000)) for stage in stages))
+        return stuck_numbers({stage: parts for stage, parts in zip(stages, found, strict=True) if parts})
+
+    async def _open_numbers(self, stage: int, older_ms: int) -> list[OpenNumbersFound]:
+        try:
+            return await self._ask(ShowOpenNumbers(0, stage, older_ms), OpenNumbersFound, stage=stage)
+        except WorkerUnreachable:
+            return []
+
+    async def release(self, topic: int, first: int, last: int, as_: Literal["void", "abandoned"]) -> list[int]:
+        """Give up pending numbers in place of their publisher, so that nobody waits for them any more (R16, R17).
+
+        As ``void`` they are skipped silently: for events that certainly were not handed to the broker. As ``abandoned``
+        each subscriber is told of a gap. An event that arrives nonetheless is delivered by those that have not skipped
+        its number, and dropped as a duplicate by the others; its publisher hears ``late`` when it confirms it.
+
+        Returns the numbers that changed; those of the range that are not pending, or that the event log has, stay.
+        Raises Refused (with what could be released), UnknownTopic, InvalidOption (a range) and OutcomeUnknown.
+        """
+        states = {"void": NumberState.VOID, "abandoned": NumberState.ABANDONED}
+        if as_ not in states:
+            raise InvalidOption("as", as_, "void or abandoned")
+        return await self._settle(topic, first, last, states[as_], f"given up as {as_}")
+
+    async def confirm_logged(self, topic: int, first: int, last: int) -> list[int]:
+        """Confirm pending numbers that the event log has, so that subscribers fetch them from there (R17, R18). Returns
+        the numbers that changed. Raises as :meth:`release` does."""
+        return await self._settle(topic, first, last, NumberState.CONFIRMED, "confirmed")
+
+    async def _settle(self, topic: int, first: int, last: int, to: NumberState, how: str) -> list[int]:
+        check_range(first, last)
+        what = f"numbers {first} to {last} of topic {topic} were {how}"
+        answer = await self._change(ReleaseNumbers(0, 0, topic, first, last, to), Released, what, topic=topic)
+        pairs = zip(answer.numbers[::2], answer.numbers[1::2], strict=True)
+        return [number for low, high in pairs for number in range(low, high + 1)]
+
+    async def find_event(self, topic: int, number: int) -> EventState | None:
+        """Return what is known of an event by its topic's id and number; ``None``: the topic never had that number.
+        Raises UnknownTopic and InvalidOption."""
+        check_numbers("number", number)
+        known = await self._known(topic, number)
+        if known is None:
+            return None
+        row = None
+        if known.logged:
+            page = await self.read_log(topic, number, number)
+            row = page.events[0] if page.events else None
+        return event_state(topic, number, known, row)
+
+    async def find_event_by_id(self, client_id: str, incarnation: int, counter: int) -> EventState | None:
+        """Return what is known of an event by its event id; ``None``: no stage knows it (any more). Raises
+        InvalidOption. All numbers that are known one by one may have to be looked through for it."""
+        check_numbers("counter", counter)
+        if not -(2**63) <= incarnation < 2**63:
+            raise InvalidOption("incarnation", incarnation, "a signed number of 64 bits")
+        stages = [each.stage for each in await self.stages()]
+        found = await asyncio.gather(*(self._find_at(each, client_id, incarnation, counter) for each in stages))
+        places = [place for place in found if place is not None]
+        return await self.find_event(*places[0]) if places else None
+
+    async def _find_at(self, stage: int, client_id: str, incarnation: int, counter: int) -> tuple[int, int] | None:
+        behind: int | None = 0
+        while behind is not None:
+            frame = FindEvent(0, stage, client_id, incarnation, counter, behind)
+            (found,) = await self._ask(frame, EventFound, stage=stage)
+            if found.number:
+                return found.topic, found.number
+            behind = found.behind or None
+        return None
+
+    async def number_states(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], NumberState]:
+        """Return what became of numbers, given as (topic id, number), such as those that an event depends on. Those
+        that were never issued are left out. Raises UnknownTopic and InvalidOption."""
+        check_numbers("number", *(number for _, number in places))
+        states: dict[tuple[int, int], NumberState] = {}
+        for at in range(0, len(places), IDS_ASKED):
+            asked = places[at : at + IDS_ASKED]
+            found = await asyncio.gather(*(self._known(*place) for place in asked))
+            states |= {place: each.state for place, each in zip(asked, found, strict=True) if each is not None}
+        return states
+
+    async def _known(self, topic: int, number: int) -> KnownNumber | None:
+        (found,) = await self._ask(FindNumber(0, 0, topic, number), NumberFound, topic=topic)
+        return found.known
 
     # -- event logs (R18) --------------------------------------------------------------------------------------
 
@@ -188,56 +273,3 @@ class Cluster:
     async def end_subscription(self, client_id: str) -> None:
         """End the subscription of a client that is gone. Raises Refused, OutcomeUnknown."""
         await self._change(EndSubscription(0, client_id), Done, f"the subscription of {client_id!r} was ended")
-
-    # -- who is asked ------------------------------------------------------------------------------------------
-
-    async def _change(self, frame: Frame, kind: type[AnswerT], what: str, *, topic: int = 0) -> AnswerT:
-        """Ask for a change and return the answer; ``what`` says in words what it did. Raises Refused and
-        OutcomeUnknown."""
-        (answer,) = await self._ask(frame, kind, topic=topic, change=what)
-        if answer.refusal:
-            raise Refused(answer.refusal)
-        return answer
-
-    async def _ask(
-        self, frame: Frame, kind: type[FrameT], *, stage: int = BOTTOM, topic: int = 0, change: str = ""
-    ) -> list[FrameT]:
-        """Ask the worker that has a stage (of a topic: its home); once more by a new map, if need be."""
-        reason = ""
-        for is_last in (False, True):
-            at = await self._home(topic) if topic else stage
-            place = await self._place(at)
-            if topic:
-                cast(_OfStage, frame).stage = place.stage
-            try:
-                link = await self._workers.link(place.address)
-                return await link.ask(frame, kind, stage=place.stage, topic=topic, seconds=self._timeout)
-            except NotDone as moved:
-                reason = str(moved)
-                self._homes.pop(topic, None)
-            except LinkLost as lost:
-                reason = str(lost)
-                if change:
-                    raise OutcomeUnknown(change, reason) from None
-            except WorkerUnreachable as error:
-                reason = error.reason
-            if not is_last and await self._place(at) == place:  # else we know better by now
-                await self._workers.look_again(without=place.address)
-        raise WorkerUnreachable([place.address], f"{reason} (stage {place.stage})")
-
-    async def _home(self, topic: int) -> int:
-        if topic not in self._homes:
-            await self.order()
-        if topic not in self._homes:
-            raise UnknownTopic(topic)
-        return self._homes[topic]
-
-    async def _place(self, stage: int) -> StageInfo:
-        """Return who has a stage. Raises WorkerUnreachable where nobody is known to."""
-        places = await self._workers.places()
-        stage = max(places) if stage == BOTTOM else stage
-        if stage in places and not places[stage].epoch:
-            await self._workers.look_again()
-        if stage not in places or not places[stage].epoch:
-            raise WorkerUnreachable(self._workers.addresses, f"none of them has stage {stage}")
-        return places[stage]

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
 
+from inorder.core.access import Permissions
 from inorder.core.wire import (
     PROTOCOL_VERSIONS,
     ClusterMap,
@@ -31,6 +32,7 @@ from inorder.core.wire import (
     encode_frame,
 )
 from inorder.errors import (
+    Forbidden,
     InorderError,
     InvalidOption,
     LinkError,
@@ -150,10 +152,11 @@ class Link:
             seconds: how long the answer may take. Where the question was not even stepped by then, a stopped process
                 or a dead network is behind it, and the connection is given up too.
 
-        Raises NotDone, LinkLost, and Refused for a worker of an older release.
+        Raises NotDone, LinkLost, Forbidden, and Refused for a worker of an older release.
         """
         if self.ended is not None:
             raise NotDone(str(self.ended))
+        Permissions(self.welcome.access).check_frame(type(frame))
         if frame.from_version > self.welcome.version:
             raise Refused(f"worker {self.address} is of an older release and does not know this; upgrade it first")
         self._last_request += 1
@@ -271,7 +274,9 @@ class Link:
 def _error_of(failure: Failure, address: str) -> InorderError:
     match failure:
         case Failure(code="unauthorized"):
-            return Unauthorized("the token is missing or wrong", peer="worker")
+            return Unauthorized(f"the worker refused the connection: {failure.message}", peer="worker")
+        case Failure(code="forbidden"):
+            return Forbidden(f"the worker refused: {failure.message}")
         case Failure(code="version", facts=[lowest, highest]):
             return VersionMismatch(PROTOCOL_VERSIONS, (lowest, highest))
         case Failure(code="protocol" | "too_large"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from inorder.core.topic_manager import NumberRecord
-from inorder.core.wire import Frame, LogRule, NewEvent, SpaceFilter, TopicInfo
+from inorder.core.wire import Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
 
 SessionKey = tuple[str, int]
 """(client id, incarnation)"""
@@ -176,7 +176,8 @@ class MarkRide(Ride, tag=17):
 
 class MovedTopic(msgspec.Struct, array_like=True):
     """What a topic's old home hands to the new one beside its number and its records; ``marks``: where blocks of
-    numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager."""
+    numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager;
+    ``counts``: its confirmed, void, abandoned and late numbers."""
 
     id: int
     head: int
@@ -186,6 +187,7 @@ class MovedTopic(msgspec.Struct, array_like=True):
     mark_at: int
     log_first: int = 0
     log_base: dict[int, int] | None = None
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 class MovedSession(msgspec.Struct, array_like=True):
@@ -477,6 +479,18 @@ class EndDurable(Command, tag=33):
     subscriber: str
 
 
+class Release(Command, tag=34):
+    """An operator settles pending numbers in place of their publisher, at the topic's stage (R16)."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    topic: int
+    first: int
+    last: int
+    to: NumberState
+
+
 AnyCommand = (
     Configure
     | Place
@@ -495,6 +509,7 @@ AnyCommand = (
     | TrimLog
     | SaveNumbers
     | EndDurable
+    | Release
 )
 
 

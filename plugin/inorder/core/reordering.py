@@ -36,6 +36,7 @@ from inorder.core.commands import (
     OrderRide,
     Pin,
     PopularityRide,
+    Release,
     Reorder,
     SessionKey,
     SetLogRule,
@@ -51,6 +52,8 @@ from inorder.core.state import Outbox, StageState, Switch
 from inorder.core.topic_manager import Session, TopicManager
 from inorder.core.wire import Moved, OrderChanged
 
+HELD = (SettleNumbers, Release, CreateTopics, ChangeSubscription, SetLogRule, TrimLog, EndDurable)
+"""What a sealed stage keeps for later."""
 AnyOrderRide = FlushRide | MarkRide | SwitchRide | OrderRide | PopularityRide | SwapRide
 
 UNDER_WAY = "another change of the topic order is under way"
@@ -229,7 +232,7 @@ class Reordering:
             elif command.order_epoch < self._state.homes_epoch:
                 self.refuse(command)
             return True
-        if isinstance(command, SettleNumbers | CreateTopics | ChangeSubscription | SetLogRule | TrimLog | EndDurable):
+        if isinstance(command, HELD):
             switch.held.append(command)
             return True
         return False
@@ -338,6 +341,7 @@ class Reordering:
                         manager.records, manager.head, manager.expired, manager.expired_base = {}, 0, 0, {}
                         manager.marks, manager.mark_at, manager.rode = [], 0, 0
                         manager.log_first, manager.log_base = 0, None
+                        manager.confirmed = manager.void = manager.abandoned = manager.late = 0
                     manager.stage, manager.moved = stage, switch.order_epoch
         for session in state.sessions.values():
             session.open = {place: None for place in session.open if place[0] not in left}
@@ -368,6 +372,7 @@ class Reordering:
             manager.head, manager.expired, manager.expired_base = topic.head, topic.expired, dict(topic.expired_base)
             manager.marks, manager.mark_at = [(number, {}) for number in topic.marks], topic.mark_at
             manager.log_first, manager.log_base = topic.log_first, topic.log_base
+            manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
             manager.rode = manager.number  # the base here does not hold what they depended on
             if topic.head:
                 self._risen.add(topic.id)
@@ -470,7 +475,7 @@ def _moved_topic(manager: TopicManager) -> MovedTopic:
     marks = [number for number, _ in manager.marks]
     return MovedTopic(
         manager.id, manager.head, manager.expired, manager.expired_base, marks, manager.mark_at,
-        manager.log_first, manager.log_base,
+        manager.log_first, manager.log_base, (manager.confirmed, manager.void, manager.abandoned, manager.late),
     )  # fmt: skip
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from inorder.core.commands import SettleNumbers, SettleRide
+from msgspec.structs import replace
+
+from inorder.core.commands import Release, SettleNumbers, SettleRide
 from inorder.core.state import Outbox, StageState
-from inorder.core.topic_manager import Session, TopicManager, flat
-from inorder.core.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Settled
+from inorder.core.topic_manager import NumberRecord, Session, TopicManager, flat
+from inorder.core.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Released, Settled
 
 _PENDING, _CONFIRMED = NumberState.PENDING, NumberState.CONFIRMED
 
 MAX_ANSWERS = 10_000
 """Answers in one frame; whoever asks for more asks again."""
+MAX_RELEASED = 10_000
+"""Numbers that an operator settles at once."""
 MAX_PARTS = 500_000
 """Integers of dependencies in one frame (at most 9 bytes each, so it stays below the frame's limit)."""
 
@@ -69,7 +73,7 @@ class Settling:
         return late
 
     def _settle_run(self, session: Session, manager: TopicManager, numbers: range, to: NumberState) -> list[int]:
-        """Settle numbers of one topic; return those that were abandoned before (flat pairs). A number of another
+        """Settle numbers of one topic; return those that were given up before (flat pairs). A number of another
         session is left alone."""
         late: list[int] = []
         topic, head, settled, still_open = manager.id, 0, 0, session.open
@@ -78,16 +82,16 @@ class Settling:
             if record is None or record.incarnation != session.incarnation or record.client_id != session.client_id:
                 continue
             if record.state is _PENDING:
-                # R18: what the log has is never void: whoever misses it gets it from there
-                record.state = _CONFIRMED if manager.has_logged(record) else to
                 still_open.pop((topic, number), None)
-                if record.state is _CONFIRMED:
+                if manager.settle(record, to) is _CONFIRMED:
                     head = number
                 settled += 1
-            elif record.state is NumberState.ABANDONED:
+            elif record.state is NumberState.ABANDONED or (to is _CONFIRMED and record.state is NumberState.VOID):
                 late += (topic, number)
         tally = self._state.tally
         tally.late += len(late) // 2
+        if to is _CONFIRMED:
+            manager.late += len(late) // 2
         if to is _CONFIRMED:
             tally.confirmed += settled
         else:
@@ -99,6 +103,65 @@ class Settling:
         if number > manager.head:
             manager.head = number
             self._risen.add(manager.id)
+
+    # -- release: an operator settles --------------------------------------------------------------------------
+
+    def release(self, command: Release) -> None:
+        """Settle pending numbers in place of their publisher: given up, so that nobody waits for them, or confirmed,
+        where the event log has them. Their publisher hears of it as of any number that was given up (R16)."""
+        refusal, changed = self._release_refusal(command), list[int]()
+        if not refusal:
+            manager = self._state.topics[command.topic]
+            changed = self._release_all(manager, self._releasable(manager, command), command.to)
+        answer = Released(command.request, command.topic, changed, refusal)
+        self._outbox.reply(command.client_id, command.incarnation, answer)
+
+    def _releasable(self, manager: TopicManager, command: Release) -> list[NumberRecord]:
+        """Return what is pending of the numbers: for ``CONFIRMED`` what the log has, else what it does not have."""
+        numbers = range(max(command.first, manager.expired + 1), min(command.last, manager.number) + 1)
+        records = (manager.records[number] for number in numbers)
+        is_logged = command.to is _CONFIRMED
+        return [each for each in records if each.state is _PENDING and manager.has_logged(each) == is_logged]
+
+    def _release_all(self, manager: TopicManager, records: list[NumberRecord], to: NumberState) -> list[int]:
+        changed: list[int] = []
+        for record in records:
+            manager.settle(record, to)
+            session = self._state.sessions.get((record.client_id, record.incarnation))
+            if session is not None:
+                session.open.pop((record.topic, record.number), None)
+            if changed and changed[-1] == record.number - 1:
+                changed[-1] = record.number
+            else:
+                changed += (record.number, record.number)
+        tally, count = self._state.tally, len(records)
+        if to is _CONFIRMED:
+            tally.confirmed += count
+            self._raise_head(manager, records[-1].number)
+        elif to is NumberState.VOID:
+            tally.void += count
+        else:
+            tally.abandoned += count
+        return changed
+
+    def _release_refusal(self, command: Release) -> str:
+        """Return why nothing can be done, with what could be."""
+        manager, first, last = self._state.topics.get(command.topic), command.first, command.last
+        if manager is None:
+            return f"there is no topic with the id {command.topic}"
+        if last - first >= MAX_RELEASED:
+            return f"{last - first + 1} numbers are too many at once; allowed are {MAX_RELEASED}"
+        if last > manager.number:
+            return f"number {last} was not issued yet; the topic's last one is {manager.number}"
+        if self._releasable(manager, command):
+            return ""
+        if self._releasable(manager, replace(command, to=NumberState.VOID)):
+            return "the event log does not have these numbers, so they cannot be repaired; release them instead"
+        if self._releasable(manager, replace(command, to=_CONFIRMED)):
+            return "the event log has these numbers, so they are not given up; repair them instead"
+        pending = sorted(at for each in self._state.sessions.values() for topic, at in each.open if topic == manager.id)
+        allowed = f"from {pending[0]} to {pending[-1]} there are {len(pending)}" if pending else "the topic has none"
+        return f"none of the numbers {first} to {last} is pending; {allowed}"
 
     # -- abandon -----------------------------------------------------------------------------------------------
 
@@ -112,11 +175,9 @@ class Settling:
                 record = manager.records[number]
                 if not gone and state.now < record.created + settings.confirm_timeout_ms:
                     break
-                if manager.has_logged(record):  # R18: whether the broker has it or not, the log has
-                    record.state = _CONFIRMED
+                if manager.settle(record, NumberState.ABANDONED) is _CONFIRMED:
                     self._raise_head(manager, number)
                 else:
-                    record.state = NumberState.ABANDONED
                     state.tally.abandoned += 1
                 del session.open[topic, number]
 

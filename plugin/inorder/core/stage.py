@@ -28,6 +28,7 @@ from inorder.core.commands import (
     LogRulesRide,
     OpenSession,
     Place,
+    Release,
     RestartTimers,
     SaveNumbers,
     Send,
@@ -43,6 +44,7 @@ from inorder.core.commands import (
 )
 from inorder.core.durable import DurableSubscriptions
 from inorder.core.event_log import TOPICS_IN_FRAME, EventLog
+from inorder.core.inspection import Inspection
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
 from inorder.core.sessions import Sessions
@@ -143,6 +145,8 @@ class Stage:
                 self._create(command)
             case SettleNumbers():
                 self._settling.settle(command)
+            case Release():
+                self._release(command)
             case Deliver():
                 if self._state.take(command.origin, command.number):
                     self._arrived(command)
@@ -166,6 +170,12 @@ class Stage:
             self._reordering.refuse(command)
         else:
             self._stamping.create(command)
+
+    def _release(self, command: Release) -> None:
+        if (moved := self.moved(command.topic)) is None:
+            self._settling.release(command)
+        else:
+            self._outbox.reply(command.client_id, command.incarnation, moved)
 
     def _connection(self, command: OpenSession | LeaveSession | RestartTimers) -> None:
         match command:
@@ -341,6 +351,11 @@ class Stage:
         ]
 
     # -- for operators -----------------------------------------------------------------------------------------
+
+    @property
+    def inspection(self) -> Inspection:
+        """What operators may look at."""
+        return Inspection(self._state)
 
     @property
     def tally(self) -> Tally:

@@ -16,6 +16,9 @@ _NEVER = (0, 0)
 REFUSED = -1
 """As a number: there is none, its session has too many open."""
 
+GIVEN_UP = (NumberState.ABANDONED, NumberState.VOID)
+"""Subscribers may have skipped the number, so its event must not be handed over any more. (A publisher whose own word
+made it void does not ask again.)"""
 BLOCK_SHIFT = 5
 """A topic forgets its numbers in blocks of 1/32 of the retention."""
 
@@ -79,7 +82,7 @@ class Stamping:
         record = manager.records.get(number)
         if record is None:
             self._outbox.timestamps(key).forgotten.append(counter)
-        elif record.state is NumberState.ABANDONED:
+        elif record.state in GIVEN_UP:
             self._outbox.timestamps(key).abandoned += (counter, topic, number)
         elif record.deps is not None:
             self._outbox.stamped(key, StampedEvent(counter, topic, number, record.deps, record.in_payload))
@@ -138,6 +141,7 @@ class Stamping:
         if complete:
             return StampedEvent(counter, topic, number, deps, in_payload)
         manager.rode = number
+        manager.riding.add(number)
         self._outbox.up(
             StampRide(
                 client_id=client_id,
@@ -280,7 +284,7 @@ class Stamping:
 
     def _complete_again(self, ride: StampRide, topic: int, number: int) -> None:
         record = self._state.topics[topic].records.get(number)
-        if record is None or record.state is NumberState.ABANDONED:
+        if record is None or record.state in GIVEN_UP:
             gone = StampedEvent(ride.counter, topic, number, [])
             self._outbox.send(ride.entry, replace(self._completion(ride, gone), abandoned=True))
         elif record.deps is not None:  # else its completion is on its way
@@ -343,8 +347,9 @@ class Stamping:
         if manager.stage == state.index:
             record = manager.records[ride.number]
             record.deps = ride.deps
+            manager.riding.discard(ride.number)
             self._log.completed(manager, ride.number, ride.deps)
-            abandoned = record.state is NumberState.ABANDONED
+            abandoned = record.state in GIVEN_UP
         if ride.entry != state.index or session is None or ride.counter not in session.answers:
             return
         if ride.number <= 0:

@@ -71,6 +71,9 @@ class TopicManager(msgspec.Struct):
         log_first: at home, the lowest number in it; all later ones have a row there. 0 while it holds none.
         log_base: what the numbers below ``log_first`` depended on, together; ``None`` as long as it can be told from
             ``expired_base`` and the records.
+        riding: at home, numbers whose timestamp is on its way up.
+        confirmed, void, abandoned: at home, how many numbers became that; ``late``: those that were confirmed when
+            they had been given up. For operators; nothing decides by it.
     """
 
     id: int
@@ -98,6 +101,24 @@ class TopicManager(msgspec.Struct):
     logged: bool = False
     log_first: int = 0
     log_base: dict[int, int] | None = None
+    riding: set[int] = set()
+    confirmed: int = 0
+    void: int = 0
+    abandoned: int = 0
+    late: int = 0
+
+    def settle(self, record: NumberRecord, to: NumberState) -> NumberState:
+        """A pending number is settled: return as what. What the event log has is never void or abandoned: whoever
+        misses it gets it from there (R18)."""
+        record.state = state = NumberState.CONFIRMED if self.has_logged(record) else to
+        match state:
+            case NumberState.CONFIRMED:
+                self.confirmed += 1
+            case NumberState.VOID:
+                self.void += 1
+            case _:
+                self.abandoned += 1
+        return state
 
     def has_logged(self, record: NumberRecord) -> bool:
         """Tell whether the event log serves a number of this topic (R18)."""

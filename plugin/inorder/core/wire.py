@@ -21,7 +21,7 @@ import msgspec
 from inorder.core.names import Filter
 from inorder.errors import ProtocolError
 
-PROTOCOL_VERSIONS: Final = (1, 1)
+PROTOCOL_VERSIONS: Final = (1, 2)
 HEADER_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
 MAX_NUMBER: Final = 2**63 - 1
@@ -263,6 +263,76 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
     max_unconfirmed: int = 0
 
 
+class TopicFigures(msgspec.Struct, array_like=True, gc=False):
+    """A topic as its home knows it now.
+
+    Attributes:
+        id, space, name, stage: the topic.
+        number: its last one; ``head``: the highest confirmed one (R17).
+        confirmed, void, abandoned: how many of its numbers became that; ``late`` of the abandoned (and released) ones
+            were confirmed afterwards (R16). ``pending``: how many nothing became of yet.
+        logged: it has an event log (R18).
+        is_retired: nobody uses it, and only its last number is kept.
+        rate: numbers per second, over about the last ten.
+        group_size: how many topics are in its sequencing group, and
+        group: which (sorted), where that was asked for.
+    """
+
+    id: int
+    space: str
+    name: str
+    stage: int
+    number: int
+    head: int
+    confirmed: int
+    pending: int
+    void: int
+    abandoned: int
+    late: int
+    logged: bool
+    is_retired: bool
+    rate: float = 0.0
+    group_size: int = 0
+    group: list[int] = []
+
+
+class OpenNumbers(msgspec.Struct, array_like=True, gc=False):
+    """Numbers of one topic that follow one another and hold up who waits for them, all for the same reason.
+
+    Attributes:
+        topic, first, last: the numbers.
+        state: ``PENDING``, or what was decided of one whose timestamp is not complete.
+        is_complete: its timestamp is.
+        client_id: whose event it is; ``away_ms``: how long that client has been gone, 0 while it is connected, -1 where
+            its session has ended.
+        age_ms: how long ago the first was issued, or came to this stage (R14).
+        logged: the event log has them (R18).
+    """
+
+    topic: int
+    first: int
+    last: int
+    state: NumberState
+    is_complete: bool
+    client_id: str
+    away_ms: int
+    age_ms: int
+    logged: bool
+
+
+class KnownNumber(msgspec.Struct, array_like=True, gc=False):
+    """What a topic's home knows of one number. ``deps``: flat, ``None`` while its timestamp is not complete. Of an
+    expired one only that (no client, counter 0)."""
+
+    state: NumberState
+    deps: list[int] | None = None
+    client_id: str = ""
+    incarnation: int = 0
+    counter: int = 0
+    logged: bool = False
+    age_ms: int = -1
+
+
 class Frame(msgspec.Struct, array_like=True):
     """Base of all frames. ``from_version``: the first protocol version that has it."""
 
@@ -493,6 +563,67 @@ class ShowReports(Frame, tag=97):
     number: int = 0
 
 
+class ReleaseNumbers(Frame, tag=71):
+    """Settles pending numbers in place of their publisher, at the topic's stage (R16). ``to``: ``VOID`` or
+    ``ABANDONED`` for numbers that nobody should wait for any more, ``CONFIRMED`` for those that the event log has."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    topic: int
+    first: int
+    last: int
+    to: NumberState
+
+
+class ShowTopics(Frame, tag=72):
+    """Asks a stage for its topics, in the order of their ids, behind the id ``after``; ``groups``: with their
+    sequencing groups. ``only``: these, instead."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    after: int = 0
+    groups: bool = False
+    only: list[int] = []
+
+
+class ShowOpenNumbers(Frame, tag=73):
+    """Asks a stage for numbers that are open for longer than ``older_ms``."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    older_ms: int = 1_000
+
+
+class FindNumber(Frame, tag=74):
+    """Asks a topic's stage for all it knows of a number."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    topic: int
+    number: int
+
+
+class FindEvent(Frame, tag=75):
+    """Asks a stage which number an event id has there, looking at topics behind the id ``after``."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    client_id: str
+    incarnation: int
+    counter: int
+    after: int = 0
+
+
 # -- worker to client ------------------------------------------------------------------------------------------
 
 
@@ -682,6 +813,61 @@ class Subscriptions(Frame, tag=84):
     more: bool = False
 
 
+class Released(Frame, tag=85):
+    """Answers ReleaseNumbers: the numbers that changed, as flat pairs ``first, last``. ``refusal`` says why none
+    did."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    topic: int
+    numbers: list[int]
+    refusal: str = ""
+
+
+class TopicsShown(Frame, tag=86):
+    """Answers ShowTopics. ``behind``: whoever wants more asks behind this id; 0: that was all."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    topics: list[TopicFigures]
+    behind: int = 0
+
+
+class OpenNumbersFound(Frame, tag=87):
+    """Answers ShowOpenNumbers, by topic and number. ``riding``: timestamps on their way that another stage has not
+    taken yet, as flat triples ``topic, number, stage``. ``more``: the rest follows in further frames."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    numbers: list[OpenNumbers]
+    riding: list[int]
+    more: bool = False
+
+
+class NumberFound(Frame, tag=88):
+    """Answers FindNumber; ``None``: the topic never had it."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    known: KnownNumber | None
+
+
+class EventFound(Frame, tag=89):
+    """Answers FindEvent. ``number`` 0: it is not among the topics up to ``behind``; whoever wants more asks behind that
+    id; 0: that was all."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    topic: int = 0
+    number: int = 0
+    behind: int = 0
+
+
 class Logs(Frame, tag=82):
     """Answers ShowLogs: the rules, and the topics that have a log by them now."""
 
@@ -739,6 +925,11 @@ ClientFrame = (
     | AskDurable
     | ShowSubscriptions
     | EndSubscription
+    | ReleaseNumbers
+    | ShowTopics
+    | ShowOpenNumbers
+    | FindNumber
+    | FindEvent
     | Report
     | ShowReports
 )
@@ -764,6 +955,11 @@ WorkerFrame = (
     | Logs
     | Durable
     | Subscriptions
+    | Released
+    | TopicsShown
+    | OpenNumbersFound
+    | NumberFound
+    | EventFound
     | Reported
     | Reports
 )

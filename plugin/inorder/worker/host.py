@@ -32,6 +32,7 @@ from inorder.worker.hosted import HostedStage
 from inorder.worker.journal import Holder, Journal, Member, StoreInfo, TopicOrder
 from inorder.worker.log_rows import LogRow
 from inorder.worker.metrics import HostMetrics
+from inorder.worker.rates import TopicRates
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, StageElsewhere, Work
 
@@ -96,6 +97,7 @@ class StageHost:
         self._proven_at = 0.0  # when the store last confirmed that our stages are ours
         self.metrics = HostMetrics()
         self.logs = EventLogs(journal, self, sink, settings.log_trim_interval)
+        self.rates = TopicRates(lambda: self.stages)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -216,6 +218,12 @@ class StageHost:
         if index not in self._stages:
             raise StageElsewhere
         return self._stages[index].stage
+
+    def now(self, stage: int) -> int:
+        """Return the time of a stage here, ms. Raises StageElsewhere."""
+        if stage not in self._stages:
+            raise StageElsewhere
+        return self._stages[stage].now()
 
     def submit(self, work: Work) -> None:
         """Take work: run it now if the collecting commit has room, else when one has."""

@@ -17,6 +17,7 @@ from inorder.core.commands import (
     CreateTopics,
     EndDurable,
     Pin,
+    Release,
     Reorder,
     SaveNumbers,
     SetLogRule,
@@ -34,19 +35,25 @@ from inorder.core.wire import (
     ClientFrame,
     CreateTimestamps,
     EndSubscription,
+    FindEvent,
+    FindNumber,
     NameTopics,
+    NumberState,
     Ping,
     PinTopics,
     Pong,
     ReadLog,
+    ReleaseNumbers,
     Renew,
     Renewed,
     Resolve,
     SaveClock,
     Settle,
     ShowLogs,
+    ShowOpenNumbers,
     ShowOrder,
     ShowSubscriptions,
+    ShowTopics,
     Subscribe,
 )
 from inorder.errors import ProtocolError
@@ -217,6 +224,53 @@ def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[
     return lambda: host.reply(session, host.stage(bottom).show_logs(frame.request))
 
 
+def _release(frame: ReleaseNumbers, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+    _require(0 < frame.first <= frame.last <= MAX_NUMBER, "first or last")
+    _require(frame.to in (NumberState.VOID, NumberState.ABANDONED, NumberState.CONFIRMED), "to")
+    command = Release(*session, frame.request, frame.topic, frame.first, frame.last, frame.to)
+    return lambda: host.step(frame.stage, command)
+
+
+def _show_topics(frame: ShowTopics, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+
+    def answer() -> None:
+        found, rates = host.stage(frame.stage).inspection.topics(frame), host.rates.of(frame.stage)
+        for topic in found.topics:
+            topic.rate = rates.get(topic.id, 0.0)
+        host.reply(session, found)
+
+    return answer
+
+
+def _show_open(frame: ShowOpenNumbers, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+    _require(0 <= frame.older_ms <= MAX_NUMBER, "older_ms")
+
+    def answer() -> None:
+        for part in host.stage(frame.stage).inspection.open_numbers(frame, host.now(frame.stage)):
+            host.reply(session, part)
+
+    return answer
+
+
+def _find_number(frame: FindNumber, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+
+    def answer() -> None:
+        stage = host.stage(frame.stage)
+        moved = stage.moved(frame.topic)
+        host.reply(session, stage.inspection.number(frame, host.now(frame.stage)) if moved is None else moved)
+
+    return answer
+
+
+def _find_event(frame: FindEvent, session: Session, host: StageHost) -> Callable[[], None]:
+    _check_stage(frame.stage, host)
+    return lambda: host.reply(session, host.stage(frame.stage).inspection.event(frame))
+
+
 def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
     return lambda: host.reply(session, Pong(frame.nonce))
 
@@ -249,6 +303,11 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     AskDurable: _ask_durable,
     ShowSubscriptions: _show_subscriptions,
     EndSubscription: _end_subscription,
+    ReleaseNumbers: _release,
+    ShowTopics: _show_topics,
+    ShowOpenNumbers: _show_open,
+    FindNumber: _find_number,
+    FindEvent: _find_event,
     Ping: _ping,
     Renew: _renew,
     Pong: _nothing,

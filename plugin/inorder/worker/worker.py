@@ -170,12 +170,14 @@ class Worker:
                 tokens = group.create_task(self._server.watch_tokens(), name="inorder-token-watch")
                 standby = group.create_task(self._standby.run(), name="inorder-standby")
                 logs = group.create_task(self._host.logs.run(), name="inorder-logs")
+                rates = group.create_task(self._host.rates.run(), name="inorder-rates")
                 await self._stop.wait()
                 self._server.stop_accepting()
                 standby.cancel()
                 heads.cancel()
                 tokens.cancel()
                 logs.cancel()
+                rates.cancel()
                 self._host.stop()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.settings.stop_timeout):

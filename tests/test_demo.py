@@ -15,6 +15,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from inorder.demo.brokers import Layout
@@ -154,6 +155,21 @@ def test_demo_on_memory() -> None:
     figures = demo("--broker", "memory", "--events", "2000", "--seed", "3")
     assert_ordered(figures, 2000)
     assert figures["inversions_without"] > 50
+
+
+def test_a_run_can_be_looked_at_until_it_is_stopped() -> None:
+    command = [sys.executable, "-m", "inorder", "demo", "--json", "--serve", "--port", "0"]
+    command += ["--broker", "memory", "--events", "40", "--rate", "200"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        page, _, token = json.loads(process.stdout.readline())["link"].partition("#token=")
+        assert_ordered(json.loads(process.stdout.readline()), 40)
+        headers = {"Authorization": f"Bearer {token}"}
+        definitions = httpx.get(f"{page}api/v1/definitions", headers=headers)
+        topics = {each["name"] for stage in definitions.json()["order"] for each in stage}
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=90)
+    assert (topics, process.returncode, err) == ({"demo/east", "demo/west"}, 0, "")
 
 
 def test_demo_on_mqtt() -> None:

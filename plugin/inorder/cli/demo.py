@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,12 @@ def demo(
         ),
     ] = BrokerKind.MQTT,
     seed: Annotated[int, typer.Option(help="memory only: starts the artificial delays.")] = 1,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show the run in a browser while it lasts, and keep it up until Ctrl-C.")
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="With --serve: port of the page (8080); 0 takes any free one.")
+    ] = None,
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
@@ -41,23 +48,33 @@ def demo(
 
     Two publishers, each with a topic and a broker of its own; two subscribers of both topics, one at each broker. How
     often do the two see a pair of events in opposite order? An adjacent pair follows each other directly at the
-    first subscriber. Everything started is gone afterwards.
+    first subscriber. Everything started is gone afterwards; with --serve, once you stop it.
 
     Exit code 1 if, with inorder, a pair was still inverted or an event was missing without being reported.
     """
+    from inorder.cli.demo_page import Page
     from inorder.demo.brokers import ABOUT, layout
     from inorder.demo.run import run_demo
 
     console = output.console(stderr=json)
     if not json:
         console.print(f"Two publishers at {rate:g} events/s each, two subscribers of both topics: {ABOUT[broker]}.")
+    report = functools.partial(_report, console, is_json=json)
     with layout(broker, seed) as brokers, _Show(console, quiet=json) as show:
-        outcome = run_until_stopped(run_demo(brokers, events=events, rate=rate, show=show))
-    if json:
+        page = Page(console, brokers.brokers(), port, show, report, is_json=json) if serve else None
+        outcome = run_until_stopped(run_demo(brokers, events=events, rate=rate, show=show, onlooker=page))
+    if not serve:
+        report(outcome)
+        if not json:
+            console.print("[dim]To see a run in the browser: inorder demo --serve, then http://127.0.0.1:8080/[/]")
+    return ExitCode.OK if outcome.is_good else ExitCode.FAILED
+
+
+def _report(console: Console, outcome: Outcome, *, is_json: bool) -> None:
+    if is_json:
         output.emit(outcome.as_dict())
     else:
         _print(console, outcome)
-    return ExitCode.OK if outcome.is_good else ExitCode.FAILED
 
 
 class _Show:
@@ -77,6 +94,10 @@ class _Show:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Show no progress any more."""
         if self._bars is not None:
             self._bars.stop()
 

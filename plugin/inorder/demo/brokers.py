@@ -35,6 +35,11 @@ class Layout:
     publishes: tuple[Channel, Channel]
     subscribes: tuple[tuple[Channel, Channel], tuple[Channel, Channel]]
 
+    def brokers(self) -> list[str]:
+        """Return the first site's brokers, ``[space=]URL`` each."""
+        found = [each.url if each.space is None else f"{each.space}={each.url}" for each in self.subscribes[0]]
+        return list(dict.fromkeys(found))
+
     def jobs(self, count: int, rate: float, workers: tuple[str, ...] = ()) -> list[SiteJob]:
         """Return the sites' jobs; with ``workers`` those of the half with inorder."""
         return [

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from inorder.demo.brokers import Layout
 from inorder.demo.outcome import Half, Outcome, half
 from inorder.demo.plan import BrokerKind, SiteJob
 from inorder.demo.processes import Progress, run_here, run_in_processes
 from inorder.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from inorder.worker import Worker
 
 
 class Show(Protocol):
@@ -22,13 +26,28 @@ class Show(Protocol):
         """A half begins; ``total`` notifications are expected of it."""
 
 
-async def run_demo(layout: Layout, *, events: int, rate: float, show: Show) -> Outcome:
+class Onlooker(Protocol):
+    """Who looks at the half with inorder while it runs, and at what is left of it."""
+
+    def beside(self, worker: Worker) -> AbstractAsyncContextManager[None]:
+        """Be there while this worker runs."""
+
+    async def stay(self, outcome: Outcome) -> None:
+        """The run is over; everything is kept up until this returns."""
+
+
+async def run_demo(
+    layout: Layout, *, events: int, rate: float, show: Show, onlooker: Onlooker | None = None
+) -> Outcome:
     """Run both halves on brokers that are up, at ``rate`` events a second and publisher."""
     count = events // 2
     without = await _run_half(layout.jobs(count, rate), "without inorder", show)
-    async with _worker() as address:
-        ordered = await _run_half(layout.jobs(count, rate, (address,)), "with inorder", show)
-    return Outcome(layout.kind, 2 * count, rate, without, ordered)
+    async with _worker() as worker, onlooker.beside(worker) if onlooker else contextlib.nullcontext():
+        ordered = await _run_half(layout.jobs(count, rate, (worker.address,)), "with inorder", show)
+        outcome = Outcome(layout.kind, 2 * count, rate, without, ordered)
+        if onlooker is not None:
+            await onlooker.stay(outcome)
+    return outcome
 
 
 async def _run_half(jobs: list[SiteJob], text: str, show: Show) -> Half:
@@ -40,7 +59,7 @@ async def _run_half(jobs: list[SiteJob], text: str, show: Show) -> Half:
 
 
 @contextlib.asynccontextmanager
-async def _worker() -> AsyncIterator[str]:
+async def _worker() -> AsyncIterator[Worker]:
     """A real worker on TCP, its numbers on disk with every commit synced; in this process, which only waits."""
     try:
         from inorder.worker import Worker, WorkerSettings
@@ -49,4 +68,4 @@ async def _worker() -> AsyncIterator[str]:
     with tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder:
         settings = WorkerSettings(store=f"sqlite:///{Path(folder) / 'inorder.db'}", port=0)
         async with Worker(settings) as worker:
-            yield worker.address
+            yield worker

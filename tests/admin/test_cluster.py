@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.admin.fake_worker import FakeWorker
+from tests.admin.helpers import cluster_at
 from tests.client.helpers import PATIENCE, payloads, published, take_events, until
 from tests.client.test_several_workers import TwoStages
 
@@ -54,7 +55,7 @@ async def test_the_address_of_one_worker_is_enough(two: TwoStages) -> None:
     """Whichever it is; each question goes to the worker that has the stage."""
     top, low = await two.worker(0), await two.worker(1)
     for address in (top.address, low.address):
-        async with Cluster([f"127.0.0.1:{free_port()}", address]) as cluster:
+        async with cluster_at(f"127.0.0.1:{free_port()}", address) as cluster:
             assert [each.address for each in await cluster.stages()] == [top.address, low.address]
             now = await cluster.order()
             assert [(each.name, each.stage) for each in now.topics] == [("top", 0), ("low", 1)]
@@ -62,7 +63,7 @@ async def test_the_address_of_one_worker_is_enough(two: TwoStages) -> None:
 
 async def test_everything_that_is_shown_can_be_changed(two: TwoStages) -> None:
     top, _ = await two.worker(0), await two.worker(1)
-    async with Cluster([top.address]) as cluster, two.client("desk", top.address) as client:
+    async with cluster_at(top.address) as cluster, two.client("desk", top.address) as client:
         made = await cluster.create("memory", "new")
         assert (made.name, made.stage) == ("new", 1)
         assert await cluster.create("memory", "new") == made
@@ -86,7 +87,7 @@ async def test_everything_that_is_shown_can_be_changed(two: TwoStages) -> None:
 async def test_a_topic_is_found_where_it_moved(two: TwoStages) -> None:
     """What is asked about it meanwhile goes to its new home."""
     top, _ = await two.worker(0), await two.worker(1)
-    async with Cluster([top.address]) as cluster, Cluster([top.address]) as other:
+    async with cluster_at(top.address) as cluster, cluster_at(top.address) as other:
         await cluster.change_log(LogRule("memory", exact("low")), is_on=True)
         topic = (await cluster.order()).topics[1].id
         assert (await other.read_log(topic, 1, 9)).events == []
@@ -104,7 +105,7 @@ async def test_a_topic_is_found_where_it_moved(two: TwoStages) -> None:
 async def test_a_stage_is_found_at_another_worker(two: TwoStages) -> None:
     """A worker ends and another one takes its stage: the next question goes there by itself."""
     top, _ = await two.worker(0), await two.worker(1)
-    async with Cluster([top.address]) as cluster:
+    async with cluster_at(top.address) as cluster:
         await cluster.create("memory", "a")
         await two.stop_worker(1)
         later = await two.worker(1)

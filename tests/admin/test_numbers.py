@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.admin.fake_worker import FakeWorker
+from tests.admin.helpers import cluster_at
 from tests.client.helpers import PATIENCE, events_of, gaps_of, payloads, published, take, take_events
 from tests.client.test_several_workers import TwoStages
 from tests.worker.raw_client import RawClient
@@ -58,7 +59,7 @@ async def test_topics_come_with_their_figures_in_the_topic_order(two: TwoStages)
 
 async def test_topics_of_a_stage_that_nobody_answers_for_come_without_figures(two: TwoStages) -> None:
     _, low = await two.worker(0), await two.worker(1)
-    async with Cluster([low.address]) as cluster:
+    async with cluster_at(low.address) as cluster:
         assert [each.is_reached for each in await cluster.topics()] == [True, True]
         await two.stop_worker(0)
         assert [each.is_reached for each in await cluster.topics()] == [False, True]
@@ -128,7 +129,7 @@ async def test_what_the_event_log_has_is_repaired(two: TwoStages) -> None:
 async def test_a_timestamp_that_cannot_be_completed_names_the_stage_it_waits_for(two: TwoStages) -> None:
     _, low = await two.worker(0), await two.worker(1)
     clients = two.client("a", low.address), two.client("b", low.address)
-    async with Cluster([low.address]) as cluster, RawClient(low.address) as raw, clients[0], clients[1]:
+    async with cluster_at(low.address) as cluster, RawClient(low.address) as raw, clients[0], clients[1]:
         for each in clients:
             await each.subscribe("top", "low")
         await two.stop_worker(0)
@@ -144,7 +145,7 @@ async def test_a_timestamp_that_cannot_be_completed_names_the_stage_it_waits_for
 
 async def test_an_event_is_found_by_its_number_and_by_its_id(two: TwoStages) -> None:
     _, low = await two.worker(0), await two.worker(1)
-    async with Cluster([low.address]) as cluster, RawClient(low.address, "desk", incarnation=-7) as raw:
+    async with cluster_at(low.address) as cluster, RawClient(low.address, "desk", incarnation=-7) as raw:
         await cluster.change_log(LogRule("memory", exact("low")), is_on=True)
         topic = await topic_of(raw, "low")
         raw.send_create(topic, NewEvent(1, topic.id, [], encode_logged(Logged(b"x", 1))), NewEvent(2, topic.id))

@@ -10,7 +10,7 @@ import { ErrorBoundary } from "./ErrorBoundary";
 import { chooseTheme, useTheme, type ThemeChoice } from "./lib/theme";
 import { useLive } from "./live/store";
 import { Link, useLocation } from "./router";
-import { routeOf, ROUTES, type Route } from "./routes";
+import { routeOf, routeOfAlarm, ROUTES, type Route } from "./routes";
 
 export function Shell() {
   const { path } = useLocation();
@@ -91,7 +91,7 @@ function NavList({ routes, onFollow }: { routes: readonly Route[]; onFollow?: ()
 
 function NavLink({ route, onFollow }: { route: Route; onFollow?: (() => void) | undefined }) {
   const { path } = useLocation();
-  const alarms = useLive(({ alarms }) => alarms?.filter(({ page }) => `/${page}` === route.path).length ?? 0);
+  const alarms = useLive(({ alarms }) => alarms?.filter(({ page }) => routeOfAlarm(page) === route).length ?? 0);
   return (
     <Link
       to={route.path}

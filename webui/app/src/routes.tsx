@@ -35,3 +35,8 @@ export function routeOf(path: string): Route | undefined {
   const plain = path.length > 1 ? path.replace(/\/+$/, "") || "/" : path;
   return ROUTES.find((route) => route.path === plain);
 }
+
+/** The route of the page that an alarm names. */
+export function routeOfAlarm(page: string | null): Route | undefined {
+  return page === null ? undefined : routeOf(page.startsWith("/") ? page : `/${page}`);
+}

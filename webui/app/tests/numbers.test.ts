@@ -6,6 +6,7 @@ import {
   formatCount,
   formatDecimal,
   formatMs,
+  formatRate,
   formatSeconds,
   formatShare,
   toBigInt,
@@ -63,4 +64,16 @@ it("bytes and compact counts", () => {
   expect(formatBytes(812)).toBe("812 B");
   expect(formatBytes("268435456")).toBe("268 MB");
   expect(formatCompact("1234567")).toBe("1.2M");
+});
+
+it("rates line up: as many digits after the point for as large a number", () => {
+  expect([0, 0.5, 4, 9.999, 12.34, 99.99, 1234.5].map(formatRate)).toEqual([
+    "0",
+    "0.50",
+    "4.00",
+    "10.0",
+    "12.3",
+    "100",
+    "1,235",
+  ]);
 });

@@ -44,6 +44,16 @@ it("a token in the address is changed for a session and removed from the address
   expect(location.pathname + location.search + location.hash).toBe("/topics?view=order");
 });
 
+it("a link with a token works where the login is open already", async () => {
+  server.on("GET /session", problem(401, "unauthorized")).on("POST /session", { body: SESSION });
+  await open();
+  await shown("out: null");
+  location.hash = "#token=ino_late";
+  window.dispatchEvent(new Event("hashchange"));
+  await shown("in 110");
+  expect(location.hash).toBe("");
+});
+
 it("a token that is not valid leads to the login, and says so", async () => {
   history.replaceState(null, "", "/#token=old");
   server.on("POST /session", problem(401, "unauthorized"));

@@ -18,11 +18,12 @@ interface SessionContext {
 }
 
 const Context = createContext<SessionContext | null>(null);
+const TOKEN_IN_ADDRESS = /^#token=(.+)$/;
 const LADDER: readonly Role[] = ["viewer", "operator", "admin"];
 
 /** Takes "#token=..." out of the address bar and the history; the token is not left lying about. */
 export function takeTokenFromAddress(): string | null {
-  const match = /^#token=(.+)$/.exec(location.hash);
+  const match = TOKEN_IN_ADDRESS.exec(location.hash);
   if (!match) return null;
   history.replaceState(null, "", location.pathname + location.search);
   try {
@@ -62,6 +63,12 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     setOnUnauthorized(() => enter({ kind: "out", reason: "The session has ended. Log in again." }));
     first ??= begin();
     void first.then(enter);
+    // The link with a token may be opened where the login already is: then only the address changes.
+    const follow = (): void => {
+      if (TOKEN_IN_ADDRESS.test(location.hash)) void begin().then(enter);
+    };
+    window.addEventListener("hashchange", follow);
+    return () => window.removeEventListener("hashchange", follow);
   }, [enter]);
 
   const value = useMemo<SessionContext>(

@@ -23,10 +23,10 @@ export interface TopicRef {
 export interface Alarm {
   id: string;
   severity: "warning" | "critical";
-  since: Instant | null;
+  since: Instant;
   title: string;
   detail: string;
-  /** The page where it can be dealt with: "gaps". */
+  /** The page where it can be dealt with: "/gaps". */
   page: string | null;
 }
 
@@ -76,7 +76,8 @@ export interface Overview {
   /** Null: nobody reports it. */
   totals: Totals;
   rates: Rates;
-  latency: Record<LatencyPart, Percentiles> | null;
+  /** Null: no client reports; a part: nobody told of it. */
+  latency: Record<LatencyPart, Percentiles | null> | null;
   series: Sample[];
 }
 
@@ -96,10 +97,10 @@ export interface Topic extends TopicRef {
   /** The last number given. */
   head: Digits;
   confirmed: Digits;
-  pending: number;
-  void: number;
-  abandoned: number;
-  late: number;
+  pending: Digits;
+  void: Digits;
+  abandoned: Digits;
+  late: Digits;
   subscribers: number;
   group_size: number;
   pinned: boolean;

@@ -70,10 +70,10 @@ export function Stat({ label, value, unit, hint, tone }: StatProps) {
   );
 }
 
-/** Names and values, one pair a line. */
-export function Facts({ items }: { items: readonly (readonly [string, ReactNode])[] }) {
+/** Names and values, one pair a line, or two where there is room. */
+export function Facts({ items, pairs = 1 }: { items: readonly (readonly [string, ReactNode])[]; pairs?: 1 | 2 }) {
   return (
-    <dl className="facts">
+    <dl className={pairs === 2 ? "facts facts-2" : "facts"}>
       {items.map(([name, value]) => (
         <FactsRow key={name} name={name} value={value} />
       ))}

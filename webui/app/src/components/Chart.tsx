@@ -93,7 +93,7 @@ function options(
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(1, (high ?? 0) * 1.1)] } },
     axes: [
-      { ...axis, grid: { show: false }, space: 80, values: (_plot, ticks) => ticks.map(clock), size: 26 },
+      { ...axis, grid: { show: false }, space: 80, values: (_plot, ticks) => ticks.map(clock), size: 22 },
       { ...axis, grid, space: 36, size: 52, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
     ],
     series: [

@@ -18,6 +18,8 @@ export function Dialog({ title, onClose, wide = false, children }: DialogProps) 
     const before = document.activeElement;
     const dialog = ref.current;
     dialog?.showModal();
+    // The first field, not the button that closes; without fields the dialog itself, to be read from its title on.
+    (dialog?.querySelector<HTMLElement>("input:enabled, select:enabled, textarea:enabled") ?? dialog)?.focus();
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement) before.focus();
@@ -28,6 +30,7 @@ export function Dialog({ title, onClose, wide = false, children }: DialogProps) 
       ref={ref}
       className={wide ? "dialog dialog-wide" : "dialog"}
       aria-labelledby={id}
+      tabIndex={-1}
       onCancel={(event) => {
         event.preventDefault();
         onClose();

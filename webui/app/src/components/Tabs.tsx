@@ -57,7 +57,12 @@ export function Tabs({
           </button>
         ))}
       </div>
-      <div role="tabpanel" id={`${prefix}-panel`} aria-labelledby={`${prefix}-tab-${tabs[index]!.id}`}>
+      <div
+        role="tabpanel"
+        className="tab-panel"
+        id={`${prefix}-panel`}
+        aria-labelledby={`${prefix}-tab-${tabs[index]!.id}`}
+      >
         {tabs[index]!.panel()}
       </div>
     </>

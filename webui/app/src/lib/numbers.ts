@@ -40,9 +40,14 @@ export function formatDecimal(value: number | null | undefined): string {
   return new Intl.NumberFormat(undefined, { maximumFractionDigits }).format(value);
 }
 
-/** Events per second, without the unit. */
+/** Events per second, without the unit; the digits after the point are always as many, so that columns line up. */
 export function formatRate(value: number | null | undefined): string {
-  return formatDecimal(value);
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  if (value === 0) return "0";
+  const digits = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2;
+  return new Intl.NumberFormat(undefined, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(
+    value,
+  );
 }
 
 /** Milliseconds: "0.42 ms", "12.3 ms", "1.2 s". */

@@ -1,7 +1,7 @@
 import type { Alarm } from "../../api/types";
 import { Ago, Card, Icon } from "../../components";
 import { Link } from "../../router";
-import { routeOf } from "../../routes";
+import { routeOfAlarm } from "../../routes";
 
 /** What an operator must know of, the worst first. */
 export function Alarms({ alarms }: { alarms: readonly Alarm[] }) {
@@ -18,7 +18,7 @@ export function Alarms({ alarms }: { alarms: readonly Alarm[] }) {
 
 function AlarmLine({ alarm }: { alarm: Alarm }) {
   const { severity, title, detail, since, page } = alarm;
-  const route = page === null ? undefined : routeOf(`/${page}`);
+  const route = routeOfAlarm(page);
   return (
     <li className={`alarm alarm-${severity}`}>
       <Icon name={severity === "critical" ? "error" : "warning"} />

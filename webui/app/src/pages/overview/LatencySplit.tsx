@@ -24,8 +24,8 @@ export function LatencySplit({ latency }: { latency: Overview["latency"] }) {
   );
 }
 
-function Split({ latency }: { latency: Record<LatencyPart, Percentiles> }) {
-  const longest = Math.max(...PARTS.map(([part]) => latency[part].p99), 0.001);
+function Split({ latency }: { latency: Record<LatencyPart, Percentiles | null> }) {
+  const longest = Math.max(...PARTS.map(([part]) => latency[part]?.p99 ?? 0), 0.001);
   return (
     <table className="table split" aria-label="Latency split">
       <thead>
@@ -56,31 +56,31 @@ interface SplitRowProps {
   name: string;
   meaning: string;
   color: number;
-  of: Percentiles;
+  of: Percentiles | null;
   longest: number;
 }
 
 /** The bar reaches to the median in full colour and on to the 99th percentile in a lighter one. */
 function SplitRow({ name, meaning, color, of, longest }: SplitRowProps) {
-  const width = (value: number): string => `${Math.max(0, (value / longest) * 100)}%`;
+  const width = (value: number | undefined): string => `${Math.max(0, ((value ?? 0) / longest) * 100)}%`;
   return (
     <tr title={meaning}>
       <td className="lead">
         {name} <span className="muted small split-meaning">{meaning}</span>
       </td>
       <td className="end" data-label="Median">
-        {formatMs(of.p50)}
+        {formatMs(of?.p50)}
       </td>
       <td className="end" data-label="90 %">
-        {formatMs(of.p90)}
+        {formatMs(of?.p90)}
       </td>
       <td className="end" data-label="99 %">
-        {formatMs(of.p99)}
+        {formatMs(of?.p99)}
       </td>
       <td className="split-bar-cell bare" aria-hidden="true">
         <div className={`split-bar split-bar-${color}`}>
-          <div className="split-far" style={{ width: width(of.p99) }} />
-          <div className="split-near" style={{ width: width(of.p50) }} />
+          <div className="split-far" style={{ width: width(of?.p99) }} />
+          <div className="split-near" style={{ width: width(of?.p50) }} />
         </div>
       </td>
     </tr>

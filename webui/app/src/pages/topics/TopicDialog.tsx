@@ -2,7 +2,7 @@ import { useState } from "react";
 import { api, ApiError, part, withQuery } from "../../api/client";
 import { useResource, type Resource } from "../../api/hooks";
 import type { TopicDetail } from "../../api/types";
-import { Banner, Button, Dialog, EmptyState, EventLink, Facts, Loaded, TopicName, toast } from "../../components";
+import { Banner, Button, Dialog, EventLink, Facts, Loaded, TopicName, toast } from "../../components";
 import { formatCount, formatRate } from "../../lib/numbers";
 import { Link } from "../../router";
 import { LogSettings } from "./LogSettings";
@@ -48,6 +48,7 @@ function Detail({ topic, resource }: { topic: TopicDetail; resource: Resource<To
         </Banner>
       )}
       <Facts
+        pairs={2}
         items={[
           ["Place", `rank ${formatCount(topic.rank)}, on stage ${topic.stage}`],
           ["Rate", `${formatRate(topic.rate)} timestamps per second`],
@@ -98,9 +99,9 @@ function Group({ topic }: { topic: TopicDetail }) {
     <section className="detail-section">
       <h3>Sequencing group</h3>
       {topic.group.length === 0 ? (
-        <EmptyState title="Sequenced with no other topic" icon="subscriptions">
-          Two topics are sequenced with each other when two or more clients subscribe to both.
-        </EmptyState>
+        <p className="muted small">
+          It is sequenced with no other topic: for that, two or more clients must subscribe to both.
+        </p>
       ) : (
         <>
           <p className="muted small">
@@ -113,10 +114,7 @@ function Group({ topic }: { topic: TopicDetail }) {
                 <Link to={withQuery("/topics", { topic: each.id })}>
                   <TopicName topic={each} />
                 </Link>
-                <span className="muted small">
-                  stage {each.stage}
-                  {each.stage !== topic.stage && " – another stage"}
-                </span>
+                <span className="muted small">stage {each.stage}</span>
               </li>
             ))}
           </ul>

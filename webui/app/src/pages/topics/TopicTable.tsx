@@ -6,8 +6,16 @@ import { setQuery } from "../../router";
 import { logText } from "./logText";
 
 const COLUMNS: readonly Column<Topic>[] = [
-  { key: "topic", title: "Topic", value: topicText, render: (row) => <TopicName topic={row} /> },
-  { key: "flags", title: "Kept", value: flagText, render: (row) => <Flags topic={row} /> },
+  {
+    key: "topic",
+    title: "Topic",
+    value: topicText,
+    render: (row) => (
+      <>
+        <TopicName topic={row} /> <Flags topic={row} />
+      </>
+    ),
+  },
   { key: "stage", title: "Stage", value: (row) => row.stage, align: "end" },
   { key: "rank", title: "Rank", value: (row) => row.rank, align: "end" },
   {
@@ -20,12 +28,14 @@ const COLUMNS: readonly Column<Topic>[] = [
   },
   { key: "head", title: "Head", value: (row) => toBigInt(row.head), align: "end" },
   { key: "confirmed", title: "Confirmed", value: (row) => toBigInt(row.confirmed), isHidden: true },
-  { key: "pending", title: "Pending", value: (row) => row.pending, align: "end" },
-  { key: "void", title: "Void", value: (row) => row.void, align: "end" },
-  { key: "abandoned", title: "Abandoned", value: (row) => row.abandoned, align: "end" },
-  { key: "late", title: "Late", value: (row) => row.late, align: "end" },
+  { key: "pending", title: "Pending", value: (row) => toBigInt(row.pending), align: "end" },
+  { key: "void", title: "Void", value: (row) => toBigInt(row.void), align: "end" },
+  { key: "abandoned", title: "Abandoned", value: (row) => toBigInt(row.abandoned), align: "end" },
+  { key: "late", title: "Late", value: (row) => toBigInt(row.late), align: "end" },
   { key: "subscribers", title: "Subscribers", value: (row) => row.subscribers, align: "end" },
   { key: "group", title: "Group", csvTitle: "Sequencing group", value: (row) => row.group_size, align: "end" },
+  { key: "pinned", title: "Pinned", value: (row) => row.pinned && "pinned", isHidden: true },
+  { key: "log", title: "Event log", value: (row) => row.log && logText(row.log), isHidden: true },
   { key: "id", title: "Id", value: (row) => toBigInt(row.id), isHidden: true },
 ];
 
@@ -57,12 +67,8 @@ export function TopicTable() {
   );
 }
 
-function flagText({ pinned, log }: Topic): string {
-  return [pinned && "pinned", log && "event log"].filter(Boolean).join(", ");
-}
-
 function Flags({ topic }: { topic: Topic }) {
-  if (!topic.pinned && !topic.log) return <span className="muted">–</span>;
+  if (!topic.pinned && !topic.log) return null;
   return (
     <span className="flags">
       {topic.pinned && (

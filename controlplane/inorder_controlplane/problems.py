@@ -139,10 +139,8 @@ class Failures:
 
 
 async def _answer(connection: Request | WebSocket, error: Exception) -> JSONResponse:
-    answer = response(_problem_of(error), connection.url.path)
-    if isinstance(connection, WebSocket):
-        await connection.send_denial_response(answer)
-    return answer
+    """Also for a WebSocket that was not accepted yet: the answer then takes the place of the acceptance."""
+    return response(_problem_of(error), connection.url.path)
 
 
 def _problem_of(error: Exception) -> Problem:

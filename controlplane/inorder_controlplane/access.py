@@ -11,6 +11,7 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
@@ -25,6 +26,20 @@ from inorder_controlplane.database import Database
 
 TOKEN_SECONDS: Final = 3600.0
 """How long a token of its own is good; it is renewed after half of it."""
+
+
+@dataclass(slots=True)
+class _Shared:
+    """A connection to the workers, and how many requests use it. ``is_old``: nobody else shall; the last one closes
+    it."""
+
+    cluster: Cluster
+    token: str
+    users: int = 0
+    is_old: bool = False
+
+    async def close(self) -> None:
+        await self.cluster.__aexit__(None, None, None)
 
 
 class Access:
@@ -49,6 +64,7 @@ class Access:
         self._own: tuple[Token, str] | None = None
         self._lock = asyncio.Lock()
         self._name = f"control plane {secrets.token_hex(4)}"
+        self._shared: _Shared | None = None
 
     async def addresses(self) -> list[str]:
         """Return where workers may be reached. Raises StoreErrors, and WorkerUnreachable where there is none."""
@@ -70,12 +86,38 @@ class Access:
 
     @asynccontextmanager
     async def cluster(self) -> AsyncIterator[Cluster]:
-        """Connect to the workers. Raises StoreErrors, LinkErrors and PeerErrors."""
-        async with Cluster(await self.addresses(), await self.token(), self.tls) as cluster:
-            yield cluster
+        """Use the connection to the workers that all requests share: each new one is a session that the workers would
+        write down. Another one is made where the token is another one by now, or no worker was reached at the addresses
+        known. Raises StoreErrors, LinkErrors and PeerErrors."""
+        token, shared = await self.token(), self._shared
+        if shared is None or shared.token != token:
+            made = _Shared(Cluster(await self.addresses(), token, self.tls), token)
+            if self._shared is shared:
+                await self._put_away(made)
+        shared = self._shared
+        assert shared is not None
+        shared.users += 1
+        try:
+            yield shared.cluster
+        except WorkerUnreachable:
+            if self._shared is shared:
+                await self._put_away(None)
+            raise
+        finally:
+            shared.users -= 1
+            if shared.is_old and not shared.users:
+                await shared.close()
+
+    async def _put_away(self, following: _Shared | None) -> None:
+        shared, self._shared = self._shared, following
+        if shared is not None:
+            shared.is_old = True
+            if not shared.users:
+                await shared.close()
 
     async def close(self) -> None:
-        """End the token of its own. No error: where the store is away it expires by itself."""
+        """Leave the workers, and end the token of its own. No error: where the store is away it expires by itself."""
+        await self._put_away(None)
         own, self._own = self._own, None
         if own is not None:
             with suppress(StoreError):

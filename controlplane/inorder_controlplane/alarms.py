@@ -25,7 +25,7 @@ class Alarm:
         severity: critical where events may not get on.
         title: in a few words.
         detail: what is the matter, and what helps.
-        page: the page of the dashboard that shows more.
+        page: the page of the dashboard that shows more, as a path.
         began_ms: when it began (ms since 1970), where that is known.
     """
 
@@ -69,11 +69,10 @@ class StuckSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClientSeen:
-    """What a client reports: events that it lost for good in the last minute, and those that came late."""
+    """What a client reports: numbers that it told its application as gaps in the last minute."""
 
     client_id: str
     lost: int
-    late: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +140,10 @@ class AlarmBook:
 def _unreachable(seen: Seen) -> Iterator[Alarm]:
     if seen.store_error is not None:
         detail = f"{seen.store_error}. Workers commit nothing without it, so no timestamps are made."
-        yield Alarm("store", "critical", "The store does not answer", detail, "workers")
+        yield Alarm("store", "critical", "The store does not answer", detail, "/workers")
     if seen.workers_error is not None:
         detail = f"{seen.workers_error}. Publishers and strict subscribers wait."
-        yield Alarm("workers", "critical", "No worker answers", detail, "workers")
+        yield Alarm("workers", "critical", "The workers do not answer", detail, "/workers")
 
 
 def _stages(seen: Seen) -> Iterator[Alarm]:
@@ -152,11 +151,11 @@ def _stages(seen: Seen) -> Iterator[Alarm]:
         name = f"Stage {each.stage}"
         if not each.owner:
             detail = "Its topics get no timestamps until a worker takes it. Start one, or see why none may have it."
-            yield Alarm(f"stage-{each.stage}", "critical", f"{name} has no worker", detail, "workers")
+            yield Alarm(f"stage-{each.stage}", "critical", f"{name} has no worker", detail, "/workers")
         elif each.state == "dead":
             detail = f"{each.owner} is gone and no standby has taken over. Start a worker."
             yield Alarm(
-                f"stage-{each.stage}", "critical", f"The worker of stage {each.stage} is gone", detail, "workers"
+                f"stage-{each.stage}", "critical", f"The worker of stage {each.stage} is gone", detail, "/workers"
             )
 
 
@@ -167,14 +166,14 @@ def _workers(seen: Seen, limits: Limits) -> Iterator[Alarm]:
             detail = (
                 f"{name} has shown no sign of life for a lease; a standby takes its stages over where there is one."
             )
-            yield Alarm(f"worker-{each.owner}", "warning", "A worker is silent", detail, "workers")
+            yield Alarm(f"worker-{each.owner}", "warning", "A worker is silent", detail, "/workers")
         elif each.state == "dead":
             detail = f"{name} ended without saying so, and will be forgotten soon."
-            yield Alarm(f"worker-{each.owner}", "warning", "A worker is gone", detail, "workers")
+            yield Alarm(f"worker-{each.owner}", "warning", "A worker is gone", detail, "/workers")
         for stage, rows in sorted(each.lag.items()):
             if rows > limits.lag_rows and each.state == "standby":
                 detail = f"{name} has {rows} rows of stage {stage} still to read; a take-over would take that long."
-                yield Alarm(f"lag-{stage}-{each.owner}", "warning", "A standby is behind", detail, "workers")
+                yield Alarm(f"lag-{stage}-{each.owner}", "warning", "A standby is behind", detail, "/workers")
 
 
 def _stuck(seen: Seen, limits: Limits) -> Iterator[Alarm]:
@@ -185,22 +184,22 @@ def _stuck(seen: Seen, limits: Limits) -> Iterator[Alarm]:
         numbers = "a number" if each.count == 1 else f"{each.count} numbers"
         detail = f"{each.label}: {numbers} for {each.age_s:.0f} s ({each.reason}). Strict subscribers wait for them."
         began = seen.at_ms - round(each.age_s * 1000)
-        yield Alarm(f"stuck-{each.topic}", severity, "The order is stuck", detail, "gaps", began)
+        yield Alarm(f"stuck-{each.topic}", severity, "The order is stuck", detail, "/gaps", began)
 
 
 def _order(seen: Seen, limits: Limits) -> Iterator[Alarm]:
     if seen.order_change_s is not None and seen.order_change_s >= limits.order_change_s:
         detail = f"For {seen.order_change_s:.0f} s publishers have been waiting for every stage to be in the new order."
         began = seen.at_ms - round(seen.order_change_s * 1000)
-        yield Alarm("order-change", "warning", "A change of the topic order takes long", detail, "topics", began)
+        yield Alarm("order-change", "warning", "A change of the topic order takes long", detail, "/topics", began)
 
 
 def _clients(seen: Seen) -> Iterator[Alarm]:
     for each in sorted(seen.clients, key=lambda client: -client.lost):
         if each.lost:
-            events = "an event" if each.lost == 1 else f"{each.lost} events"
-            detail = f"{each.client_id} lost {events} in the last minute: the broker dropped them, and no log had them."
-            yield Alarm(f"loss-{each.client_id}", "warning", "Events are lost", detail, "events")
+            numbers = "a number" if each.lost == 1 else f"{each.lost} numbers"
+            detail = f"{each.client_id} reported gaps of {numbers} in the last minute; no event log could repair them."
+            yield Alarm(f"loss-{each.client_id}", "warning", "Events are lost", detail, "/events")
 
 
 def _bounded(kind: str, found: list[Alarm]) -> list[Alarm]:

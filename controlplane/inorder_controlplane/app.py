@@ -21,6 +21,7 @@ from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.pages import Pages
 from inorder_controlplane.routes import registry
 from inorder_controlplane.settings import ControlPlaneSettings
+from inorder_controlplane.watching import watching
 
 PREFIX: Final = "/api/v1"
 
@@ -72,10 +73,11 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    context: Context = app.state.context
     try:
-        yield
+        async with watching(context):
+            yield
     finally:
-        context: Context = app.state.context
         if context.access is not None:
             await context.access.close()
         await context.database.close()

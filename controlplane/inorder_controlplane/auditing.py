@@ -36,7 +36,8 @@ async def audited(
         await _end(context, number, "unknown", {**result, "why": str(error)})
         raise
     except (Problem, UsageError, PeerError, LinkError) as error:
-        await _end(context, number, "refused", {**result, "why": str(error)})
+        is_unknown = isinstance(error, Problem) and error.slug == "unknown-outcome"
+        await _end(context, number, "unknown" if is_unknown else "refused", {**result, "why": str(error)})
         raise
     except BaseException as error:
         await _end(context, number, "unknown", {**result, "why": type(error).__name__})

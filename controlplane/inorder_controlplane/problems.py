@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, WebSocket
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -36,6 +36,7 @@ KINDS: Final[dict[str, tuple[HTTPStatus, str]]] = {
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The control plane failed; its log says how"),
     "store-unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The store does not answer"),
     "workers-unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The workers do not answer"),
+    "broker-unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The broker does not answer"),
     "unknown-outcome": (HTTPStatus.GATEWAY_TIMEOUT, "The change may or may not have been made"),
 }
 """By slug: status and title. ``/problems/<slug>`` says what can be done."""
@@ -98,6 +99,8 @@ def of_error(error: errors.InorderError) -> Problem:
             return Problem("conflict", str(error))
         case errors.InvalidOption():
             return Problem("invalid", str(error), allowed=error.allowed)
+        case errors.BrokerUnreachable() | errors.Unauthorized(peer="broker"):
+            return Problem("broker-unavailable", str(error), headers={"Retry-After": "1"})
         case errors.UsageError():
             return Problem("invalid", str(error))
         case errors.Unauthorized(peer="worker"):
@@ -107,10 +110,10 @@ def of_error(error: errors.InorderError) -> Problem:
 
 def install(app: FastAPI) -> None:
     """Let an app answer every error this way."""
-    app.add_exception_handler(Problem, _answer)
-    app.add_exception_handler(HTTPException, _answer)
-    app.add_exception_handler(RequestValidationError, _answer)
-    app.add_exception_handler(errors.InorderError, _answer)
+    answer: Any = _answer  # one for requests and WebSockets
+    kinds = (Problem, HTTPException, RequestValidationError, WebSocketRequestValidationError, errors.InorderError)
+    for kind in kinds:
+        app.add_exception_handler(kind, answer)
 
 
 class Failures:
@@ -147,7 +150,7 @@ def _problem_of(error: Exception) -> Problem:
     match error:
         case Problem():
             return error
-        case RequestValidationError():
+        case RequestValidationError() | WebSocketRequestValidationError():
             return _of_validation(error)
         case HTTPException():
             return _of_http(error)
@@ -156,7 +159,7 @@ def _problem_of(error: Exception) -> Problem:
     raise error
 
 
-def _of_validation(error: RequestValidationError) -> Problem:
+def _of_validation(error: RequestValidationError | WebSocketRequestValidationError) -> Problem:
     found = [(".".join(map(str, each["loc"])) or "body", str(each["msg"])) for each in error.errors()]
     if any(each["type"] == "json_invalid" for each in error.errors()):
         return Problem("malformed", "the body is not JSON", errors=found)

@@ -165,6 +165,14 @@ def subscribed(topics: Sequence[Topic], clients: Iterable[Iterable[tuple[str, Fi
     return masks
 
 
+def subscribers(count: int, masks: Iterable[int]) -> list[int]:
+    """Return how many clients have each of ``count`` topics."""
+    planes = [format(plane, f"0{count}b")[::-1] for plane in _counted(masks)]
+    return [sum((digit == "1") << at for at, digit in enumerate(digits)) for digits in zip(*planes, strict=True)] or [
+        0
+    ] * count
+
+
 def overlap(topics: Sequence[Topic], masks: Sequence[int], limit: int, named: int = 20) -> Overlap:
     """Return who shares what.
 
@@ -187,7 +195,18 @@ def overlap(topics: Sequence[Topic], masks: Sequence[int], limit: int, named: in
 
 def _sharing_most(masks: Sequence[int], limit: int) -> list[int]:
     """Return the clients whose topics most others have too, the first of equals first."""
-    planes: list[int] = []  # how many clients have each topic: a binary number per topic, plane by plane
+    planes = _counted(masks)
+
+    def shared(client: int) -> int:
+        mask = masks[client]
+        return sum((mask & plane).bit_count() << at for at, plane in enumerate(planes)) - mask.bit_count()
+
+    return heapq.nsmallest(limit, range(len(masks)), key=lambda each: (-shared(each), each))
+
+
+def _counted(masks: Iterable[int]) -> list[int]:
+    """Return how many clients have each topic: a binary number for each topic, whose digits stand one in each plane."""
+    planes: list[int] = []
     for mask in masks:
         carry = mask
         for at, plane in enumerate(planes):
@@ -196,12 +215,7 @@ def _sharing_most(masks: Sequence[int], limit: int) -> list[int]:
                 break
         if carry:
             planes.append(carry)
-
-    def shared(client: int) -> int:
-        mask = masks[client]
-        return sum((mask & plane).bit_count() << at for at, plane in enumerate(planes)) - mask.bit_count()
-
-    return heapq.nsmallest(limit, range(len(masks)), key=lambda each: (-shared(each), each))
+    return planes
 
 
 def _first(bits: int, count: int) -> list[int]:

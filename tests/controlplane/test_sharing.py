@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inorder.core.names import Filter, FilterKind, exact
 from inorder_controlplane import sharing
-from inorder_controlplane.sharing import ClientPair, Names, Overlap, Topic, TopicPair, overlap, subscribed
+from inorder_controlplane.sharing import ClientPair, Names, Overlap, Topic, TopicPair, overlap, subscribed, subscribers
 
 
 def mqtt(text: str) -> Filter:
@@ -45,6 +45,12 @@ def test_a_filter_covers_topics_of_its_own_space_only() -> None:
     topics = [Topic("m", "a", 0), Topic("r", "a", 0), Topic("m", "b", 0)]
     clients = [[("m", mqtt("#"))], [("r", exact("a")), ("m", exact("b"))], [("other", exact("a"))], []]
     assert subscribed(topics, clients) == [0b101, 0b110, 0, 0]
+
+
+@given(st.lists(st.integers(0, 31), max_size=9))
+def test_subscribers_are_counted(masks: list[int]) -> None:
+    assert subscribers(5, masks) == [sum(mask >> topic & 1 for mask in masks) for topic in range(5)]
+    assert subscribers(0, []) == []
 
 
 # -- who shares what ---------------------------------------------------------------------------------------------------

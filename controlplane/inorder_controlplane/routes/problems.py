@@ -28,6 +28,7 @@ ADVICE: Final = {
     "internal": "This is a defect: the control plane's log has the traceback.",
     "store-unavailable": "Try again once the store answers; inorder status looks at it without the control plane.",
     "workers-unavailable": "Try again once a worker answers; inorder status says which there are.",
+    "broker-unavailable": "Try again once the broker answers; inorder check tells what is the matter with it.",
     "unknown-outcome": "Read the present state to see whether the change was made; the detail says what is known.",
 }
 

@@ -6,14 +6,41 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from inorder_controlplane.routes import audit, definitions, health, problems, session, tokens
+from inorder_controlplane.routes import (
+    analytics,
+    audit,
+    definitions,
+    events,
+    gaps,
+    health,
+    live,
+    order,
+    overview,
+    problems,
+    session,
+    stages,
+    subscriptions,
+    tail,
+    tokens,
+    topics,
+)
 
 API: Final[tuple[APIRouter, ...]] = (
     # below /api/v1
     session.router,
+    overview.router,
+    topics.router,
+    order.router,
+    subscriptions.router,
+    stages.router,
+    events.router,
+    gaps.router,
+    analytics.router,
     tokens.router,
     audit.router,
     definitions.router,
+    live.router,
+    tail.router,
 )
 ROOT: Final[tuple[APIRouter, ...]] = (
     health.router,

@@ -32,9 +32,12 @@ from inorder.core.wire import (
     ReadLog,
     Released,
     ReleaseNumbers,
+    Reports,
     Resolve,
+    SeenLife,
     ShowLogs,
     ShowOpenNumbers,
+    ShowReports,
     ShowSubscriptions,
     ShowTopics,
     Subscriptions,
@@ -273,3 +276,14 @@ class Cluster(Asking):
     async def end_subscription(self, client_id: str) -> None:
         """End the subscription of a client that is gone. Raises Refused, OutcomeUnknown."""
         await self._change(EndSubscription(0, client_id), Done, f"the subscription of {client_id!r} was ended")
+
+    # -- what clients report -----------------------------------------------------------------------------------
+
+    async def reports(self, since_us: int = 0) -> Reports:
+        """Return what clients have reported, with the lives of events that were told after ``since_us`` (µs since 1970,
+        by the worker's clock)."""
+        return (await self._ask(ShowReports(0, since_us), Reports))[0]
+
+    async def lives(self, topic: int, number: int) -> list[SeenLife]:
+        """Return what clients have told of one event."""
+        return (await self._ask(ShowReports(0, 0, topic, number), Reports))[0].lives

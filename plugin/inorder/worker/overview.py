@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 import sqlalchemy as sa
 
@@ -14,7 +15,7 @@ from inorder.worker.identity import is_gone
 from inorder.worker.journal import Holder, Member
 from inorder.worker.sql_journal import read_holders, read_last_rows, read_workers
 from inorder.worker.store import Store
-from inorder.worker.watch import Watch
+from inorder.worker.watch import State, Watch
 
 LOOK_SECONDS = 0.1
 
@@ -29,7 +30,7 @@ class StageView:
     row: int
     owner: str
     address: str
-    state: str
+    state: State | Literal["free"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class WorkerView:
 
     owner: str
     address: str
-    state: str
+    state: State
     stages: list[int]
     pins: list[int]
     lag: dict[int, int]
@@ -101,8 +102,8 @@ def _read(connection: sa.Connection) -> tuple[list[Holder], list[Member], dict[i
 
 
 def _view(domain: int, holders: list[Holder], members: list[Member], rows: dict[int, int], watch: Watch) -> Overview:
-    def state(owner: str) -> str:
-        return "dead" if is_gone(owner) else str(watch.state(owner))
+    def state(owner: str) -> State:
+        return "dead" if is_gone(owner) else watch.state(owner)
 
     stages = [
         StageView(each.stage, each.epoch, rows.get(each.stage, 0), each.owner, each.address,

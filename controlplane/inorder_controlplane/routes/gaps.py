@@ -1,0 +1,91 @@
+"""``/gaps``: numbers that hold subscribers up, and what an operator can do about them (R16, R17, R18)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from inorder.admin import StuckNumber
+from inorder.core.wire import TopicInfo
+from inorder_controlplane.auditing import audited
+from inorder_controlplane.context import ClusterDep, ContextDep
+from inorder_controlplane.models.events import STATES, Gap, Numbers, NumbersChanged, Release
+from inorder_controlplane.models.topics import TopicRef
+from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
+from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.problems import Problem
+
+router = APIRouter(prefix="/gaps", tags=["gaps"])
+
+Viewer = Annotated[Principal, require("viewer")]
+Operator = Annotated[Principal, require("operator")]
+MAX_RANGE = 10_000
+"""Numbers that are released at a time."""
+
+
+@router.get("", operation_id="listGaps")
+async def list_gaps(_: Viewer, cluster: ClusterDep, query: Annotated[ListQuery, Depends(list_query)]) -> Page[Gap]:
+    """List the numbers that subscribers wait for: made a while ago, and neither confirmed nor given up."""
+    refs = {each.id: each for each in (await cluster.order()).topics}
+
+    def label(each: StuckNumber) -> str:
+        info = refs.get(each.topic)
+        return f"{info.space}:{info.name}" if info is not None else str(each.topic)
+
+    items, following, total = page_of(
+        await cluster.stuck(),
+        query,
+        ident=lambda each: f"{each.topic:020d}-{each.first:020d}",
+        sorts={"age_s": lambda each: each.age_ms, "topic": label, "client": lambda each: each.client_id},
+        default="-age_s",
+        text=lambda each: f"{label(each)} {each.client_id} {each.reason}",
+    )
+    return Page(items=[_shown(each, refs.get(each.topic)) for each in items], next=following, total=total)
+
+
+@router.post("/release", operation_id="releaseNumbers")
+async def release(who: Operator, body: Release, context: ContextDep, cluster: ClusterDep) -> NumbersChanged:
+    """Let subscribers go on without these numbers. What was published under them and still arrives is late, or dropped
+    where a reader waits for the order. Numbers with an event in the log are repaired instead: 409."""
+    first, last = _range(body)
+    async with audited(
+        context, who, "numbers.release", body.topic, first=body.first, last=body.last, as_=body.as_
+    ) as result:
+        changed = await cluster.release(int(body.topic), first, last, body.as_)
+        result["changed"] = len(changed)
+    return NumbersChanged(changed=[str(each) for each in changed], unchanged=last - first + 1 - len(changed))
+
+
+@router.post("/repair", operation_id="repairNumbers")
+async def repair(who: Operator, body: Numbers, context: ContextDep, cluster: ClusterDep) -> NumbersChanged:
+    """Confirm numbers whose events are in the event log: subscribers that miss them fetch them from there."""
+    first, last = _range(body)
+    async with audited(context, who, "numbers.repair", body.topic, first=body.first, last=body.last) as result:
+        changed = await cluster.confirm_logged(int(body.topic), first, last)
+        result["changed"] = len(changed)
+    return NumbersChanged(changed=[str(each) for each in changed], unchanged=last - first + 1 - len(changed))
+
+
+def _range(body: Numbers) -> tuple[int, int]:
+    first, last = int(body.first), int(body.last)
+    if not 1 <= first <= last < first + MAX_RANGE:
+        allowed = f"1 to {MAX_RANGE} numbers, the first one at most the last"
+        raise Problem("invalid", f"numbers {first} to {last} are no range", allowed=allowed)
+    return first, last
+
+
+def _shown(each: StuckNumber, info: TopicInfo | None) -> Gap:
+    return Gap(
+        topic=TopicRef(
+            id=str(each.topic), space=info.space if info is not None else "", name=info.name if info is not None else ""
+        ),
+        first=str(each.first),
+        last=str(each.last),
+        state=STATES[each.state],
+        reason=each.reason,
+        client=each.client_id or None,
+        away_s=each.away_ms / 1000 if each.away_ms > 0 else None,
+        age_s=each.age_ms / 1000,
+        logged=each.logged,
+    )

@@ -1,0 +1,179 @@
+"""``/order``: the topic order, what a change of it would do, and the change (R14, R15)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+
+from inorder.admin import Cluster
+from inorder.core.wire import TopicOrder
+from inorder.errors import InorderError, OutcomeUnknown, StaleOrder
+from inorder_controlplane.auditing import audited
+from inorder_controlplane.context import ClusterDep, ContextDep
+from inorder_controlplane.etags import etag, require_match
+from inorder_controlplane.models.order import (
+    MAX_MOVES,
+    Move,
+    Order,
+    OrderChange,
+    OrderChanged,
+    Preview,
+    StageOrder,
+    Swap,
+    TopicMove,
+    TopicOnStage,
+    Visits,
+    WholeOrder,
+)
+from inorder_controlplane.models.topics import TopicRef
+from inorder_controlplane.planning import NotAnOrder, Ordered, Plan, PresentOrder
+from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.problems import Problem
+from inorder_controlplane.watching import watching_of
+
+router = APIRouter(prefix="/order", tags=["order"])
+
+Viewer = Annotated[Principal, require("viewer")]
+Operator = Annotated[Principal, require("operator")]
+
+# -- routes ------------------------------------------------------------------------------------------------------------
+
+
+@router.get("", operation_id="getOrder")
+async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order:
+    """Return the topic order, whole. Its ETag is needed to change it."""
+    now = await cluster.order()
+    rates = {each.id: each.rate for each in await cluster.topics(groups=False) if each.is_reached}
+    pinned = set(now.pinned)
+    stages: list[list[TopicOnStage]] = [[] for _ in range(now.stages)]
+    for each in now.topics:
+        place = TopicOnStage(
+            id=str(each.id), space=each.space, name=each.name, pinned=each.id in pinned, rate=rates.get(each.id)
+        )
+        stages[each.stage].append(place)
+    response.headers["ETag"] = order_etag(now)
+    return Order(
+        order_epoch=str(now.order_epoch),
+        stages=[StageOrder(stage=stage, topics=topics) for stage, topics in enumerate(stages)],
+    )
+
+
+@router.post("/preview", operation_id="previewOrder")
+async def preview_order(_: Viewer, change: OrderChange, cluster: ClusterDep) -> Preview:
+    """Tell what a change would do, without making it: which topics change their place, and how many stages a timestamp
+    would visit."""
+    now = await cluster.order()
+    order, refs = await _present(cluster, now)
+    plan = _planned(order, change)
+    return Preview(
+        order_epoch=str(now.order_epoch),
+        moves=moves_of(plan, refs),
+        moves_total=len(plan.moves),
+        expected_stages_per_event=Visits(now=plan.visits_now, then=plan.visits_then),
+        rates_known=plan.rates_known,
+        warnings=plan.warnings,
+    )
+
+
+@router.put("", operation_id="putOrder")
+async def put_order(
+    who: Operator, change: OrderChange, context: ContextDep, cluster: ClusterDep, request: Request
+) -> OrderChanged:
+    """Change the topic order while everything runs. Needs If-Match with the ETag of the order that you changed.
+
+    Answers when the bottom stage is in the new order. Publishers pause for a moment if topics change their stage.
+    """
+    now = await cluster.order()
+    require_match(request, order_etag(now))
+    order, _ = await _present(cluster, now)
+    stages = _planned(order, change).stages
+    if stages == order.stages:
+        return OrderChanged(order_epoch=str(now.order_epoch))
+    if fixed := order.fixed(stages):
+        names = [f"{each.space}:{each.name}" for each in now.topics if each.id in set(fixed)]
+        raise Problem("conflict", f"pinned to their stage: {', '.join(names[:10])}", allowed="unpin them first")
+    async with audited(context, who, "order.change", order_epoch=str(now.order_epoch), **change.model_dump()) as result:
+        try:
+            with watching_of(context).order_change():
+                epoch = await cluster.change(now.order_epoch + 1, stages)
+        except StaleOrder as error:
+            raise Problem("stale", str(error), headers={"ETag": etag("order", error.order_epoch)}) from None
+        except OutcomeUnknown as error:
+            raise Problem("unknown-outcome", f"{error}; {await _seen(cluster, now, stages)}") from None
+        result["order_epoch"] = str(epoch)
+    return OrderChanged(order_epoch=str(epoch))
+
+
+def order_etag(now: TopicOrder) -> str:
+    """Return the ETag of a topic order."""
+    return etag("order", now.order_epoch)
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+async def _present(cluster: Cluster, now: TopicOrder) -> tuple[PresentOrder, dict[int, TopicRef]]:
+    known = {each.id: each for each in await cluster.topics()}
+    pinned = set(now.pinned)
+    topics: dict[int, Ordered] = {}
+    stages: list[list[int]] = [[] for _ in range(now.stages)]
+    for each in now.topics:
+        state = known.get(each.id)
+        topics[each.id] = Ordered(
+            each.id,
+            f"{each.space}:{each.name}",
+            each.stage,
+            pinned=each.id in pinned,
+            rate=state.rate if state is not None and state.is_reached else None,
+            group=() if state is None else state.group,
+        )
+        stages[each.stage].append(each.id)
+    refs = {each.id: TopicRef(id=str(each.id), space=each.space, name=each.name) for each in now.topics}
+    return PresentOrder(stages, topics), refs
+
+
+def _planned(order: PresentOrder, change: WholeOrder | Swap | Move) -> Plan:
+    """Return what a change would do. Raises Problem."""
+    try:
+        match change:
+            case WholeOrder():
+                return order.plan(order.whole([[int(topic) for topic in stage] for stage in change.stages]))
+            case Swap():
+                one, other = map(int, change.swap)
+                return order.plan(order.swapped(one, other), named=(one, other))
+            case Move():
+                place = change.move
+                return order.plan(order.moved(int(place.topic), place.stage, place.rank), named=(int(place.topic),))
+    except NotAnOrder as error:
+        raise Problem("invalid", str(error), errors=[(each.where, each.message) for each in error.faults]) from None
+
+
+def moves_of(plan: Plan, refs: dict[int, TopicRef]) -> list[TopicMove]:
+    """Return the moves of a plan as they are answered."""
+    return [
+        TopicMove(
+            topic=refs[each.topic],
+            from_stage=each.from_stage,
+            to_stage=each.to_stage,
+            from_rank=each.from_rank,
+            to_rank=each.to_rank,
+        )
+        for each in plan.moves[:MAX_MOVES]
+    ]
+
+
+async def _seen(cluster: Cluster, before: TopicOrder, stages: list[list[int]]) -> str:
+    """A worker was lost during the change: return what can be seen of it."""
+    try:
+        now = await cluster.order()
+    except InorderError as error:
+        return str(error)
+    found: list[list[int]] = [[] for _ in range(now.stages)]
+    for each in now.topics:
+        found[each.stage].append(each.id)
+    if now.order_epoch == before.order_epoch:
+        return f"the order epoch is still {now.order_epoch}, but the change may yet come"
+    if found == stages:
+        return f"the order is as asked for, with epoch {now.order_epoch}"
+    return f"the order is another one, with epoch {now.order_epoch}"

@@ -1,0 +1,118 @@
+"""``/subscriptions``: who is subscribed with total order, and who shares what (R7, R12, R13)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from inorder.admin import TopicState
+from inorder.core.wire import KnownSubscription
+from inorder_controlplane import sharing
+from inorder_controlplane.auditing import audited
+from inorder_controlplane.context import ClusterDep, ContextDep
+from inorder_controlplane.models.subscriptions import ClientPair, Overlap, SequencedPair, SpaceFilter, Subscription
+from inorder_controlplane.models.topics import TopicRef
+from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
+from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.problems import Problem
+from inorder_controlplane.survey import ref_of
+
+router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
+
+Viewer = Annotated[Principal, require("viewer")]
+Operator = Annotated[Principal, require("operator")]
+MAX_SHOWN = 200
+"""Clients of an overlap matrix at most."""
+
+
+@router.get("", operation_id="listSubscriptions")
+async def list_subscriptions(
+    _: Viewer, cluster: ClusterDep, query: Annotated[ListQuery, Depends(list_query)]
+) -> Page[Subscription]:
+    """List the subscriptions with total order. Others (fifo, none) are between clients and their broker only."""
+    items, following, total = page_of(
+        await cluster.subscriptions(),
+        query,
+        ident=lambda each: each.client_id,
+        sorts={
+            "client": lambda each: each.client_id,
+            "topics": lambda each: each.topics,
+            "away_s": lambda each: _away(each) or 0.0,
+            "durable": lambda each: each.durable,
+        },
+        default="client",
+        text=lambda each: " ".join([each.client_id, *(f"{one.space}:{one.filter.text}" for one in each.filters)]),
+    )
+    return Page(items=[_shown(each) for each in items], next=following, total=total)
+
+
+@router.get("/overlap", operation_id="getOverlap")
+async def get_overlap(
+    _: Viewer,
+    cluster: ClusterDep,
+    limit: Annotated[int, Query(ge=1, le=MAX_SHOWN, description="clients, and pairs, at most")] = 50,
+) -> Overlap:
+    """Tell who shares what: the topics that clients have in common, and the pairs of topics that must be sequenced
+    because two or more clients have both. These are what total order costs."""
+    found = await cluster.subscriptions()
+    states = await cluster.topics(groups=False)
+    refs = [ref_of(each.id, each) for each in states]
+    return await asyncio.to_thread(_overlap, found, states, refs, limit)
+
+
+@router.delete("/{client:path}", operation_id="endSubscription", status_code=204)
+async def end_subscription(who: Operator, client: str, context: ContextDep, cluster: ClusterDep) -> Response:
+    """End the subscription of a client that does not come back, with its saved clock. If it does come back, it begins
+    anew. One that is connected keeps its subscription: 409."""
+    if all(each.client_id != client for each in await cluster.subscriptions()):
+        raise Problem("not-found", "no client of this id has a subscription")
+    async with audited(context, who, "subscription.end", client):
+        await cluster.end_subscription(client)
+    return Response(status_code=204)
+
+
+def _shown(each: KnownSubscription) -> Subscription:
+    return Subscription(
+        client=each.client_id,
+        durable=each.durable,
+        connected=each.away_ms == 0,
+        away_s=_away(each),
+        filters=[SpaceFilter(space=one.space, filter=one.filter.text) for one in each.filters],
+        topics=each.topics,
+    )
+
+
+def _away(each: KnownSubscription) -> float | None:
+    return each.away_ms / 1000 if each.away_ms > 0 else None
+
+
+def _overlap(found: list[KnownSubscription], states: list[TopicState], refs: list[TopicRef], limit: int) -> Overlap:
+    topics = [sharing.Topic(each.space, each.name, each.stage, each.rate) for each in states]
+    filters = [[(one.space, one.filter) for one in each.filters] for each in found]
+    shared = sharing.overlap(topics, sharing.subscribed(topics, filters), limit)
+    names = [each.client_id for each in found]
+    return Overlap(
+        clients=[names[each] for each in shared.clients],
+        clients_total=len(found),
+        matrix=shared.matrix,
+        pairs=[
+            ClientPair(
+                a=names[each.one],
+                b=names[each.other],
+                shared=each.shared,
+                topics=[refs[topic] for topic in each.first_topics],
+            )
+            for each in shared.pairs
+        ],
+        sequenced_pairs=[
+            SequencedPair(
+                topics=[refs[each.lower], refs[each.higher]],
+                subscribers=each.subscribers,
+                stages_apart=each.stages_apart,
+            )
+            for each in shared.topic_pairs
+        ],
+        sequenced_pairs_total=shared.topic_pairs_total,
+    )

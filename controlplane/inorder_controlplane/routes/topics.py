@@ -1,0 +1,243 @@
+"""``/topics``: what there is, a new one, pins and event logs (R13, R15, R18)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from inorder.admin import Cluster, TopicState
+from inorder.core.names import exact
+from inorder.core.wire import MAX_NUMBER, LogRule, decode_logged
+from inorder.core.wire import LoggedEvent as StoredEvent
+from inorder_controlplane import payloads
+from inorder_controlplane.auditing import audited
+from inorder_controlplane.context import ClusterDep, Context, ContextDep
+from inorder_controlplane.etags import etag, require_match
+from inorder_controlplane.models.common import moment
+from inorder_controlplane.models.numbers import GivenNumber
+from inorder_controlplane.models.topics import (
+    Dependency,
+    GroupMember,
+    LogBounds,
+    LoggedEvent,
+    LogPage,
+    NewTopic,
+    Topic,
+    TopicDetail,
+    TopicPatch,
+)
+from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
+from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.problems import Problem
+from inorder_controlplane.survey import Survey
+
+router = APIRouter(prefix="/topics", tags=["topics"])
+
+Viewer = Annotated[Principal, require("viewer")]
+Operator = Annotated[Principal, require("operator")]
+TopicId = Annotated[GivenNumber, Path(description="the topic's id")]
+
+MAX_LOGGED: Final = 200
+"""Events of a log in one answer at most."""
+
+
+@router.get("", operation_id="listTopics")
+async def list_topics(_: Viewer, cluster: ClusterDep, query: Annotated[ListQuery, Depends(list_query)]) -> Page[Topic]:
+    """List the topics of all stages with their numbers, rates and subscribers."""
+    survey = await Survey.take(cluster)
+    items, following, total = page_of(
+        survey.states.values(),
+        query,
+        ident=lambda each: each.id,
+        sorts={
+            "rank": lambda each: each.rank,
+            "id": lambda each: each.id,
+            "name": lambda each: each.name,
+            "space": lambda each: each.space,
+            "stage": lambda each: each.stage,
+            "rate": _rate,
+            "number": lambda each: each.number,
+            "head": lambda each: each.head,
+            "pending": lambda each: each.pending,
+            "subscribers": lambda each: survey.subscribers[each.id],
+            "group_size": lambda each: each.group_size,
+        },
+        default="rank",
+        text=lambda each: f"{each.space}:{each.name}",
+    )
+    return Page(items=[Topic(**_facts(survey, each)) for each in items], next=following, total=total)
+
+
+@router.post("", operation_id="createTopic", status_code=201)
+async def create_topic(
+    who: Operator, body: NewTopic, context: ContextDep, cluster: ClusterDep, response: Response
+) -> TopicDetail:
+    """Create a topic: last in the order, on the bottom stage. Publishing to a new topic does that by itself."""
+    known = next(
+        (info for info in (await cluster.order()).topics if (info.space, info.name) == (body.space, body.name)), None
+    )
+    if known is not None:
+        raise Problem("conflict", f"topic {known.id} has this name already")
+    async with audited(context, who, "topic.create", f"{body.space}:{body.name}") as result:
+        created = await cluster.create(body.space, body.name)
+        result["id"] = str(created.id)
+    response.headers["Location"] = f"/api/v1/topics/{created.id}"
+    return await _detail(cluster, created.id, response)
+
+
+@router.get("/{topic}", operation_id="getTopic")
+async def get_topic(_: Viewer, topic: TopicId, cluster: ClusterDep, response: Response) -> TopicDetail:
+    """Return a topic with its sequencing group. Its ETag is needed to change it."""
+    return await _detail(cluster, int(topic), response)
+
+
+@router.patch("/{topic}", operation_id="patchTopic")
+async def patch_topic(
+    who: Operator,
+    topic: TopicId,
+    body: TopicPatch,
+    context: ContextDep,
+    cluster: ClusterDep,
+    request: Request,
+    response: Response,
+) -> TopicDetail:
+    """Pin a topic or let it go, give it an event log, change what that keeps, or end it. Needs If-Match with the ETag
+    of the topic that you read."""
+    survey = await Survey.take(cluster)
+    state = _known(survey, int(topic))
+    require_match(request, _etag(survey, state))
+    given = body.model_fields_set
+    if "pinned" in given and body.pinned != (state.pinned):
+        async with audited(context, who, "topic.pin" if body.pinned else "topic.unpin", topic, name=_label(state)):
+            await cluster.pin([state.id], is_pinned=body.pinned)
+    if "log" in given:
+        await _change_log(context, cluster, who, survey, state, body)
+    return await _detail(cluster, state.id, response)
+
+
+@router.get("/{topic}/log", operation_id="readTopicLog")
+async def read_log(
+    _: Viewer,
+    topic: TopicId,
+    cluster: ClusterDep,
+    from_: Annotated[GivenNumber, Query(alias="from", description="the first number wanted")] = "1",
+    limit: Annotated[int, Query(ge=1, le=MAX_LOGGED, description="events at most")] = 50,
+) -> LogPage:
+    """Read events from a topic's event log, by number. What is not in the log is left out."""
+    survey = await Survey.take(cluster)
+    state = _known(survey, int(topic))
+    if survey.log_of(state) is None:
+        raise Problem(
+            "not-found", f"topic {_label(state)} has no event log", allowed='PATCH the topic with {"log": {}}'
+        )
+    first = int(from_)
+    found = await cluster.read_log(state.id, first, MAX_NUMBER, limit=limit)
+    is_all = not found.events or found.through >= found.last
+    return LogPage(
+        items=[_logged(survey, each) for each in found.events],
+        next=None if is_all else str(found.through + 1),
+        first=str(found.first),
+        last=str(found.last),
+    )
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+async def _detail(cluster: Cluster, topic: int, response: Response) -> TopicDetail:
+    survey, with_group = await asyncio.gather(Survey.take(cluster), cluster.topics([topic]))
+    state = _known(survey, topic)
+    response.headers["ETag"] = _etag(survey, state)
+    group = [
+        GroupMember(id=str(each.id), space=each.space, name=each.name, stage=each.stage)
+        for each in _states(survey, with_group[0].group if with_group else ())
+    ]
+    return TopicDetail(**_facts(survey, state), group=group)
+
+
+def _known(survey: Survey, topic: int) -> TopicState:
+    state = survey.states.get(topic)
+    if state is None:
+        raise Problem("not-found", f"there is no topic {topic}")
+    return state
+
+
+def _states(survey: Survey, topics: Iterable[int]) -> list[TopicState]:
+    """Return the states of topics in the topic order."""
+    found = [survey.states[each] for each in topics if each in survey.states]
+    return sorted(found, key=lambda each: each.rank)
+
+
+def _rate(state: TopicState) -> float | None:
+    return state.rate if state.is_reached else None
+
+
+def _label(state: TopicState) -> str:
+    return f"{state.space}:{state.name}"
+
+
+def _etag(survey: Survey, state: TopicState) -> str:
+    """What can be edited tells one version from another: not the numbers, which change all the time."""
+    log = survey.log_of(state)
+    return etag("topic", state.id, state.pinned, log and [log.max_age_ms, log.max_count, log.max_bytes])
+
+
+def _facts(survey: Survey, state: TopicState) -> dict[str, Any]:
+    log = survey.log_of(state)
+    return {
+        "id": str(state.id),
+        "space": state.space,
+        "name": state.name,
+        "stage": state.stage,
+        "rank": state.rank,
+        "rate": _rate(state),
+        "number": str(state.number),
+        "head": str(state.head),
+        "confirmed": str(state.confirmed),
+        "pending": str(state.pending),
+        "void": str(state.void),
+        "abandoned": str(state.abandoned),
+        "late": str(state.late),
+        "subscribers": survey.subscribers[state.id],
+        "group_size": state.group_size,
+        "pinned": state.pinned,
+        "log": log and LogBounds(max_age_s=log.max_age_ms / 1000, max_count=log.max_count, max_bytes=log.max_bytes),
+    }
+
+
+async def _change_log(
+    context: Context, cluster: Cluster, who: Principal, survey: Survey, state: TopicState, body: TopicPatch
+) -> None:
+    name = exact(state.name)
+    wider = [
+        f"{each.space}:{each.filter.text}"
+        for each in survey.rules
+        if each.covers(state.space, state.name) and each.filter != name
+    ]
+    bounds = body.log
+    if bounds is None:
+        if wider:
+            detail = f"the topic has its log by rules for more topics than this one: {', '.join(wider[:5])}"
+            raise Problem("conflict", detail, allowed="take these rules back: inorder log off")
+        if survey.log_of(state) is not None:
+            async with audited(context, who, "log.off", str(state.id), name=_label(state)):
+                await cluster.change_log(LogRule(state.space, name), is_on=False)
+        return
+    rule = LogRule(state.space, name, round(bounds.max_age_s * 1000), bounds.max_count, bounds.max_bytes)
+    async with audited(context, who, "log.on", str(state.id), name=_label(state), **bounds.model_dump()):
+        await cluster.change_log(rule, is_on=True)
+
+
+def _logged(survey: Survey, event: StoredEvent) -> LoggedEvent:
+    content = None if event.content is None else decode_logged(event.content)
+    pairs = zip(event.deps[::2], event.deps[1::2], strict=True)
+    return LoggedEvent(
+        number=str(event.number),
+        stored_at=moment(event.stored_ms),
+        dependencies=[Dependency(topic=survey.ref(topic), number=str(number)) for topic, number in pairs],
+        qos=None if content is None else content.qos,
+        **payloads.fields_of(None if content is None else content.payload),
+    )

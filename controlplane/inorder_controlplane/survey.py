@@ -1,0 +1,66 @@
+"""What is read from the workers for one answer, put together: topics with their subscribers and logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import cached_property
+
+from inorder.admin import Cluster, TopicState
+from inorder.core.wire import KnownSubscription, LogRule
+from inorder_controlplane import sharing
+from inorder_controlplane.models.topics import TopicRef
+
+
+class Survey:
+    """Made by :meth:`take`.
+
+    The workers are asked one question beside the other, so parts may be a moment apart.
+
+    Attributes:
+        states: of each topic, by id, in the topic order.
+        subscriptions: with total order.
+        rules: which topics have an event log.
+    """
+
+    def __init__(
+        self, states: Sequence[TopicState], subscriptions: Sequence[KnownSubscription], rules: Sequence[LogRule]
+    ) -> None:
+        self.subscriptions, self.rules = subscriptions, rules
+        self.states = {each.id: each for each in states}
+
+    @classmethod
+    async def take(cls, cluster: Cluster) -> Survey:
+        """Ask the workers. Raises what they raise."""
+        states, subscriptions, logs = await asyncio.gather(
+            cluster.topics(groups=False), cluster.subscriptions(), cluster.logs()
+        )
+        survey = cls(states, subscriptions, logs.rules)
+        await asyncio.to_thread(lambda: survey.subscribers)
+        return survey
+
+    @cached_property
+    def subscribers(self) -> dict[int, int]:
+        """How many clients have each topic."""
+        states = list(self.states.values())
+        topics = [sharing.Topic(each.space, each.name, each.stage) for each in states]
+        filters = [[(one.space, one.filter) for one in each.filters] for each in self.subscriptions]
+        counts = sharing.subscribers(len(topics), sharing.subscribed(topics, filters))
+        return {state.id: count for state, count in zip(states, counts, strict=True)}
+
+    def log_of(self, state: TopicState) -> LogRule | None:
+        """Return what a topic's event log keeps, the widest bounds of all its rules; ``None``: it has none."""
+        rules = [each for each in self.rules if each.covers(state.space, state.name)]
+        if not rules:
+            return None
+        bounds = zip(*((each.max_age_ms, each.max_count, each.max_bytes) for each in rules), strict=True)
+        return LogRule(state.space, rules[0].filter, *(0 if 0 in values else max(values) for values in bounds))
+
+    def ref(self, topic: int) -> TopicRef:
+        """Return a topic as answers have it."""
+        return ref_of(topic, self.states.get(topic))
+
+
+def ref_of(topic: int, state: TopicState | None) -> TopicRef:
+    """Return a topic as answers have it; one that was made just now has no names yet."""
+    return TopicRef(id=str(topic), space=state.space if state else "", name=state.name if state else "")

@@ -1,0 +1,110 @@
+"""``/stages``, ``/workers`` and ``/overview``: who has what, and how it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.client.helpers import times
+from tests.controlplane.conftest import assert_problem
+from tests.controlplane.live import Live, live_site
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[Live]:
+    async with live_site(tmp_path, beat_interval=0.1) as made:
+        yield made
+
+
+async def test_stages_and_their_worker(live: Live) -> None:
+    found = await live.get("/stages")
+    assert [(each["stage"], each["state"], each["topics"]) for each in found["items"]] == [
+        (0, "active", 1),
+        (1, "active", 2),
+        (2, "active", 2),
+    ]
+    first = found["items"][0]
+    assert first["address"] == live.events.address
+    assert int(first["epoch"]) >= 1
+    assert int(first["row"]) >= 1
+    assert first["rate"] == 0.0
+    assert [each["stage"] for each in (await live.get("/stages", sort="-stage"))["items"]] == [2, 1, 0]
+
+
+async def test_workers(live: Live) -> None:
+    (worker,) = (await live.found("/workers", lambda found: found["items"]))["items"]  # from its first beat on
+    assert (worker["state"], worker["stages"], worker["pins"], worker["lag"]) == ("active", [0, 1, 2], [], {})
+    assert worker["owner"].startswith(f"{worker['name']}/")
+
+
+async def test_takeovers_are_read_from_the_store(live: Live) -> None:
+    found = await live.get("/stages/takeovers")
+    assert found["total"] == len(found["items"])
+    for each in found["items"]:
+        assert each["kind"] in ("claim", "takeover", "handover")
+
+
+async def test_analytics_are_read_from_the_store(live: Live) -> None:
+    assert await live.get("/analytics/runs") == {"items": [], "next": None, "total": 0}
+    assert await live.get("/analytics/schedules") == {"items": [], "next": None, "total": 0}
+
+
+async def test_the_overview_counts_what_workers_and_clients_say(live: Live) -> None:
+    clock = times(report_interval=0.05)
+    async with live.events.client("p", clock=clock) as one, live.events.client("s", clock=clock) as two:
+        await one.subscribe("a")
+        await two.subscribe("a", "b")
+        await one.publish("a", b"x")
+        await live.found("/overview", lambda found: found["series"] and found["totals"]["delivered"] == "2")
+        await one.publish("a", b"y")
+        found = await live.found(
+            "/overview",
+            lambda found: found["totals"]["delivered"] == "4" and found["latency"] and found["latency"]["total_ms"],
+        )
+        total = found["latency"]["total_ms"]
+        assert found["state"] == "ok"
+        assert found["alarms"] == []
+        assert found["counts"] | {"workers": 1} == {
+            "topics": 5, "clients": 2, "subscriptions": 2, "workers": 1, "stages": 3,
+        }  # fmt: skip
+        assert found["totals"]["late"] == "0"
+        assert found["totals"]["void"] == "0"
+        assert total["p50"] <= total["p90"] <= total["p99"]
+        assert found["totals"]["in_order"] == "4"
+        assert found["rates"]["timestamps"] > 0
+
+
+async def test_what_nobody_reports_is_null(live: Live) -> None:
+    found = await live.get("/overview")
+    assert found["totals"]["timestamps"] == "0"
+    assert found["totals"]["delivered"] is None
+    assert found["latency"] is None
+
+
+async def test_the_overview_says_that_the_workers_are_gone(live: Live) -> None:
+    await live.get("/overview")
+    await live.events.stop()
+    found = await live.found("/overview", lambda found: found["state"] == "down")
+    assert "workers" in {each["id"] for each in found["alarms"]}
+    assert [each["stage"] for each in (await live.get("/stages"))["items"]] == [0, 1, 2]
+    await live.events.start(stages=3, beat_interval=0.1)
+
+
+async def test_while_the_store_does_not_answer(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inorder.errors import StoreUnreachable
+
+    async def fail(work: object) -> None:
+        raise StoreUnreachable("sqlite:///x", "locked")
+
+    context = live.app.state.context
+    await live.get("/overview")
+    real = context.database.call
+    monkeypatch.setattr(context.database, "call", fail)
+    part = context.parts["watching"]
+    part._looked = float("-inf")
+    picture = await part.picture()
+    assert picture.state == "down"
+    assert {alarm.id for alarm, _ in picture.alarms} >= {"store"}
+    assert_problem(await live.client("viewer").get("/api/v1/stages"), "store-unavailable")
+    monkeypatch.setattr(context.database, "call", real)

@@ -50,6 +50,7 @@ export default defineConfig({
     setupFiles: ["tests/setup.ts"],
     env: { TZ: "Asia/Kolkata", LC_ALL: "en_US.UTF-8", LANG: "en_US.UTF-8" },
     include: ["tests/**/*.test.{ts,tsx}"],
+    testTimeout: 60_000,
     restoreMocks: true,
     unstubGlobals: true,
   },

@@ -54,3 +54,6 @@ export class Server {
 export function problem(status: number, slug: string, detail = "", more: object = {}): Reply {
   return { status, body: { type: `/problems/${slug}`, title: slug, status, detail, ...more } };
 }
+
+/** Waits until the check holds. */
+export const eventually = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 30_000, interval: 10 });

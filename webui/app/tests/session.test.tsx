@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { render, screen } from "@testing-library/react";
 import { beforeEach, expect, it, vi } from "vitest";
-import { problem, Server } from "./server";
+import { eventually, problem, Server } from "./server";
 
 let server: Server;
 beforeEach(() => {
@@ -32,7 +32,7 @@ async function open(): Promise<void> {
 }
 
 const shown = (text: string): Promise<unknown> =>
-  vi.waitFor(() => expect(screen.getByRole("status").textContent).toBe(text));
+  eventually(() => expect(screen.getByRole("status").textContent).toBe(text));
 
 it("a token in the address is changed for a session and removed from the address", async () => {
   history.replaceState(null, "", "/topics?view=order#token=ino_a%2Bb");

@@ -100,7 +100,7 @@ function Preview({ preview }: { preview: OrderPreview }) {
       </div>
       {warnings.map((warning) => (
         <Banner key={warning} tone="warn">
-          {warning}
+          <p className="sentence">{warning}</p>
         </Banner>
       ))}
       <section>

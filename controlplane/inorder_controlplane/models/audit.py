@@ -30,7 +30,9 @@ class AuditEntry(Answer):
     at: Moment
     who: str = Field(description="name of the token")
     role: str
-    via: Literal["rest", "worker"] = Field(description="this API, or a frame to a worker (the command line)")
+    via: Literal["rest", "worker", "store"] = Field(
+        description="this API, a worker that was asked by somebody else, or the store itself (inorder tokens)"
+    )
     action: str
     target: str
     detail: dict[str, Any]

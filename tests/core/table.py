@@ -439,7 +439,7 @@ class Table(Cluster):
     def _hello(self, client: str, stage: int) -> OpenSession:
         asked = self.publishers[client].asked
         first = max((counter for other, counter in asked.items() if other >= stage), default=0) + 1
-        return OpenSession(client, self.subscribers[client].incarnation, first)
+        return OpenSession(client, self.subscribers[client].incarnation, first, own=asked.get(stage, 0) + 1)
 
     def _connect(self, client: str) -> None:
         self.away.discard(client)

@@ -60,6 +60,13 @@ def _forgotten(frames: list[Frame]) -> list[int]:
     return [counter for each in frames if isinstance(each, Timestamps) for counter in each.forgotten]
 
 
+def _drop(cluster: Cluster, client: str, *, at: int) -> None:
+    """Let a stage give up a client that is cut from it, and nobody else."""
+    cluster.step(at, LeaveSession(client, 1))
+    cluster.now += 60_000
+    cluster.step(at, Tick())
+
+
 def _order(cluster: Cluster) -> list[list[str]]:
     """The topic order as every stage sees it, once all agree."""
     seen = []
@@ -382,6 +389,56 @@ def test_r1_where_a_moved_id_was_forgotten_it_never_gets_a_second_number() -> No
     cluster.now += 60_000
     cluster.step(0, Tick())  # stage 0 forgets the session
     cluster.step(0, OpenSession("p", 1, first=1, anywhere=2, asked_epoch=1))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 3)], 2))) == [1]
+
+
+def test_r1_a_session_that_comes_with_a_topic_does_not_know_what_was_dropped_here_before() -> None:
+    """Stage 0 has dropped what it was asked for, and gets the session anew with another topic."""
+    cluster = _cluster()
+    cluster.stamp("p", "a")
+    _drop(cluster, "p", at=0)
+    cluster.reorder("a c", "b", "")
+    cluster.run()
+    cluster.step(0, OpenSession("p", 1, first=2, anywhere=2, asked_epoch=1, own=2))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1)], 2))) == [1]
+    assert [each.number for each in cluster.request("p", "c", counter=2)] == [1]
+
+
+def test_r1_a_request_that_was_not_taken_before_its_topic_moved_is_numbered_at_the_new_home() -> None:
+    """The session comes with the topic: what its client asked of others only was not asked here."""
+    cluster = Cluster({"a": 0, "b": 1, "c": 2})
+    for stage in (1, 2):
+        cluster.step(stage, OpenSession("p", 1))
+    cluster.reorder("c a", "b", "")
+    assert cluster.request("p", "c") == []  # sealed
+    cluster.run()
+    cluster.step(0, OpenSession("p", 1, first=2, anywhere=2, asked_epoch=1))
+    assert cluster.request("p", "c", counter=1)[0].number == 1
+
+
+def test_r1_a_number_whose_session_was_dropped_is_known_where_its_topic_moves() -> None:
+    """Stage 2 has dropped the session, stage 0 has not: the number itself says which event it belongs to."""
+    cluster = _cluster()
+    cluster.stamp("p", "c")
+    _drop(cluster, "p", at=2)
+    cluster.reorder("a c", "b", "")
+    cluster.run()
+    frames = cluster.step(0, Create("p", 1, 1, [NewEvent(1, 3)], 2))
+    assert [each.abandoned for each in frames if isinstance(each, Timestamps)] == [[1, 3, 1]]
+
+
+def test_r16_a_session_that_came_with_a_topic_ends_where_its_client_never_comes() -> None:
+    cluster = Cluster({"a": 0, "b": 1, "c": 2})
+    cluster.step(2, OpenSession("p", 1))
+    cluster.stamp("p", "c")
+    cluster.reorder("a c", "b", "")
+    cluster.run()
+    cluster.step(2, LeaveSession("p", 1))
+    cluster.now += 10_000
+    cluster.step(0, Tick())
+    assert [each.state for each in cluster.ask("c", 1, 1).answers] == [NumberState.ABANDONED]
+    cluster.now += 20_000
+    cluster.step(0, Tick())
     assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 3)], 2))) == [1]
 
 

@@ -182,7 +182,8 @@ class Client:
         self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch)
         for host in self.world.hosts:
             first, anywhere = max(self.asked[host.index :]) + 1, max(self.asked) + 1
-            command = OpenSession(self.name, self.incarnation, first, anywhere, self.publisher.asked_epoch)
+            epoch, own = self.publisher.asked_epoch, self.asked[host.index] + 1
+            command = OpenSession(self.name, self.incarnation, first, anywhere, epoch, own=own)
             self._queue(host.index).append(command)
             self.hellos[host.index] += 1
 

@@ -194,7 +194,7 @@ class MovedSession(msgspec.Struct, array_like=True):
     """A session, and what it has to do with topics that move.
 
     Attributes:
-        low, connected, timeout, is_opened: of the session, see there.
+        low, connected, timeout, is_opened: of the session where it comes from, see there.
         answers: flat triples ``counter, topic, number``.
         used: flat triples ``topic, counter, number``.
         open: flat pairs ``topic, number``, oldest first.
@@ -341,6 +341,8 @@ class OpenSession(Command, tag=3):
         anywhere: the lowest that it has asked no stage for. It counts instead where topics came here after the order
             epoch ``asked_epoch``, in which its oldest open request was first made (R14).
         max_open: numbers that it may have open at a stage; 0: no bound.
+        own: the lowest that it has not asked this very stage for. It counts where the session came here with a topic
+            (R14), or with a request from below, after it may have been forgotten.
     """
 
     client_id: str
@@ -349,6 +351,7 @@ class OpenSession(Command, tag=3):
     anywhere: int = 1
     asked_epoch: int = 1
     max_open: int = 0
+    own: int = 1
 
 
 class LeaveSession(Command, tag=4):

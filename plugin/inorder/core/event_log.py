@@ -69,7 +69,7 @@ class EventLog:
                     self._end(manager)
         if state.is_bottom:
             for session in state.sessions.values():
-                if session.connected and session.is_opened:
+                if session.connected:
                     self._tell((session.client_id, session.incarnation), changed)
         if state.index > 0:
             self._outbox.up(LogRulesRide(rules))

@@ -316,6 +316,7 @@ class Reordering:
         self._take_numbers(switch.parts)
         for part in switch.parts:
             self._take_state(part)
+        self._know_numbers(switch.parts)
         self._begin_groups_anew()
         self._sessions.restart_timers()
         told = self.moved([each for each in state.topics.values() if each.moved > since], since)
@@ -385,11 +386,9 @@ class Reordering:
         state, key = self._state, (moved.client_id, moved.incarnation)
         session = state.sessions.get(key)
         if session is None:
-            session = state.sessions[key] = Session(*key, connected=moved.connected, timeout=moved.timeout)
-            session.is_opened = False
-            if not moved.connected:
-                state.gone[key] = None
-        session.is_opened |= moved.is_opened
+            # its client is connected elsewhere, and may never come here: it is gone from now on
+            session = Session(*key, connected=False, since=state.now, timeout=moved.timeout, is_opened=False)
+            state.sessions[key], state.gone[key] = session, None
         session.low = max(session.low, moved.low)
         for counter, topic, number in _triples(moved.answers):
             session.answers[counter] = topic, number
@@ -398,6 +397,14 @@ class Reordering:
         session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
         for at in range(0, len(moved.open), 2):
             session.open[moved.open[at], moved.open[at + 1]] = None
+
+    def _know_numbers(self, parts: Iterable[SwitchRide]) -> None:
+        """R1: a session that is here may have been dropped where its numbers come from. Each number tells which event
+        it was given to."""
+        for record in (record for part in parts for record in part.records):
+            session = self._state.sessions.get((record.client_id, record.incarnation))
+            if session is not None and record.counter >= session.low:
+                session.answers.setdefault(record.counter, (record.topic, record.number))
 
     def _begin_groups_anew(self) -> None:
         """The next timestamp of each topic carries its whole group once (R21): who fills in what has changed."""

@@ -30,13 +30,13 @@ class Sessions:
             if other.client_id == key[0] and other.incarnation != key[1] and other.connected:
                 self.left((other.client_id, other.incarnation))
         session = state.sessions.get(key)
-        is_known = session is not None and session.is_opened
+        is_known = session is not None
         if session is None:
-            session = state.sessions[key] = Session(*key)
-        if not is_known:
             # what it asked of others may have come here with a topic, and been forgotten since (R14)
             anywhere = command.anywhere if state.homes_epoch > command.asked_epoch else 1
-            session.low = max(session.low, command.first, anywhere)
+            session = state.sessions[key] = Session(*key, low=max(command.first, anywhere))
+        elif not session.is_opened:
+            session.low = max(session.low, command.own)
         session.is_opened = session.connected = True
         session.timeout = state.settings.session_timeout_ms
         session.max_open = command.max_open

@@ -298,8 +298,8 @@ class Stamping:
         session = self._state.sessions.get(key)
         if session is None:
             now = self._state.now
-            session = self._state.sessions[key] = Session(*key, low=ride.counter, connected=False, since=now)
-            self._state.gone[key] = None
+            session = Session(*key, low=ride.counter, connected=False, since=now, is_opened=False)
+            self._state.sessions[key], self._state.gone[key] = session, None
         elif not session.connected:
             # the client is there, if only at another worker: its grace begins anew with what it asked for (R16)
             session.since = self._state.now

@@ -137,7 +137,8 @@ class Session(msgspec.Struct):
         open: ``(topic, number)`` neither confirmed nor given up, oldest first.
         connected: its connection is up; else ``since`` (ms) is when it went.
         timeout: what its client was told when it connected, ms: how long it counts on its subscription (R12).
-        is_opened: all its counters from ``low`` on are known here; else it only came with topics (R14).
+        is_opened: its client has connected since it is here: all its counters from ``low`` on are known. Else it came
+            with a topic (R14) or a request from below, and what was asked of this stage before may be forgotten.
         max_open: how many numbers may be in ``open``; 0: any.
     """
 

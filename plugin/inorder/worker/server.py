@@ -438,8 +438,8 @@ class Server:
             connection.opened.add((stage, epoch))
             # what it asked of stages below may have ridden up to this one, and been numbered here (R19)
             here = max(0, *(counter for other, counter in asked.items() if other >= stage), 0)
-            first, most = (min(each, MAX_NUMBER - 1) + 1 for each in (here, anywhere))
-            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch, max_open))
+            first, most, own = (min(each, MAX_NUMBER - 1) + 1 for each in (here, anywhere, asked.get(stage, 0)))
+            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch, max_open, own))
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +26,17 @@ from inorder.testing.services import (
 )
 
 LEFT_RUNNING_SECONDS = 10.0
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+"""Where files are in memory, and the bytes that must be free there."""
 
 
 def pytest_configure() -> None:
-    """In the background of a shell interrupts are ignored, by the programs started here too; tests interrupt them."""
+    """Keep files in memory, unless ``TMPDIR`` says where: no test is about the disk, and all would wait for it.
+
+    In the background of a shell interrupts are ignored, by the programs started here too; tests interrupt them.
+    """
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
+        os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

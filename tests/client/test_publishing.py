@@ -401,7 +401,9 @@ async def test_what_close_gives_up_is_void_and_said_once(site: Site, caplog: pyt
         async with site.client("publisher", clock=times(close_timeout=0.1)) as publisher:
             await published(publisher, "a", 1)
             site.hub.stop()
-            futures = [publisher.publish("a", b"never") for _ in range(5)]
+            futures: list[Any] = [publisher.publish("a", b"never") for _ in range(5)]
+            for each in futures:
+                await until(lambda each=each: each.publication and each.publication.number, "a timestamp")  # type: ignore[misc]
         assert all(isinstance(each.exception(), Closed) for each in futures)
         del futures
         gc.collect()

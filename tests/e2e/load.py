@@ -33,7 +33,7 @@ class Writer:
     """
 
     def __init__(
-        self, recorder: Recorder, client: Client, name: str, topics: Sequence[str], pause: float = 0.002
+        self, recorder: Recorder, client: Client, name: str, topics: Sequence[str], pause: float = 0.01
     ) -> None:
         self.pause = pause
         self.recorder, self.client, self.name, self.topics = recorder, client, name, topics
@@ -68,7 +68,7 @@ async def run(
     stages: Iterable[int],
     make: Trouble,
     *,
-    pause: float = 0.002,
+    pause: float = 0.01,
 ) -> None:
     """Two subscribers of everything and four publishers, each given the address of another worker; ``make`` makes
     trouble at these stages. Same order, nothing twice, nothing lost, nothing reported missing, and whatever else the

@@ -228,7 +228,8 @@ class Link:
             self._staying.cancel()
         for asked in self._asked.values():
             if not asked.answer.done():
-                asked.answer.set_exception(LinkLost(str(error)))
+                # what a worker forbids, it has not done
+                asked.answer.set_exception(error if isinstance(error, Forbidden) else LinkLost(str(error)))
 
     def _take(self, frame: WorkerFrame) -> None:
         match frame:

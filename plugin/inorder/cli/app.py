@@ -23,6 +23,7 @@ from inorder.cli.replay import replay
 from inorder.cli.status import status
 from inorder.cli.sub import sub
 from inorder.cli.subscriptions import subscriptions
+from inorder.cli.tokens import tokens
 from inorder.cli.up import up
 from inorder.cli.verify import verify
 from inorder.cli.worker import worker
@@ -49,6 +50,7 @@ for command in (demo, up, worker, controlplane, pub, sub, replay, check, status,
 app.add_typer(order)
 app.add_typer(log)
 app.add_typer(subscriptions)
+app.add_typer(tokens)
 
 
 def _show_version(value: bool) -> None:

@@ -106,6 +106,7 @@ class Admission:
                 self._start(self._audit_refusal(connection, frame, str(error)))
             return
         if type(frame) in CHANGES and self._gate.keeps_audit and not connection.passed.is_internal:
+            connection.wait()
             self._start(self._ask_audited(connection, frame, then))
         else:
             then()
@@ -150,24 +151,32 @@ class Admission:
             log.error("event=audit_not_written action=%s error=%s", action, error)
 
     async def _ask_audited(self, connection: Connection, frame: ClientFrame, then: Callable[[], None]) -> None:
+        refusal, entry = await self._ask_when_written(connection, frame, then)
+        connection.go_on()
+        if refusal and entry:
+            await self._gate.end_audit(entry, "refused", {"refusal": refusal})
+
+    async def _ask_when_written(
+        self, connection: Connection, frame: ClientFrame, then: Callable[[], None]
+    ) -> tuple[str, int]:
+        """Return why it was not asked for (an empty text: it was), and the entry of the audit log."""
         action, target, detail = described(frame)
         detail |= {"client": connection.name, "peer": connection.peer}
         try:
             entry = await self._gate.begin_audit(connection.passed, action, target, detail, "started")
         except StoreError as error:
             connection.fail("store", f"the worker cannot write its audit log: {error}")
-            return
-        refusal = "the connection ended before it was done"
-        if connection.is_current:
-            connection.audits[request_of(frame)] = entry
-            try:
-                then()
-                return
-            except ProtocolError as error:
-                del connection.audits[request_of(frame)]
-                refusal = str(error)
-                connection.fail("protocol", refusal)
-        await self._gate.end_audit(entry, "refused", {"refusal": refusal})
+            return str(error), 0
+        if not connection.is_current:
+            return "the connection ended before it was done", entry
+        connection.audits[request_of(frame)] = entry
+        try:
+            then()
+        except ProtocolError as error:
+            del connection.audits[request_of(frame)]
+            connection.fail("protocol", str(error))
+            return str(error), entry
+        return "", entry
 
     def answered(self, connection: Connection, frames: Iterable[Frame]) -> None:
         """Answers leave: what they say goes into the audit log."""

@@ -207,13 +207,12 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def wait(self) -> None:
-        """The hello is looked at: what comes behind it waits, until ``go_on``."""
+        """A frame is looked at: what comes behind it waits, until ``go_on``."""
         self._waiting = []
-        self._stop_timer()
         self._adjust_reading()
 
     def go_on(self) -> None:
-        """The hello was answered, unless this connection is failing."""
+        """The frame was taken, unless this connection is failing."""
         waiting, self._waiting = self._waiting or [], None
         try:
             for body in waiting:

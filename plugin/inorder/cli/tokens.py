@@ -1,0 +1,198 @@
+"""``inorder tokens``: who may do what, kept in the store; no worker is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.failures import CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    from inorder.worker.store import Store
+    from inorder.worker.tokens import Token
+
+tokens = typer.Typer(
+    name="tokens",
+    help="Make, list and revoke the tokens that a store's workers and control plane know. Works on the store itself; "
+    "workers heed it within a second.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+"""The group of these commands."""
+
+WHO = "command line"
+"""As the audit log names whoever can write to the store."""
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    CLIENT = "client"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+@tokens.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it: who, or what, has it.")],
+    role: Annotated[
+        Role,
+        typer.Option(
+            help="client: publish and subscribe; viewer: look; operator: change the topic order, logs, subscriptions, "
+            "numbers and workers too; admin: all of it, and tokens."
+        ),
+    ] = Role.CLIENT,
+    publish: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPACE:FILTER", help="Topics that it may publish to; again for more. Else all."),
+    ] = None,
+    subscribe: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPACE:FILTER", help="Topics that it may subscribe to; again for more. Else all."),
+    ] = None,
+    max_unconfirmed: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Numbers that each of its sessions may have unconfirmed. Else any."),
+    ] = None,
+    expires: Annotated[
+        float | None, typer.Option(min=1, metavar="SECONDS", help="For how long it is good. Else until revoked.")
+    ] = None,
+    store: options.Store = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Make a token. Its secret is printed on stdout, once: only a hash of it is kept.
+
+    Clients show it with INORDER_CLIENT__TOKEN or token=..., browsers at the control plane's login.
+    """
+    from inorder.worker.audit import AuditLog
+    from inorder.worker.tokens import TokenStore
+
+    with _store(config, store) as opened:
+        token, secret = TokenStore(opened).issue(
+            name,
+            str(role),
+            expires_s=expires,
+            publish=publish or None,
+            subscribe=subscribe or None,
+            max_unconfirmed=max_unconfirmed,
+            by=WHO,
+        )
+        detail = {key: value for key, value in _plain(token).items() if value is not None}
+        AuditLog(opened).begin(WHO, "admin", "store", "create_token", token.id, detail, outcome="done")
+    if json:
+        output.emit({**_plain(token), "secret": secret})
+    else:
+        output.say(output.printable(f"{_text(token)}; its secret, which is shown only now:"))
+        typer.echo(secret)
+    return ExitCode.OK
+
+
+@tokens.command("list")
+def list_all(
+    store: options.Store = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Show all tokens, the newest first, also those that have expired or were revoked. No secrets."""
+    from inorder.worker.tokens import TokenStore
+
+    with _store(config, store) as opened:
+        found = TokenStore(opened).list()
+    for each in found:
+        if json:
+            output.emit(_plain(each))
+        else:
+            output.say(output.printable(_text(each)))
+    if not found and not json:
+        output.say("there are no tokens; make one with: inorder tokens create NAME")
+    return ExitCode.OK
+
+
+@tokens.command()
+def revoke(
+    token: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as inorder tokens list shows it.")],
+    store: options.Store = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """End a token for good. Who is connected with it is disconnected within about a second."""
+    from inorder.worker.audit import AuditLog
+    from inorder.worker.tokens import TokenStore
+
+    with _store(config, store) as opened:
+        ended = TokenStore(opened).revoke(token)
+        if ended is None:
+            raise CommandFailed(f"there is no token with the id {token!r}; inorder tokens list shows all")
+        AuditLog(opened).begin(WHO, "admin", "store", "revoke_token", ended.id, {"name": ended.name}, outcome="done")
+    if json:
+        output.emit(_plain(ended))
+    else:
+        output.say(output.printable(_text(ended)))
+    return ExitCode.OK
+
+
+@contextmanager
+def _store(config: Path | None, url: str | None) -> Iterator[Store]:
+    """Open a store that is there, of this release's schema. Raises MissingExtra and StoreErrors."""
+    from inorder.errors import MissingExtra
+
+    try:
+        from inorder.worker.store import Store
+    except ImportError:
+        raise MissingExtra("the tokens of a store", "worker") from None
+    loaded = options.settings(config, store={"url": url})
+    reading = Store(loaded.settings.store.url, is_read_only=True)  # which makes no file where there is none
+    try:
+        reading.run(reading.require_current)
+    finally:
+        reading.close()
+    opened = Store(loaded.settings.store.url)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _plain(token: Token) -> dict[str, object]:
+    return {
+        "id": token.id, "name": token.name, "role": token.role, "publish": _list(token.publish),
+        "subscribe": _list(token.subscribe), "max_unconfirmed": token.max_unconfirmed,
+        "created_at": _time(token.created_ms), "expires_at": _time(token.expires_ms),
+        "revoked_at": _time(token.revoked_ms),
+    }  # fmt: skip
+
+
+def _list(patterns: tuple[str, ...] | None) -> list[str] | None:
+    return None if patterns is None else list(patterns)
+
+
+def _time(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _text(token: Token) -> str:
+    parts = [f"{token.id}: {token.name}, {token.role}"]
+    for what, patterns in (("publishes to", token.publish), ("subscribes to", token.subscribe)):
+        if patterns is not None:
+            parts.append(f"{what} {' '.join(patterns)}")
+    if token.max_unconfirmed is not None:
+        parts.append(f"{token.max_unconfirmed} unconfirmed")
+    if token.revoked_ms is not None:
+        parts.append(f"revoked {_time(token.revoked_ms)}")
+    elif token.expires_ms is not None:
+        parts.append(f"expires {_time(token.expires_ms)}")
+    return ", ".join(parts)

@@ -69,12 +69,13 @@ class Cluster(Asking):
 
     # -- the topic order (R14) ---------------------------------------------------------------------------------
 
-    async def change(self, order_epoch: int, stages: list[list[int]]) -> int:
+    async def change(self, order_epoch: int, stages: list[list[int]], by: str = "") -> int:
         """Change the topic order; return its new epoch, once the bottom stage is in it.
 
         Args:
             order_epoch: what it will be, one more than the present one.
             stages: topic ids of each stage, highest first; topics not named stay in their stage, behind those that are.
+            by: for whom it is done, as the history of the topic order names him; counts with an internal token.
 
         Raises StaleOrder (the epoch is another one), ChangeUnderWay, Refused (unknown, repeated or pinned topics, no
         change) and OutcomeUnknown.
@@ -82,7 +83,7 @@ class Cluster(Asking):
         check_numbers("order_epoch", order_epoch)
         check_numbers("topic id", *(topic for each in stages for topic in each))
         what = f"the topic order was changed to epoch {order_epoch}"
-        (answer,) = await self._ask(ChangeOrder(0, order_epoch, stages), OrderChanged, change=what)
+        (answer,) = await self._ask(ChangeOrder(0, order_epoch, stages, by), OrderChanged, change=what)
         if answer.refusal == UNDER_WAY:
             raise ChangeUnderWay(answer.refusal)
         if answer.refusal and answer.order_epoch != order_epoch - 1:

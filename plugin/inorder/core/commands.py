@@ -426,6 +426,7 @@ class Reorder(Command, tag=20):
     Attributes:
         order_epoch: what the change will be: one more than the present one, or it is refused.
         stages: topic ids of each stage, highest first. Topics not named stay in their stage, behind those that are.
+        by: who asks for it, as people know them.
     """
 
     client_id: str
@@ -433,6 +434,7 @@ class Reorder(Command, tag=20):
     request: int
     order_epoch: int
     stages: list[list[int]]
+    by: str = ""
 
 
 class Pin(Command, tag=21):

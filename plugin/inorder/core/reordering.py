@@ -63,11 +63,16 @@ RIDE_PARTS = 100_000
 
 
 class Reordering:
-    """The department of a stage that changes the topic order."""
+    """The department of a stage that changes the topic order.
+
+    Attributes:
+        by: who asked for the order that the bottom stage got into last; empty: nobody did (R15).
+    """
 
     def __init__(self, state: StageState, outbox: Outbox, sessions: Sessions) -> None:
         self._state, self._outbox, self._sessions = state, outbox, sessions
         self._risen: set[int] = set()
+        self.by = ""
 
     # -- what clients are told ---------------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class Reordering:
             self._answer(session, command.request, refusal)
             return
         stages = self._placement(command.stages)
-        self._begin(Switch(command.order_epoch, stages, *session, command.request))
+        self._begin(Switch(command.order_epoch, stages, *session, command.request, by=command.by))
 
     def _refusal(self, command: Reorder) -> str:
         state = self._state
@@ -145,6 +150,10 @@ class Reordering:
             return "that is the present topic order"
         return ""
 
+    def placement(self) -> list[list[int]]:
+        """Return the topics of each stage, from the highest on."""
+        return self._placement([[]] * self._state.count)
+
     def _placement(self, named: list[list[int]]) -> list[list[int]]:
         """Return all topics by stage: those named, then the others of the stage in their present order."""
         topics = self._state.topics
@@ -162,6 +171,7 @@ class Reordering:
             self._seal(switch)
             return
         self.ordered(OrderRide(switch.order_epoch, [topic for each in switch.stages for topic in each]))
+        self.by = switch.by
         self._answer((switch.client_id, switch.incarnation), switch.request)
 
     def _answer(self, session: SessionKey, request: int, refusal: str = "") -> None:
@@ -324,6 +334,7 @@ class Reordering:
             if session.connected:
                 self._outbox.reply(session.client_id, session.incarnation, told)
         if state.is_bottom:
+            self.by = switch.by
             self._answer((switch.client_id, switch.incarnation), switch.request)
         state.due += switch.held
 

@@ -298,6 +298,15 @@ class Stage:
         frames[-1].more = False
         return frames
 
+    def topic_order(self) -> list[list[int]]:
+        """Return the ids of the topics of each stage, from the highest on; the bottom stage has the latest."""
+        return self._reordering.placement()
+
+    @property
+    def order_by(self) -> str:
+        """Who asked for the topic order that this stage, the bottom one, got into last; empty: nobody did (R15)."""
+        return self._reordering.by
+
     @property
     def order_epoch(self) -> int:
         """Of the topic order that this stage is in (R14)."""

@@ -49,7 +49,7 @@ class Switch(msgspec.Struct):
     Attributes:
         order_epoch: of the new order.
         stages: all topics of each stage in the new order.
-        client_id, incarnation, request: who is to be answered, at the bottom stage.
+        client_id, incarnation, request, by: who is to be answered, and asked for it, at the bottom stage.
         is_sealed: the flush was here.
         marked: stages from which nothing of the old order comes any more.
         is_sent: this stage was quiet and has handed over.
@@ -68,6 +68,7 @@ class Switch(msgspec.Struct):
     parts: list[SwitchRide] = []
     finished: set[int] = set()
     held: list[AnyCommand] = []
+    by: str = ""
 
 
 class Snapshot(msgspec.Struct):

@@ -459,12 +459,14 @@ class ChangeOrder(Frame, tag=25):
     """Changes the topic order (R14).
 
     ``order_epoch``: what it will be, one more than the present one. ``stages``: topic ids of each stage, highest
-    first; topics not named stay in their stage, behind those that are.
+    first; topics not named stay in their stage, behind those that are. ``by``: who asks for it, where a control plane
+    does so for somebody; the history of the order names him.
     """
 
     request: int
     order_epoch: int
     stages: list[list[int]]
+    by: str = ""
 
 
 class ShowOrder(Frame, tag=26):

@@ -9,6 +9,7 @@ from typing import Any
 
 from inorder.core.access import CHANGES
 from inorder.core.wire import (
+    ChangeOrder,
     ClientFrame,
     CreateTimestamps,
     Frame,
@@ -105,6 +106,8 @@ class Admission:
             if type(frame) in CHANGES and self._gate.keeps_audit:
                 self._start(self._audit_refusal(connection, frame, str(error)))
             return
+        if isinstance(frame, ChangeOrder) and not (frame.by and connection.passed.is_internal):
+            frame.by = connection.passed.who
         if type(frame) in CHANGES and self._gate.keeps_audit and not connection.passed.is_internal:
             connection.wait()
             self._start(self._ask_audited(connection, frame, then))

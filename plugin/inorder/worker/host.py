@@ -19,7 +19,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from inorder.core.commands import AnyCommand, AnyRide, Create, Deliver, LogChange, LogEvent, Reply, Send, Tick
+from inorder.core.commands import (
+    AnyCommand,
+    AnyRide,
+    Create,
+    Deliver,
+    LogChange,
+    LogEvent,
+    Reply,
+    Send,
+    Tick,
+)
 from inorder.core.event_log import split
 from inorder.core.stage import Stage
 from inorder.core.wire import Frame, LogRule, ReadLog, TopicInfo
@@ -28,6 +38,7 @@ from inorder.logs import logger
 from inorder.worker.event_logs import EventLogs, stored_now_ms
 from inorder.worker.failpoints import reach
 from inorder.worker.following import recover
+from inorder.worker.history import OrderRow
 from inorder.worker.hosted import HostedStage
 from inorder.worker.journal import Holder, Journal, Member, StoreInfo, TopicOrder
 from inorder.worker.log_rows import LogRow
@@ -95,6 +106,7 @@ class StageHost:
         self._beat_at = 0.0
         self._looked_at = 0.0
         self._proven_at = 0.0  # when the store last confirmed that our stages are ours
+        self._order_epoch = 0  # the one that the history has
         self.metrics = HostMetrics()
         self.logs = EventLogs(journal, self, sink, settings.log_trim_interval)
         self.rates = TopicRates(lambda: self.stages)
@@ -263,6 +275,8 @@ class StageHost:
             raise self._broken from error
         self._open.commands += 1
         self._open.size += size
+        if stage == self.count - 1:
+            self._note_order(self._stages[stage].stage)
         for effect in effects:
             if isinstance(effect, Reply):
                 self._open.replies.append(effect)
@@ -270,6 +284,16 @@ class StageHost:
                 self._open.sends.append((stage, effect))
             else:
                 self._log(effect, contents or {})
+
+    def _note_order(self, bottom: Stage) -> None:
+        """The commit in which the bottom stage gets into a new topic order (R14) has it in the history, too."""
+        if bottom.order_epoch != self._order_epoch:
+            self._keep_order(bottom, "manual" if bottom.order_by else "automatic")
+
+    def _keep_order(self, bottom: Stage, kind: str) -> None:
+        self._order_epoch = bottom.order_epoch
+        row = OrderRow(bottom.order_epoch, stored_now_ms(), kind, bottom.order_by, bottom.topic_order())
+        self._open.log.append(row)
 
     def _log(self, change: LogChange, contents: dict[int, bytes]) -> None:
         """A change of an event log is made by the commit of the command that caused it."""
@@ -455,7 +479,9 @@ class StageHost:
         append = loop.run_in_executor(self._thread, self._journal.append, rows, batch.log) if rows else None
         self._release()
         self._fill()
-        if append is not None:
+        if append is None:
+            self._open.log[:0] = batch.log  # goes along with the next row
+        else:
             await append
             self.metrics.committed(time.perf_counter() - began, batch.commands)
             self._failures = 0
@@ -704,8 +730,13 @@ class StageHost:
         finds for durable ones."""
         settings, rules, topics = self._settings.stage_settings(), self._settings.log_rules(), self._topics_in_order()
         for hosted in stages:
+            is_bottom = hosted.index == self.count - 1
+            if is_bottom:
+                self._order_epoch = hosted.stage.order_epoch
             for command in hosted.first_commands(settings, topics, rules):
                 self.step(hosted.index, command)
+            if is_bottom:
+                self._keep_order(hosted.stage, "start")
 
     def _arrange(self) -> None:
         """The stages here are others than before, and all that they have is durable: find out through which of them

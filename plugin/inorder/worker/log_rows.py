@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import sqlalchemy as sa
 
 from inorder.core.commands import LogDeps, LogTrim
 from inorder.worker.chain import Problem, seal
+from inorder.worker.history import OrderRow, keep_order
 from inorder.worker.schema import event_log
 
 CHUNK_ROWS: Final = 256
@@ -28,7 +29,8 @@ class LogRow(NamedTuple):
     content: bytes | None
 
 
-LogWrite = LogRow | LogDeps | LogTrim
+LogWrite: TypeAlias = LogRow | LogDeps | LogTrim | OrderRow
+"""What a commit writes beside the journal's rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,9 @@ def write(connection: sa.Connection, changes: Iterable[LogWrite]) -> None:
             new.append(values_of(change))
             continue
         _insert(connection, new)
-        if isinstance(change, LogDeps):
+        if isinstance(change, OrderRow):
+            keep_order(connection, change)
+        elif isinstance(change, LogDeps):
             _complete(connection, change)
         else:
             connection.execute(_TRIM, {"of": change.topic, "through": change.through})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inorder.core.commands import LogDeps
+from inorder.worker.history import OrderRow
 from inorder.worker.log_rows import LogPage, LogRow, LogTotals, LogWrite, Oldest
 
 Rows = dict[int, dict[int, LogRow]]
@@ -14,6 +15,8 @@ Rows = dict[int, dict[int, LogRow]]
 def write(rows: Rows, changes: Iterable[LogWrite]) -> None:
     """Make changes, in order."""
     for change in changes:
+        if isinstance(change, OrderRow):
+            continue  # a history is for people, who do not look in here
         of = rows.setdefault(change.topic, {})
         if isinstance(change, LogRow):
             of[change.number] = change

@@ -146,7 +146,7 @@ def _name(frame: NameTopics, session: Session, host: StageHost) -> Callable[[], 
 def _change_order(frame: ChangeOrder, session: Session, host: StageHost) -> Callable[[], None]:
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     _require(all(topic > 0 for stage in frame.stages for topic in stage), "stages")
-    command = Reorder(*session, frame.request, frame.order_epoch, frame.stages)
+    command = Reorder(*session, frame.request, frame.order_epoch, frame.stages, frame.by)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)
 

@@ -31,6 +31,7 @@ from inorder.worker.chain import (
     snapshot_problem,
 )
 from inorder.worker.failpoints import reach
+from inorder.worker.history import keep_claim
 from inorder.worker.identity import kill_stopped, process_of
 from inorder.worker.journal import (
     Batch,
@@ -343,8 +344,15 @@ class SqlJournal:
 
     def _raise_epoch(self, found: sa.RowMapping, owner: str, address: str) -> bool:
         values = {"epoch": found["epoch"] + 1, "owner": owner, "address": address}
+
         # Not retried here when the connection is lost: the caller reads the epoch again and finds itself its owner.
-        return self._store.run(lambda connection: self._change(connection, found, values))
+        def write(connection: sa.Connection) -> bool:
+            is_ours = self._change(connection, found, values)
+            if is_ours:
+                keep_claim(connection, found["stage"], values["epoch"], found["owner"], owner, address)
+            return is_ours
+
+        return self._store.write(write)
 
     def _stage(self, connection: sa.Connection, stage: int, *, for_update: bool = False) -> sa.RowMapping:
         """Return a stage's row, checked; ``for_update``: it stays as it is until our transaction ends."""

@@ -17,7 +17,7 @@ from tests.chaos.plan import Fault
 from tests.chaos.processes import ClientSeat, Seat
 from tests.chaos.site import STAGES, Site, topic_names
 
-from inorder.admin import Operator
+from inorder.admin import Cluster
 from inorder.core.link_wire import LinkHello
 from inorder.core.wire import HEADER_BYTES
 from inorder.errors import InorderError
@@ -231,13 +231,13 @@ class Faults:
 
     async def _give_stages(self, rng: random.Random) -> None:
         addresses = rng.sample(self.site.addresses, len(self.site.addresses))
-        async with Operator(addresses, "", None) as operator:
-            now = await operator.show()
+        async with Cluster(addresses) as cluster:
+            now = await cluster.order()
             stages: list[list[int]] = [[] for _ in range(STAGES)]
             for topic in sorted(now.topics, key=lambda each: each.id):
                 drawn = rng.randrange(STAGES)
                 stages[drawn if topic.name.startswith("load/") else topic.stage].append(topic.id)
-            await operator.change(now.order_epoch + 1, stages)
+            await cluster.change(now.order_epoch + 1, stages)
 
 
 def is_link(first: bytes) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli, Start
 
-from inorder.admin import Operator
+from inorder.admin import Cluster
 from inorder.core.names import Filter, FilterKind
 from inorder.core.wire import LogRule
 from inorder.testing.ens_recorder import unique
@@ -97,9 +97,9 @@ def test_filters_are_read_as_the_adapters_read_them(cli: Cli, address: str) -> N
 
 
 async def _turn_on(address: str, *rules: LogRule) -> None:
-    async with Operator((address,), "", None) as operator:
+    async with Cluster((address,)) as cluster:
         for rule in rules:
-            await operator.change_log(rule, is_on=True)
+            await cluster.change_log(rule, is_on=True)
 
 
 def test_a_rule_from_before_filters_were_checked_can_be_taken_back(cli: Cli, address: str) -> None:

@@ -26,7 +26,7 @@ from tests.client.helpers import (
 from tests.client.recorder import Recorder
 
 from inorder import Client, Gap, GapReason, Verdict
-from inorder.admin import Operator
+from inorder.admin import Cluster
 from inorder.core.commands import TrimLog
 from inorder.errors import Closed, InvalidOption, Refused
 from inorder.worker.work import Work
@@ -222,21 +222,21 @@ async def test_a_client_that_was_only_cut_off_goes_on_from_its_own_clock(site: S
 
 async def test_a_durable_subscription_is_ended_by_hand(site: Site) -> None:
     """Not while its client is there or may still notify; then it counts no more, and the client begins anew."""
-    async with Operator([site.address], "", None) as operator:
+    async with Cluster([site.address]) as cluster:
         with pytest.raises(Refused, match="no subscription"):
-            await operator.end_subscription("desk")
+            await cluster.end_subscription("desk")
         async with durable(site) as first:
             await first.subscribe("log/a")
             await published(first, "log/a", 2)
             with pytest.raises(Refused, match="connected"):
-                await operator.end_subscription("desk")
+                await cluster.end_subscription("desk")
         with pytest.raises(Refused, match="session_timeout"):
-            await operator.end_subscription("desk")
+            await cluster.end_subscription("desk")
         await gone(site)
-        (known,) = await operator.subscriptions()
+        (known,) = await cluster.subscriptions()
         assert (known.client_id, known.durable, known.away_ms, known.topics) == ("desk", True, -1, 1)
-        await operator.end_subscription("desk")
-        assert await operator.subscriptions() == []
+        await cluster.end_subscription("desk")
+        assert await cluster.subscriptions() == []
     assert clock_of(site) == {}
     async with durable(site) as second:
         await second.subscribe("log/a")

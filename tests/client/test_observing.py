@@ -9,7 +9,7 @@ import pytest
 from tests.client.helpers import Site, gaps_of, published, take, times, until
 
 from inorder import ClientTimes
-from inorder.admin.operator import Operator
+from inorder.admin import Cluster
 from inorder.client.observing import SAMPLED, ClockOffset, LifeSample, mixed
 from inorder.core.wire import EventLife, Reports, ShowReports
 from inorder.errors import InvalidOption
@@ -95,16 +95,16 @@ def test_an_interval_is_checked(value: Any) -> None:
 
 
 async def test_operators_are_shown_it(site: Site) -> None:
-    async with site.client("a", clock=times(**REPORTING)) as publisher, Operator([site.address], "", None) as operator:
+    async with site.client("a", clock=times(**REPORTING)) as publisher, Cluster([site.address]) as cluster:
         await published(publisher, "t", 3)
         await until(lambda: shown(site).totals.published == 3)
-        reports = await operator.reports()
+        reports = await cluster.reports()
         assert ([each.client_id for each in reports.clients], reports.totals.published) == (["a"], 3)
         assert {(each.life.topic, each.life.number) for each in reports.lives} == {(1, 1), (1, 2), (1, 3)}
-        assert (await operator.reports(reports.at_us)).lives == []
-        (life,) = await operator.lives(1, 2)
+        assert (await cluster.reports(reports.at_us)).lives == []
+        (life,) = await cluster.lives(1, 2)
         assert (life.client_id, life.life.number, len(life.life.times)) == ("a", 2, 3)
-        assert await operator.lives(1, 4) == []
+        assert await cluster.lives(1, 4) == []
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------

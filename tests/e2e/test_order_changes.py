@@ -13,7 +13,7 @@ from tests.e2e.load import Writer
 from tests.e2e.test_several_workers import Workers, three_workers
 
 from inorder import Client
-from inorder.admin import Operator
+from inorder.admin import Cluster
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
 
@@ -45,15 +45,15 @@ async def _read(recorder: Recorder, client: Client) -> None:
 async def _change_order(workers: Workers, rng: random.Random) -> int:
     """Move topics to stages drawn anew; return the order epoch, once the bottom stage is in it."""
     address = f"127.0.0.1:{workers.proxies[rng.randrange(STAGES)].port}"
-    async with Operator([address], "", None) as operator:
-        now = await operator.show()
+    async with Cluster([address]) as cluster:
+        now = await cluster.order()
         home = {each.id: each.stage for each in now.topics}
         stages: list[list[int]] = [[] for _ in range(STAGES)]
         while all(home[topic] == stage for stage, each in enumerate(stages) for topic in each):
             stages = [[] for _ in range(STAGES)]
             for topic in home:
                 rng.choice(stages).append(topic)
-        return await operator.change(now.order_epoch + 1, stages)
+        return await cluster.change(now.order_epoch + 1, stages)
 
 
 async def test_the_order_changes_ten_times_under_load(mosquitto: Mosquitto, store: str, topics: list[str]) -> None:

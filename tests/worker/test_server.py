@@ -14,6 +14,7 @@ from inorder.core.commands import LeaveSession
 from inorder.core.names import exact
 from inorder.core.settling import MAX_ANSWERS
 from inorder.core.wire import (
+    PROTOCOL_VERSIONS,
     AskNumbers,
     CreateTimestamps,
     Failure,
@@ -58,7 +59,7 @@ async def test_the_welcome() -> None:
     ):
         welcome = client.welcome
         assert journal.store.info is not None
-        assert (welcome.version, welcome.domain) == (1, journal.store.info.domain)
+        assert (welcome.version, welcome.domain) == (PROTOCOL_VERSIONS[1], journal.store.info.domain)
         assert (welcome.worker, welcome.publisher_grace_ms) == ("test", 2500)
         assert [(stage.stage, stage.epoch) for stage in welcome.stages] == [(0, 1), (1, 1)]
 
@@ -74,14 +75,15 @@ async def test_a_wrong_token(token: str, caplog: pytest.LogCaptureFixture) -> No
     assert "hunter2" not in caplog.text
 
 
-@pytest.mark.parametrize("versions", [(0, 0), (2, 9)])
+@pytest.mark.parametrize("versions", [(0, 0), (PROTOCOL_VERSIONS[1] + 1, 9)])
 async def test_no_version_in_common(versions: tuple[int, int]) -> None:
     async with Worker(settings(), journal=TestJournal()) as worker:
         failure = await refused(RawClient(worker.address), RawClient(worker.address, versions=versions).hello)
-        assert (failure.code, failure.facts) == ("version", [1, 1])
-        assert failure.message.endswith(f"versions 1 to 1, not {versions[0]} to {versions[1]}")
+        assert (failure.code, failure.facts) == ("version", [*PROTOCOL_VERSIONS])
+        low, high = PROTOCOL_VERSIONS
+        assert failure.message.endswith(f"versions {low} to {high}, not {versions[0]} to {versions[1]}")
         async with RawClient(worker.address, versions=(0, 9)) as client:
-            assert client.welcome.version == 1
+            assert client.welcome.version == PROTOCOL_VERSIONS[1]
 
 
 async def test_a_silent_connection_is_closed() -> None:

@@ -1,7 +1,6 @@
 """For operators: what the command line and the control plane ask of the workers, over the frames that clients use."""
 
 from inorder.admin.cluster import Cluster
-from inorder.admin.operator import Operator
 from inorder.admin.states import EventState, StuckNumber, TopicState
 
-__all__ = ["Cluster", "EventState", "Operator", "StuckNumber", "TopicState"]
+__all__ = ["Cluster", "EventState", "StuckNumber", "TopicState"]

@@ -19,7 +19,7 @@ from inorder.errors import InvalidOption
 
 if TYPE_CHECKING:
     import inorder
-    from inorder.admin import Operator
+    from inorder.admin import Cluster
     from inorder.settings import ClientSection
 
 ResultT = TypeVar("ResultT")
@@ -76,7 +76,7 @@ def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
 
 
 def talk(
-    work: Callable[[Operator], Awaitable[ResultT]],
+    work: Callable[[Cluster], Awaitable[ResultT]],
     config: Path | None,
     workers: list[str] | None,
     token: str | None,
@@ -84,19 +84,22 @@ def talk(
     timeout: float,
     unsure: str = "",
 ) -> ResultT:
-    """Let an operator talk to the bottom stage, within ``timeout`` seconds; ``unsure`` is said where that was not
-    enough. Raises CommandFailed and InorderErrors."""
+    """Let an operator talk to the workers, within ``timeout`` seconds; ``unsure`` is said where that was not enough.
+    Raises CommandFailed and InorderErrors."""
     given = {"workers": workers, "token": token, "tls_ca": tls_ca}
     loaded = options.settings(config, client=given)
     section = loaded.settings.client
 
     async def main() -> ResultT:
-        from inorder.admin import Operator
+        from inorder.admin import Cluster
 
-        secret = worker_token(section) or ""
+        secret, tls = worker_token(section) or "", worker_tls(section)
         try:
-            async with asyncio.timeout(timeout), Operator(section.workers, secret, worker_tls(section)) as operator:
-                return await work(operator)
+            async with (
+                asyncio.timeout(timeout),
+                Cluster(section.workers, secret, tls, agent="inorder command", timeout=2 * timeout) as cluster,
+            ):
+                return await work(cluster)
         except TimeoutError:
             text = f"no answer within {timeout:g} s"
             raise CommandFailed(f"{text}; {unsure}" if unsure else text, ExitCode.TIMED_OUT) from None

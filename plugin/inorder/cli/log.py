@@ -11,7 +11,7 @@ from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
-    from inorder.admin import Operator
+    from inorder.admin import Cluster
     from inorder.core.wire import LogRule
 
 log = typer.Typer(
@@ -46,7 +46,7 @@ def show(
     debug: options.Debug = False,
 ) -> int:
     """Show the rules, and the topics that have a log by them."""
-    now = talk(lambda operator: operator.logs(), config, workers, token, tls_ca, timeout)
+    now = talk(lambda cluster: cluster.logs(), config, workers, token, tls_ca, timeout)
     topics = [f"{info.space}:{info.name}" for info in now.topics]
     if json:
         output.emit({"rules": [_plain(rule) for rule in now.rules], "topics": topics})
@@ -84,9 +84,9 @@ def on(
     bounds = round(max_age * 1000), max_count, max_bytes
     rules = [_rule(each, glob, *bounds) for each in filters]
 
-    async def turn_on(operator: Operator) -> None:
+    async def turn_on(cluster: Cluster) -> None:
         for rule in rules:
-            await operator.change_log(rule, is_on=True)
+            await cluster.change_log(rule, is_on=True)
 
     talk(turn_on, config, workers, token, tls_ca, timeout)
     output.say("done")
@@ -107,10 +107,10 @@ def off(
     """Take rules back, given as they were made. Logs that no other rule keeps are forgotten at once."""
     wanted = [_split(each) for each in filters]
 
-    async def turn_off(operator: Operator) -> None:
-        known = (await operator.logs()).rules
+    async def turn_off(cluster: Cluster) -> None:
+        known = (await cluster.logs()).rules
         for rule in [rule for space, text in wanted for rule in _made(known, space, text, glob)]:
-            await operator.change_log(rule, is_on=False)
+            await cluster.change_log(rule, is_on=False)
 
     talk(turn_off, config, workers, token, tls_ca, timeout)
     output.say("done")

@@ -14,7 +14,7 @@ from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
-    from inorder.admin import Operator
+    from inorder.admin import Cluster
     from inorder.core.wire import TopicInfo, TopicOrder
 
 order = typer.Typer(
@@ -41,7 +41,7 @@ def show(
     debug: options.Debug = False,
 ) -> int:
     """Show the topics of each stage, the highest first. What --json prints, **set** takes."""
-    now = talk(lambda operator: operator.show(), config, workers, token, tls_ca, timeout, UNSURE)
+    now = talk(lambda cluster: cluster.order(), config, workers, token, tls_ca, timeout, UNSURE)
     if json:
         output.emit({"order_epoch": now.order_epoch, "stages": _named(now), "pinned": _pinned(now)})
     else:
@@ -66,9 +66,9 @@ def set_order(
     """Change the whole order. Topics not named stay in their stage, behind those that are."""
     wanted = _read(file)
 
-    async def change(operator: Operator) -> int:
-        now = await operator.show()
-        return await operator.change(now.order_epoch + 1, [_ids(now, stage) for stage in wanted])
+    async def change(cluster: Cluster) -> int:
+        now = await cluster.order()
+        return await cluster.change(now.order_epoch + 1, [_ids(now, stage) for stage in wanted])
 
     return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
 
@@ -87,14 +87,14 @@ def move(
 ) -> int:
     """Move topics to a stage, in front of those that are there."""
 
-    async def change(operator: Operator) -> int:
-        now = await operator.show()
+    async def change(cluster: Cluster) -> int:
+        now = await cluster.order()
         if stage >= now.stages:
             allowed = f"0 to {now.stages - 1}: there are {now.stages} stages"
             raise CommandFailed(f"--stage {stage} is not allowed; {allowed}", ExitCode.USAGE)
         stages: list[list[int]] = [[] for _ in range(now.stages)]
         stages[stage] = _ids(now, topics)
-        return await operator.change(now.order_epoch + 1, stages)
+        return await cluster.change(now.order_epoch + 1, stages)
 
     return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
 
@@ -129,8 +129,8 @@ def unpin(
     return _changed(talk(lambda each: _pin(each, topics, False), config, workers, token, tls_ca, timeout, UNSURE), json)
 
 
-async def _pin(operator: Operator, topics: list[str], is_pinned: bool) -> int:
-    return await operator.pin(_ids(await operator.show(), topics), is_pinned=is_pinned)
+async def _pin(cluster: Cluster, topics: list[str], is_pinned: bool) -> int:
+    return await cluster.pin(_ids(await cluster.order(), topics), is_pinned=is_pinned)
 
 
 def _changed(order_epoch: int, as_json: bool) -> int:

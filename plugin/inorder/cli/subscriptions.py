@@ -33,7 +33,7 @@ def list_all(
     debug: options.Debug = False,
 ) -> int:
     """Show all subscriptions: whose, whether durable, whether the client is there."""
-    found = talk(lambda operator: operator.subscriptions(), config, workers, token, tls_ca, timeout)
+    found = talk(lambda cluster: cluster.subscriptions(), config, workers, token, tls_ca, timeout)
     if json:
         for each in found:
             output.emit(_plain(each))
@@ -58,7 +58,7 @@ def end(
     debug: options.Debug = False,
 ) -> int:
     """End the subscription of a client that is gone, with its saved clock; if it comes back, it begins anew."""
-    talk(lambda operator: operator.end_subscription(client), config, workers, token, tls_ca, timeout)
+    talk(lambda cluster: cluster.end_subscription(client), config, workers, token, tls_ca, timeout)
     output.say("done")
     return ExitCode.OK
 

@@ -5,11 +5,15 @@ Without a build a plain page says how to make one.
 
 from __future__ import annotations
 
+import gzip
+from functools import lru_cache
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Final
 
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
@@ -27,6 +31,7 @@ NOT_BUILT: Final = """<!doctype html>
 </html>
 """
 NOT_PAGES: Final = ("api", "health", "problems", "metrics", "openapi.json")
+COMPRESSED: Final = frozenset((".html", ".js", ".css", ".svg", ".json", ".txt"))
 KEPT: Final = "public, max-age=31536000, immutable"
 """Files below ``assets/`` have a hash of what they hold in their names."""
 
@@ -41,20 +46,32 @@ class Pages:
             raise Problem("not-found", "there is nothing at this path")
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
-        answer = await run_in_threadpool(_answer, path)
+        may_compress = "gzip" in Headers(scope=scope).get("accept-encoding", "")
+        answer = await run_in_threadpool(_answer, path, may_compress)
         await answer(scope, receive, send)
 
 
-def _answer(path: str) -> Response:
+def _answer(path: str, may_compress: bool) -> Response:
     folder = static_path()
     if folder is None:
         return HTMLResponse(NOT_BUILT)
     file = _file(folder, path)
-    if file is not None:
-        return FileResponse(file, headers={"Cache-Control": KEPT if path.startswith("assets/") else "no-cache"})
-    if path.startswith("assets/"):
+    if file is None and path.startswith("assets/"):
         raise Problem("not-found", "there is no such file")
-    return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})
+    headers = {"Cache-Control": KEPT if path.startswith("assets/") else "no-cache", "Vary": "Accept-Encoding"}
+    if file is None:
+        file = folder / "index.html"
+    if not (may_compress and file.suffix in COMPRESSED):
+        return FileResponse(file, headers=headers)
+    kind = guess_type(file.name)[0] or "text/plain"
+    content = _compressed(file, file.stat().st_mtime_ns)
+    return Response(content, media_type=kind, headers={**headers, "Content-Encoding": "gzip"})
+
+
+@lru_cache(maxsize=256)
+def _compressed(file: Path, changed_ns: int) -> bytes:
+    """Return a file as it travels. Each is compressed once, as long as it is not changed."""
+    return gzip.compress(file.read_bytes(), mtime=0)
 
 
 def _file(folder: Path, path: str) -> Path | None:

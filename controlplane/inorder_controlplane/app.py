@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -16,14 +15,13 @@ from inorder_controlplane.access import Access
 from inorder_controlplane.bodies import Bodies
 from inorder_controlplane.context import ClusterFactory, Context
 from inorder_controlplane.database import Database
+from inorder_controlplane.documents import PREFIX
 from inorder_controlplane.guards import Hosts, SecurityHeaders
 from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.pages import Pages
 from inorder_controlplane.routes import registry
 from inorder_controlplane.settings import ControlPlaneSettings
 from inorder_controlplane.watching import watching
-
-PREFIX: Final = "/api/v1"
 
 
 def create_app(

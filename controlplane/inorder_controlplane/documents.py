@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from inorder_controlplane.problems import KINDS, MEDIA_TYPE
+from inorder_controlplane.routes import registry
 
 PROBLEM_SCHEMA: Final[dict[str, Any]] = {
     "title": "ProblemDetails",
@@ -41,6 +44,7 @@ PROBLEM_SCHEMA: Final[dict[str, Any]] = {
         "instance": "/api/v1/order",
     },
 }
+PREFIX: Final = "/api/v1"
 _METHODS: Final = frozenset(("get", "put", "post", "delete", "patch"))
 
 
@@ -61,11 +65,30 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["ProblemDetails"] = PROBLEM_SCHEMA
+    roles = _roles()
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
-    for path in found["paths"].values():
-        for method, operation in path.items():
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
             if method in _METHODS:
+                if role := roles.get((path, method)):
+                    operation["x-required-role"] = role
                 responses = operation["responses"]
                 responses.pop("422", None)
                 responses["default"] = {"description": "any error, as problem details", "content": content}
     return found
+
+
+def _roles() -> dict[tuple[str, str], str]:
+    """Return, by path and method, the role that a route needs."""
+    routes = [route for router in registry.API for route in router.routes if isinstance(route, APIRoute)]
+    return {
+        (PREFIX + route.path_format, method.lower()): role
+        for route in routes
+        for method in route.methods or ()
+        if (role := _role(route.dependant))
+    }
+
+
+def _role(dependant: Dependant) -> str:
+    found = [getattr(each.call, "required_role", "") or _role(each) for each in dependant.dependencies]
+    return next(filter(None, found), "")

@@ -15,7 +15,7 @@ from tests.controlplane.conftest import ROLES, Serve, Site, assert_problem
 
 from inorder.worker.audit import AuditLog
 from inorder.worker.tokens import TokenStore
-from inorder_controlplane.app import PREFIX
+from inorder_controlplane.documents import PREFIX
 from inorder_controlplane.routes import registry
 
 PUBLIC = {("POST", "/session")}

@@ -169,7 +169,7 @@ class PresentOrder:
     def plan(self, stages: list[list[int]], named: Collection[int] = ()) -> Plan:
         """Return what an order (see the methods above) would do. ``named``: topics that are told of in any case, if
         their rank changes."""
-        moves = self._moves(stages, named)
+        moves = moves_between(self.stages, stages, named)
         rates_known = any(each.rate for each in self._topics.values())
         now, then = self._visits(self.stages, rates_known), self._visits(stages, rates_known)
         return Plan(stages, moves, now, then, rates_known, self._warnings(stages, moves, now, then))
@@ -183,19 +183,6 @@ class PresentOrder:
             if self._topics[topic].pinned and self._topics[topic].stage != at
         ]
 
-    def _moves(self, stages: Sequence[Sequence[int]], named: Collection[int]) -> list[Moved]:
-        before, after = _places(self.stages), _places(stages)
-        staying = [topic for topic in after if before[topic][0] == after[topic][0]]
-        still = _rising([before[topic][1] for topic in staying])
-        movers = {topic for topic, is_still in zip(staying, still, strict=True) if not is_still}
-        movers |= after.keys() - set(staying)
-        movers |= {topic for topic in named if before[topic] != after[topic]}
-        return [
-            Moved(topic, before[topic][0], stage, before[topic][1], rank)
-            for topic, (stage, rank) in after.items()
-            if topic in movers
-        ]
-
     def _visits(self, stages: Sequence[Sequence[int]], rates_known: bool) -> float:
         home = {topic: at for at, stage in enumerate(stages) for topic in stage}
         visits = weights = 0.0
@@ -206,7 +193,7 @@ class PresentOrder:
                 top = min((home.get(other, stage) for other in known.group), default=stage)
                 visits += weight * (max(0, stage - top) + 1)
                 weights += weight
-        return visits / weights if weights else 1.0
+        return round(visits / weights, 6) if weights else 1.0
 
     def _warnings(self, stages: Sequence[Sequence[int]], moves: Sequence[Moved], now: float, then: float) -> list[str]:
         warnings = []
@@ -223,6 +210,25 @@ class PresentOrder:
 
     def _name(self, topic: int) -> str:
         return f"{topic} ({self._topics[topic].label})"
+
+
+def moves_between(
+    former: Sequence[Sequence[int]], stages: Sequence[Sequence[int]], named: Collection[int] = ()
+) -> list[Moved]:
+    """Return how one order becomes another one. Topics that only the later one has were made meanwhile: last in the
+    order, on the bottom stage (R13)."""
+    new = {topic for stage in stages for topic in stage} - {topic for stage in former for topic in stage}
+    before, after = _places([*former[:-1], [*former[-1], *sorted(new)]]), _places(stages)
+    staying = [topic for topic in after if before[topic][0] == after[topic][0]]
+    still = _rising([before[topic][1] for topic in staying])
+    movers = {topic for topic, is_still in zip(staying, still, strict=True) if not is_still}
+    movers |= after.keys() - set(staying)
+    movers |= {topic for topic in named if before[topic] != after[topic]}
+    return [
+        Moved(topic, before[topic][0], stage, before[topic][1], rank)
+        for topic, (stage, rank) in after.items()
+        if topic in movers
+    ]
 
 
 def _places(stages: Sequence[Sequence[int]]) -> dict[int, tuple[int, int]]:

@@ -146,6 +146,32 @@ async def test_a_worker_that_is_lost_during_a_change(live: Live, monkeypatch: py
     assert (await live.get("/audit", role="admin"))["items"][0]["outcome"] == "unknown"
 
 
+async def test_the_orders_that_there_were(live: Live) -> None:
+    await live.edit("PUT", "/order", {"swap": ["1", "2"]})
+    body = {"space": "memory", "name": "new"}
+    assert (await live.client("operator").post("/api/v1/topics", json=body)).status_code == 201
+    await live.edit("PUT", "/order", {"move": {"topic": "5", "stage": 0}})
+    found = await live.get("/order/history")
+    assert [(each["order_epoch"], each["kind"], each["who"]) for each in found["items"]] == [
+        ("3", "manual", "the operator"),
+        ("2", "manual", "the operator"),
+        ("1", "start", ""),
+    ]
+    assert [[move["topic"]["name"] for move in each["moves"] or ()] for each in found["items"]] == [
+        ["e"],
+        ["b", "a"],
+        [],
+    ]
+    assert found["items"][2]["moves"] is None
+    assert found["items"][0]["moves"][0]["to_rank"] == 1
+    first = await live.get("/order/history", limit=2)
+    second = await live.get("/order/history", limit=2, cursor=first["next"])
+    assert (first["total"], second["next"]) == (3, None)
+    assert first["items"] + second["items"] == found["items"]
+    for cursor in ("x", "MA", "LTE"):
+        assert_problem(await live.client("viewer").get("/api/v1/order/history", params={"cursor": cursor}), "invalid")
+
+
 async def test_changes_stand_in_the_audit_log(live: Live) -> None:
     await live.edit("PUT", "/order", {"swap": ["1", "2"]})
     newest = (await live.get("/audit", role="admin"))["items"][0]

@@ -9,7 +9,7 @@ from tests.core.cluster import Cluster
 
 from inorder.core.commands import StampRide
 from inorder.core.wire import Frame
-from inorder_controlplane.planning import MAX_ERRORS, Fault, Moved, NotAnOrder, Ordered, PresentOrder
+from inorder_controlplane.planning import MAX_ERRORS, Fault, Moved, NotAnOrder, Ordered, PresentOrder, moves_between
 
 
 def present(stages: list[list[int]], **more: dict[int, object]) -> PresentOrder:
@@ -86,6 +86,11 @@ def test_those_that_make_room_do_not_move() -> None:
 def test_both_topics_of_a_swap_are_told_of() -> None:
     now = present([[1, 2, 3]])
     assert now.plan(now.swapped(1, 2), named=(1, 2)).moves == [Moved(2, 0, 0, 2, 1), Moved(1, 0, 0, 1, 2)]
+
+
+def test_topics_that_were_made_meanwhile_have_not_moved() -> None:
+    assert moves_between([[1], [2]], [[2], [1, 3, 4]]) == [Moved(2, 1, 0, 2, 1), Moved(1, 0, 1, 1, 2)]
+    assert moves_between([[1], [2]], [[1, 3], [2]]) == [Moved(3, 1, 0, 3, 2)]
 
 
 @st.composite

@@ -39,10 +39,11 @@ async def test_workers(live: Live) -> None:
 
 
 async def test_takeovers_are_read_from_the_store(live: Live) -> None:
-    found = await live.get("/stages/takeovers")
-    assert found["total"] == len(found["items"])
-    for each in found["items"]:
-        assert each["kind"] in ("claim", "takeover", "handover")
+    found = await live.get("/stages/takeovers", sort="stage")
+    assert [(each["stage"], each["kind"], each["address"]) for each in found["items"]] == [
+        (stage, "claim", live.events.address) for stage in range(3)
+    ]
+    assert all(each["epoch"] == "1" and each["at"].endswith("Z") for each in found["items"])
 
 
 async def test_analytics_are_read_from_the_store(live: Live) -> None:

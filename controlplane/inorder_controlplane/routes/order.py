@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from inorder.admin import Cluster
-from inorder.core.wire import TopicOrder
+from inorder.core.wire import MAX_NUMBER, TopicOrder
 from inorder.errors import InorderError, OutcomeUnknown, StaleOrder
+from inorder.worker.history import History, OrderRow
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.etags import etag, require_match
+from inorder_controlplane.models.common import moment
 from inorder_controlplane.models.order import (
     MAX_MOVES,
     Move,
     Order,
     OrderChange,
     OrderChanged,
+    PastOrder,
     Preview,
     StageOrder,
     Swap,
@@ -27,7 +33,8 @@ from inorder_controlplane.models.order import (
     WholeOrder,
 )
 from inorder_controlplane.models.topics import TopicRef
-from inorder_controlplane.planning import NotAnOrder, Ordered, Plan, PresentOrder
+from inorder_controlplane.paging import Page, decoded, encoded
+from inorder_controlplane.planning import Moved, NotAnOrder, Ordered, Plan, PresentOrder, moves_between
 from inorder_controlplane.principals import Principal, require
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.watching import watching_of
@@ -36,6 +43,8 @@ router = APIRouter(prefix="/order", tags=["order"])
 
 Viewer = Annotated[Principal, require("viewer")]
 Operator = Annotated[Principal, require("operator")]
+MAX_PAST: Final = 100
+"""Orders of the past in one answer at most; each may be long."""
 
 # -- routes ------------------------------------------------------------------------------------------------------------
 
@@ -68,7 +77,7 @@ async def preview_order(_: Viewer, change: OrderChange, cluster: ClusterDep) -> 
     plan = _planned(order, change)
     return Preview(
         order_epoch=str(now.order_epoch),
-        moves=moves_of(plan, refs),
+        moves=moves_of(plan.moves, refs),
         moves_total=len(plan.moves),
         expected_stages_per_event=Visits(now=plan.visits_now, then=plan.visits_then),
         rates_known=plan.rates_known,
@@ -96,13 +105,34 @@ async def put_order(
     async with audited(context, who, "order.change", order_epoch=str(now.order_epoch), **change.model_dump()) as result:
         try:
             with watching_of(context).order_change():
-                epoch = await cluster.change(now.order_epoch + 1, stages)
+                epoch = await cluster.change(now.order_epoch + 1, stages, who.name)
         except StaleOrder as error:
             raise Problem("stale", str(error), headers={"ETag": etag("order", error.order_epoch)}) from None
         except OutcomeUnknown as error:
             raise Problem("unknown-outcome", f"{error}; {await _seen(cluster, now, stages)}") from None
         result["order_epoch"] = str(epoch)
     return OrderChanged(order_epoch=str(epoch))
+
+
+@router.get("/history", operation_id="listOrderHistory")
+async def list_history(
+    _: Viewer,
+    context: ContextDep,
+    cluster: ClusterDep,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAST, description="orders at most")] = 20,
+    cursor: Annotated[str | None, Query(max_length=100, description="`next` of the page before")] = None,
+) -> Page[PastOrder]:
+    """List the topic orders that there were, the newest first: since when, who asked for them, which topics moved."""
+    before = None if cursor is None else _epoch_of(cursor)
+    rows, total = await context.database.call(
+        lambda store: (History(store).orders(before=before, limit=limit + 1), History(store).count_orders())
+    )
+    refs = {
+        each.id: TopicRef(id=str(each.id), space=each.space, name=each.name) for each in (await cluster.order()).topics
+    }
+    items = await asyncio.to_thread(lambda: [_past(row, former, refs) for row, former in zip_longest(rows, rows[1:])])
+    following = encoded(rows[limit - 1].order_epoch) if len(rows) > limit else None
+    return Page(items=items[:limit], next=following, total=total)
 
 
 def order_etag(now: TopicOrder) -> str:
@@ -149,8 +179,29 @@ def _planned(order: PresentOrder, change: WholeOrder | Swap | Move) -> Plan:
         raise Problem("invalid", str(error), errors=[(each.where, each.message) for each in error.faults]) from None
 
 
-def moves_of(plan: Plan, refs: dict[int, TopicRef]) -> list[TopicMove]:
-    """Return the moves of a plan as they are answered."""
+def _past(row: OrderRow, former: OrderRow | None, refs: dict[int, TopicRef]) -> PastOrder:
+    moves = None if former is None or row.kind == "start" else moves_between(former.stages, row.stages)
+    return PastOrder.model_validate(
+        {
+            "order_epoch": str(row.order_epoch),
+            "at": moment(row.at_ms),
+            "kind": row.kind,
+            "who": row.who,
+            "moves": None if moves is None else moves_of(moves, refs),
+            "moves_total": None if moves is None else len(moves),
+        }
+    )
+
+
+def _epoch_of(cursor: str) -> int:
+    match decoded(cursor):
+        case int() as epoch if 0 < epoch <= MAX_NUMBER:
+            return epoch
+    raise Problem("invalid", "cursor: it is none of this list", allowed="`next` of a page")
+
+
+def moves_of(moves: Sequence[Moved], refs: dict[int, TopicRef]) -> list[TopicMove]:
+    """Return moves as they are answered."""
     return [
         TopicMove(
             topic=refs[each.topic],
@@ -159,7 +210,8 @@ def moves_of(plan: Plan, refs: dict[int, TopicRef]) -> list[TopicMove]:
             from_rank=each.from_rank,
             to_rank=each.to_rank,
         )
-        for each in plan.moves[:MAX_MOVES]
+        for each in moves[:MAX_MOVES]
+        if each.topic in refs
     ]
 
 

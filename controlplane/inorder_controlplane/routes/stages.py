@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Final
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Depends
 
-from inorder.worker import schema
+from inorder.worker.history import History, TakeOver
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.models.common import moment
 from inorder_controlplane.models.stages import Stage, Takeover, Worker
@@ -22,6 +21,9 @@ router = APIRouter(tags=["workers"])
 Viewer = Annotated[Principal, require("viewer")]
 Operator = Annotated[Principal, require("operator")]
 Query = Annotated[ListQuery, Depends(list_query)]
+
+MAX_TAKEOVERS: Final = 10_000
+"""Of older ones nothing is told."""
 
 
 @router.get("/stages", operation_id="listStages")
@@ -45,20 +47,16 @@ async def list_stages(_: Viewer, context: ContextDep, query: Query) -> Page[Stag
 
 @router.get("/stages/takeovers", operation_id="listTakeovers")
 async def list_takeovers(_: Viewer, context: ContextDep, query: Query) -> Page[Takeover]:
-    """List who took which stage when, the newest first."""
+    """List who got which stage when, the newest first."""
     items, following, total = page_of(
-        await _takeovers(context),
+        await context.database.call(lambda store: History(store).take_overs(limit=MAX_TAKEOVERS)),
         query,
-        ident=lambda row: f"{row['stage']:04d}-{row['epoch']:020d}",
-        sorts={
-            "at": lambda row: int(row["at_ms"]),
-            "stage": lambda row: int(row["stage"]),
-            "epoch": lambda row: int(row["epoch"]),
-        },
+        ident=lambda each: f"{each.stage:04d}-{each.epoch:020d}",
+        sorts={"at": lambda each: each.at_ms, "stage": lambda each: each.stage, "epoch": lambda each: each.epoch},
         default="-at",
-        text=lambda row: f"{row['owner']} {row['address']} {row['kind']}",
+        text=lambda each: f"{each.owner} {each.address} {each.kind}",
     )
-    return Page(items=[_takeover(row) for row in items], next=following, total=total)
+    return Page(items=[_takeover(each) for each in items], next=following, total=total)
 
 
 @router.get("/workers", operation_id="listWorkers")
@@ -87,20 +85,14 @@ async def _seen(context: Context) -> Picture:
     return picture
 
 
-async def _takeovers(context: Context) -> list[Any]:
-    return await context.database.call(
-        lambda store: list(
-            store.run(lambda connection: connection.execute(sa.select(schema.takeovers)).mappings().all())
-        )
-    )
-
-
-def _takeover(row: Any) -> Takeover:
-    return Takeover(
-        stage=row["stage"],
-        epoch=str(row["epoch"]),
-        owner=row["owner"],
-        address=row["address"],
-        at=moment(row["at_ms"]),
-        kind=row["kind"],
+def _takeover(each: TakeOver) -> Takeover:
+    return Takeover.model_validate(
+        {
+            "stage": each.stage,
+            "epoch": str(each.epoch),
+            "owner": each.owner,
+            "address": each.address,
+            "at": moment(each.at_ms),
+            "kind": each.kind,
+        }
     )

@@ -91,7 +91,9 @@ function NavList({ routes, onFollow }: { routes: readonly Route[]; onFollow?: ()
 
 function NavLink({ route, onFollow }: { route: Route; onFollow?: (() => void) | undefined }) {
   const { path } = useLocation();
-  const alarms = useLive(({ alarms }) => alarms?.filter(({ page }) => routeOfAlarm(page) === route).length ?? 0);
+  const all = useLive((state) => state.alarms) ?? [];
+  const alarms = all.filter(({ page }) => routeOfAlarm(page) === route);
+  const isCritical = alarms.some(({ severity }) => severity === "critical");
   return (
     <Link
       to={route.path}
@@ -101,10 +103,10 @@ function NavLink({ route, onFollow }: { route: Route; onFollow?: (() => void) | 
     >
       <Icon name={route.icon} />
       {route.title}
-      {alarms > 0 && (
+      {alarms.length > 0 && (
         <span className="count">
-          <Badge tone="bad">
-            {alarms}
+          <Badge tone={isCritical ? "bad" : "warn"}>
+            {alarms.length}
             <span className="visually-hidden"> alarms</span>
           </Badge>
         </span>

@@ -8,26 +8,32 @@ export interface Route {
   title: string;
   icon: IconName;
   page: LazyExoticComponent<ComponentType>;
+  /** Fetches the page ahead of its being drawn. */
+  load: () => Promise<unknown>;
   /** In the bottom bar of phones too; the others are in its drawer. */
   isMain?: boolean;
   /** Who sees it in the navigation; everybody otherwise. */
   needs?: Role;
 }
 
+type Load = () => Promise<{ default: ComponentType }>;
+
+const page = (load: Load): Pick<Route, "page" | "load"> => ({ page: lazy(load), load });
+
 export const ROUTES: readonly Route[] = [
-  { path: "/", title: "Overview", icon: "overview", page: lazy(() => import("./pages/Overview")), isMain: true },
-  { path: "/topics", title: "Topics", icon: "topics", page: lazy(() => import("./pages/Topics")), isMain: true },
+  { path: "/", title: "Overview", icon: "overview", ...page(() => import("./pages/Overview")), isMain: true },
+  { path: "/topics", title: "Topics", icon: "topics", ...page(() => import("./pages/Topics")), isMain: true },
   {
     path: "/subscriptions",
     title: "Subscriptions",
     icon: "subscriptions",
-    page: lazy(() => import("./pages/Subscriptions")),
+    ...page(() => import("./pages/Subscriptions")),
   },
-  { path: "/workers", title: "Workers", icon: "workers", page: lazy(() => import("./pages/Workers")) },
-  { path: "/events", title: "Events", icon: "events", page: lazy(() => import("./pages/Events")), isMain: true },
-  { path: "/gaps", title: "Gaps", icon: "gaps", page: lazy(() => import("./pages/Gaps")), isMain: true },
-  { path: "/analytics", title: "Analytics", icon: "analytics", page: lazy(() => import("./pages/Analytics")) },
-  { path: "/settings", title: "Settings", icon: "settings", page: lazy(() => import("./pages/Settings")) },
+  { path: "/workers", title: "Workers", icon: "workers", ...page(() => import("./pages/Workers")) },
+  { path: "/events", title: "Events", icon: "events", ...page(() => import("./pages/Events")), isMain: true },
+  { path: "/gaps", title: "Gaps", icon: "gaps", ...page(() => import("./pages/Gaps")), isMain: true },
+  { path: "/analytics", title: "Analytics", icon: "analytics", ...page(() => import("./pages/Analytics")) },
+  { path: "/settings", title: "Settings", icon: "settings", ...page(() => import("./pages/Settings")) },
 ];
 
 /** The route of a path; a trailing slash does not matter. */

@@ -21,13 +21,15 @@ interface ChartProps {
   times: readonly number[];
   lines: readonly ChartLine[];
   format: (value: number | null) => string;
+  /** For the ticks of the axis, if not the same. */
+  formatTick?: (value: number) => string;
   height?: number;
 }
 
 const token = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Lines over time. The legend shows the values under the cursor, else the newest. */
-export function Chart({ label, times, lines, format, height = 180 }: ChartProps) {
+export function Chart({ label, times, lines, format, formatTick = format, height = 180 }: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [at, setAt] = useState<number | null>(null);
@@ -43,7 +45,7 @@ export function Chart({ label, times, lines, format, height = 180 }: ChartProps)
   useEffect(() => {
     const element = frame.current;
     if (!element) return undefined;
-    const made = new uPlot(options(element.clientWidth, height, lines, format, setAt), latest.current, element);
+    const made = new uPlot(options(element.clientWidth, height, lines, formatTick, setAt), latest.current, element);
     plot.current = made;
     const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
@@ -80,7 +82,7 @@ function options(
   width: number,
   height: number,
   lines: readonly ChartLine[],
-  format: (value: number | null) => string,
+  formatTick: (value: number) => string,
   onCursor: (at: number | null) => void,
 ): uPlot.Options {
   const axis = { stroke: token("--chart-axis"), font: `11px ${token("--font")}`, ticks: { show: false } };
@@ -94,7 +96,7 @@ function options(
     scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(1, (high ?? 0) * 1.1)] } },
     axes: [
       { ...axis, grid: { show: false }, space: 80, values: (_plot, ticks) => ticks.map(clock), size: 22 },
-      { ...axis, grid, space: 36, size: 52, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
+      { ...axis, grid, space: 36, size: 52, values: (_plot, ticks) => ticks.map(formatTick) },
     ],
     series: [
       {},

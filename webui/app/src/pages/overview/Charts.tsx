@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import type { Sample } from "../../api/types";
 import { Card, Chart, EmptyState, type ChartLine } from "../../components";
-import { formatMs, formatRate } from "../../lib/numbers";
+import { formatDecimal, formatMs, formatRate } from "../../lib/numbers";
 import { useLive } from "../../live/store";
 
 type Figure = Exclude<keyof Sample, "at">;
@@ -32,9 +32,24 @@ export function Charts() {
   }
   return (
     <div className="charts">
-      <LiveChart title="Flow" hint="events per second" samples={samples} lines={FLOW} format={formatRate} wide />
-      <LiveChart title="Disorder" hint="events per second" samples={samples} lines={DISORDER} format={formatRate} />
-      <LiveChart title="Latency" samples={samples} lines={LATENCY} format={formatMs} />
+      <LiveChart
+        title="Flow"
+        hint="events per second"
+        samples={samples}
+        lines={FLOW}
+        format={formatRate}
+        formatTick={formatDecimal}
+        wide
+      />
+      <LiveChart
+        title="Disorder"
+        hint="events per second"
+        samples={samples}
+        lines={DISORDER}
+        format={formatRate}
+        formatTick={formatDecimal}
+      />
+      <LiveChart title="Latency" samples={samples} lines={LATENCY} format={formatMs} formatTick={formatMs} />
     </div>
   );
 }
@@ -45,10 +60,11 @@ interface LiveChartProps {
   samples: readonly Sample[];
   lines: readonly Line[];
   format: (value: number | null) => string;
+  formatTick: (value: number) => string;
   wide?: boolean;
 }
 
-function LiveChart({ title, hint, samples, lines, format, wide = false }: LiveChartProps) {
+function LiveChart({ title, hint, samples, lines, format, formatTick, wide = false }: LiveChartProps) {
   const times = useMemo(() => samples.map(({ at }) => Date.parse(at) / 1000), [samples]);
   const drawn = useMemo(
     () =>
@@ -63,7 +79,14 @@ function LiveChart({ title, hint, samples, lines, format, wide = false }: LiveCh
   const now = drawn.map(({ label, values }) => `${label} ${format(values.at(-1) ?? null)}`).join(", ");
   return (
     <Card title={title} hint={hint} className={wide ? "chart-wide" : ""}>
-      <Chart label={`${title}. Now: ${now}`} times={times} lines={drawn} format={format} height={wide ? 220 : 180} />
+      <Chart
+        label={`${title}. Now: ${now}`}
+        times={times}
+        lines={drawn}
+        format={format}
+        formatTick={formatTick}
+        height={wide ? 220 : 180}
+      />
     </Card>
   );
 }

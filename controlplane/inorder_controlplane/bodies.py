@@ -1,4 +1,5 @@
-"""What is checked of a body before anything is made of it: its size, and that it is JSON that every reader takes alike.
+"""What is checked of a request before anything is made of it: that its body is small, and JSON that every reader takes
+alike.
 
 Python's own parser also takes NaN and Infinity, numbers that become infinite, halves of surrogate pairs, and of two
 values with one name the last. None of them may get as far as the store or a worker.
@@ -29,6 +30,8 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         try:
+            if "\0" in scope["path"]:  # nothing is called so, and PostgreSQL could not even look
+                raise Problem("not-found", "there is nothing at this path")
             body = await _read(scope, receive)
             if body:
                 _check_type(_header(scope, b"content-type"))

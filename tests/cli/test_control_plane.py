@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 from tests.cli.conftest import Child, Cli, Start
 
+from inorder.testing.services.tls import Certificates
+
 UP = ("up", "--port", 0, "--worker-port", 0, "--json")
 
 
@@ -95,6 +97,22 @@ def test_others_reach_it_only_with_a_token(cli: Cli, start: Start) -> None:
     ended = up.interrupt()
     assert ended.code == 0
     assert "event=no_tls" in ended.err
+
+
+def test_tls_on_both_ports(start: Start) -> None:
+    with Certificates() as made:
+        own = f'tls_cert = "{made.certificate}"\ntls_key = "{made.key}"\n'
+        Path("inorder.toml").write_text(f'[worker]\n{own}tls_peer_ca = "{made.ca}"\n[controlplane]\n{own}')
+        child = start(*UP)
+        said = ready(child)
+        assert said["page"].startswith("https://127.0.0.1:")
+        with httpx.Client(base_url=said["page"], verify=made.client_context()) as client:
+            definitions = client.get("/api/v1/definitions", headers=secret_of(said["link"]))
+            assert definitions.json()["order"] == [[]]  # the worker was asked
+            assert definitions.headers["strict-transport-security"]
+            login = client.post("/api/v1/session", json={"token": said["link"].rpartition("#token=")[2]})
+            assert "; secure" in login.headers["set-cookie"].lower()
+        assert child.interrupt().code == 0
 
 
 def test_wrong_settings_are_named(cli: Cli) -> None:

@@ -41,6 +41,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
+    assert_problem(await client.get("/problems/%00"), "not-found")
     assert_problem(await client.get("/api/v1/nothing"), "not-found")
     answer = await client.put("/health/live")
     assert assert_problem(answer, "method-not-allowed")["allowed"] == ["GET"]

@@ -258,6 +258,13 @@ async def test_tokens_that_cannot_be_made(site: Site, body: dict[str, object], w
     assert where in [each["where"] for each in found["errors"]]
 
 
+async def test_names_that_no_store_keeps_are_refused(site: Site) -> None:
+    admin = site.client("admin")
+    assert_problem(await admin.post("/api/v1/tokens", json={"name": "a\0b", "role": "viewer"}), "invalid")
+    entry = (await admin.get("/api/v1/audit")).json()["items"][0]
+    assert (entry["target"], entry["outcome"]) == ("a\\0b", "refused")
+
+
 async def test_what_only_the_store_knows_to_be_wrong(site: Site) -> None:
     body = {"name": "x", "role": "viewer", "publish": ["mqtt:a"]}
     found = assert_problem(await site.client("admin").post("/api/v1/tokens", json=body), "invalid")

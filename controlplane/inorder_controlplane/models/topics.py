@@ -179,5 +179,5 @@ class LogPage(Answer):
 
     items: list[LoggedEvent]
     next: Number | None = Field(description="`from` of the next part; null: there is no more now")
-    first: Number = Field(description="the lowest number that the log has; 0: none")
-    last: Number = Field(description="the highest number that the log has; 0: none")
+    first: Number | None = Field(description="the lowest number that the log has; null: none")
+    last: Number | None = Field(description="the highest number that the log has; null: none")

@@ -33,7 +33,7 @@ from inorder_controlplane.models.order import (
     WholeOrder,
 )
 from inorder_controlplane.models.topics import TopicRef
-from inorder_controlplane.paging import Page, decoded, encoded
+from inorder_controlplane.paging import MAX_LIMIT, Page, decoded, encoded
 from inorder_controlplane.planning import Moved, NotAnOrder, Ordered, Plan, PresentOrder, moves_between
 from inorder_controlplane.principals import Principal, require
 from inorder_controlplane.problems import Problem
@@ -43,8 +43,8 @@ router = APIRouter(prefix="/order", tags=["order"])
 
 Viewer = Annotated[Principal, require("viewer")]
 Operator = Annotated[Principal, require("operator")]
-MAX_PAST: Final = 100
-"""Orders of the past in one answer at most; each may be long."""
+MAX_PLACES: Final = 200_000
+"""Places of topics in the past orders of one answer, about."""
 
 # -- routes ------------------------------------------------------------------------------------------------------------
 
@@ -119,17 +119,16 @@ async def list_history(
     _: Viewer,
     context: ContextDep,
     cluster: ClusterDep,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAST, description="orders at most")] = 20,
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="orders at most")] = 100,
     cursor: Annotated[str | None, Query(max_length=100, description="`next` of the page before")] = None,
 ) -> Page[PastOrder]:
     """List the topic orders that there were, the newest first: since when, who asked for them, which topics moved."""
-    before = None if cursor is None else _epoch_of(cursor)
+    before, topics = None if cursor is None else _epoch_of(cursor), (await cluster.order()).topics
+    limit = min(limit, max(1, MAX_PLACES // max(1, len(topics))))
     rows, total = await context.database.call(
         lambda store: (History(store).orders(before=before, limit=limit + 1), History(store).count_orders())
     )
-    refs = {
-        each.id: TopicRef(id=str(each.id), space=each.space, name=each.name) for each in (await cluster.order()).topics
-    }
+    refs = {each.id: TopicRef(id=str(each.id), space=each.space, name=each.name) for each in topics}
     items = await asyncio.to_thread(lambda: [_past(row, former, refs) for row, former in zip_longest(rows, rows[1:])])
     following = encoded(rows[limit - 1].order_epoch) if len(rows) > limit else None
     return Page(items=items[:limit], next=following, total=total)

@@ -139,8 +139,8 @@ async def read_log(
     return LogPage(
         items=[_logged(survey, each) for each in found.events],
         next=None if is_all else str(found.through + 1),
-        first=str(found.first),
-        last=str(found.last),
+        first=str(found.first) if found.first else None,
+        last=str(found.last) if found.last else None,
     )
 
 

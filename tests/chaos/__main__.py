@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default=defaults.store)
     parser.add_argument("--writers", type=int, default=defaults.writers)
     parser.add_argument("--readers", type=int, default=defaults.readers)
+    parser.add_argument("--durables", type=int, default=defaults.durables, help="durable subscribers (%(default)d)")
     parser.add_argument("--pause", type=float, default=defaults.pause, help="s between two faults (%(default)g)")
     parser.add_argument("--pace", type=float, default=defaults.pace, help="s between two publishes (%(default)g)")
     parser.add_argument("--patience", type=float, default=defaults.patience, help="s for all to converge (%(default)g)")

@@ -11,7 +11,9 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from tests.chaos.records import (
@@ -22,6 +24,7 @@ from tests.chaos.records import (
     Notified,
     Reconnected,
     RecordFile,
+    Saved,
     Stats,
     Subscribed,
     Subscribing,
@@ -31,6 +34,7 @@ from tests.chaos.writing import Write, Writer
 
 import inorder
 from inorder import Bounded, Client, ClientTimes, Event, Gap
+from inorder.core.wire import Done
 from inorder.errors import InorderError
 
 _log = logging.getLogger("chaos")
@@ -56,6 +60,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
         topics: what it publishes to, or the filters that it subscribes to at first.
         pause: seconds between two publishes; 0 for one that reads.
         mode: ``strict``, ``tag`` or ``bounded``.
+        durable: it keeps its subscription while it is away.
         planted: a bug to run with, see ``planted``.
     """
 
@@ -68,6 +73,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     pause: float = 0.0
     mode: str = "strict"
+    durable: bool = False
     planted: str = ""
 
 
@@ -78,18 +84,19 @@ class Command(msgspec.Struct, frozen=True):
     topics: tuple[str, ...] = ()
 
 
-def new_client(client_id: str, broker: str, workers: list[str], mode: str = "strict") -> Client:
+def new_client(
+    client_id: str, broker: str, workers: list[str], mode: str = "strict", *, durable: bool = False
+) -> Client:
     """Return a client with short timers, not open yet."""
-    how = Bounded(buffer=100, max_wait=0.5) if mode == "bounded" else mode
-    return Client(broker, workers=workers, client_id=client_id, mode=how, times=TIMES, options=OPTIONS)  # type: ignore[arg-type]
+    how: Any = Bounded(buffer=100, max_wait=0.5) if mode == "bounded" else mode
+    return Client(broker, workers=workers, client_id=client_id, durable=durable, mode=how, times=TIMES, options=OPTIONS)
 
 
-async def opened(role: Role) -> Client:
+async def opened(make: Callable[[], Client]) -> Client:
     """Return a client that is open, however long it takes."""
     while True:
-        client = new_client(role.client_id, role.broker, role.workers, role.mode)
         try:
-            return await client.__aenter__()
+            return await make().__aenter__()
         except InorderError as error:
             _log.info("not open yet: %s", error)
             await asyncio.sleep(0.1)
@@ -102,13 +109,30 @@ async def read(client: Client, write: Write) -> None:
             case Event():
                 payload, verdict = each.payload.decode(), str(each.verdict)
                 notified = Notified(
-                    topic=each.topic, number=each.number, payload=payload, verdict=verdict, repaired=each.repaired
-                )
+                    topic=each.topic, number=each.number, payload=payload, verdict=verdict, repaired=each.repaired,
+                    redelivered=each.redelivered,
+                )  # fmt: skip
                 write(notified)
             case Gap():
                 write(Missing(topic=each.topic, first=each.first, last=each.last, reason=str(each.reason)))
             case inorder.Reconnected():
                 write(Reconnected())
+
+
+def note_saves(client: Client, write: Write) -> None:
+    """Write down each clock of a durable subscriber that the workers say they have."""
+    clock = client._durable
+    assert clock is not None
+    saved = clock._saved
+
+    def note(frame: Done) -> None:
+        saving = clock._saving
+        if saving is not None and saving[0] == frame.request:
+            names = client._arrivals._names
+            write(Saved(numbers={names[topic].name: number for topic, number in saving[1].items()}))
+        saved(frame)
+
+    clock._saved = note  # type: ignore[method-assign]
 
 
 class Subscriptions:
@@ -179,9 +203,13 @@ async def serve(role: Role, write: Write) -> None:
     """Be a client until told to close. Raises what the client failed with."""
     commands: asyncio.Queue[Command] = asyncio.Queue()
     listening = asyncio.create_task(listen(commands), name="commands")
-    client = await opened(role)
+    client = await opened(
+        lambda: new_client(role.client_id, role.broker, role.workers, role.mode, durable=role.durable)
+    )
     try:
         write(Began(incarnation=client.incarnation, mode=role.mode))
+        if role.durable:
+            note_saves(client, write)
         writer = (
             Writer(client, role.name, role.topics, role.pause, role.seed, write, fresh=FRESH_TOPICS)
             if role.pause

@@ -24,6 +24,7 @@ from inorder.errors import InorderError
 from inorder.testing.services import FaultProxy, Server, ServerFailed
 
 ORDER_PATIENCE = 10.0
+CLOSE_PATIENCE = 10.0
 DELAY = 0.05
 LINK_TAG: Final = 48
 assert LinkHello.__struct_config__.tag == LINK_TAG
@@ -204,6 +205,23 @@ class Faults:
             seat.signal(signal.SIGSTOP)
             await asyncio.sleep(fault.seconds)
             seat.signal(signal.SIGCONT)
+
+    async def _send_away(self, fault: Fault) -> None:
+        seat = self.site.clients[fault.target]
+        async with seat.lock:
+            if fault.way == "stop":
+                seat.signal(signal.SIGSTOP)
+                await asyncio.sleep(fault.seconds)
+                seat.signal(signal.SIGCONT)
+                return
+            if fault.way == "kill":
+                seat.kill()
+            else:
+                await seat.close(CLOSE_PATIENCE)
+            seat.read()
+            seat.killed.append(time.monotonic())
+            await asyncio.sleep(fault.seconds)
+            seat.start()
 
     async def _change_subscription(self, fault: Fault) -> None:
         seat: ClientSeat = self.site.clients[fault.target]

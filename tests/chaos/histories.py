@@ -1,6 +1,7 @@
 """Turns what the clients wrote down into a history for the checks of the protocol.
 
 Each process start of a client is a subscriber of its own: it knows nothing of what the one before was notified of.
+A durable subscriber is one for all its lives: what it was notified of in them, put together, must have no hole (R18).
 Where a subscription starts is not told to an application; taken is the latest start that what it saw and R7 allow.
 """
 
@@ -17,6 +18,7 @@ from tests.chaos.records import (
     Failed,
     Missing,
     Notified,
+    Saved,
     Subscribed,
     Subscribing,
     Unsubscribed,
@@ -34,12 +36,14 @@ class Life:
     Attributes:
         name: client id and number of the start.
         killed: when it was killed, s; ``None`` for one that lived to the end.
+        durable: it keeps its subscription from one life to the next.
     """
 
     client_id: str
     name: str
     records: Sequence[AnyRecord]
     killed: float | None = None
+    durable: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +85,10 @@ class Histories:
         for place in self.history.places:
             self.history.heads[place[0]] = max(place[1], self.history.heads.get(place[0], 0))
         for life in self._lives:
-            self._notifications(life)
+            if not life.durable:
+                self._notifications(life)
+        for client_id in dict.fromkeys(life.client_id for life in self._lives if life.durable):
+            self._durable_notifications(client_id)
         return [*self._wrong, *violations(self.history)]
 
     def _topic(self, name: str) -> int:
@@ -134,10 +141,39 @@ class Histories:
     # -- subscribers -------------------------------------------------------------------------------------------
 
     def _notifications(self, life: Life) -> None:
-        mode = next((each.mode for each in life.records if isinstance(each, Began)), "strict")
         if not any(isinstance(each, Subscribing) for each in life.records):
             return
-        subscriber = self.history.subscriber(life.name, mode)
+        subscriber = self.history.subscriber(life.name, _mode(life))
+        for held in self._replay(subscriber, life):
+            held.until = held.until or life.killed
+            if (span := self._span(held)) is not None:
+                subscriber.spans.append(span)
+
+    def _durable_notifications(self, client_id: str) -> None:
+        """Each life resumes where its clock was saved, nobody knows where: at or behind what is known to be saved, and
+        not behind what the lives before were told of."""
+        lives = [life for life in self._lives if life.client_id == client_id]
+        subscriber = self.history.subscriber(client_id, _mode(lives[0]))
+        saved: dict[int, int] = {}
+        reached: dict[int, int] = {}
+        for at, life in enumerate(lives):
+            if at:
+                subscriber.resume(saved)
+            for held in self._replay(subscriber, life):
+                topic = self._topic(held.topic)
+                span = self._span(held)
+                if topic in reached:
+                    start = min([reached[topic], *(number - 1 for number in held.numbers)])
+                    span = Span(topic, start, float("inf"), 0.0)
+                if span is not None:
+                    subscriber.spans.append(span)
+                    reached[topic] = max([span.start, reached.get(topic, 0), *held.numbers])
+            for record in life.records:
+                if isinstance(record, Saved):
+                    saved.update((self._topic(name), number) for name, number in record.numbers.items())
+
+    def _replay(self, subscriber: SubscriberHistory, life: Life) -> list[_Held]:
+        """Note what a life was told; return the subscriptions that it had, topic by topic."""
         open_now: dict[str, _Held] = {}
         all_held: list[_Held] = []
         for record in life.records:
@@ -154,10 +190,7 @@ class Histories:
                         open_now.pop(each).until = record.called
                 case Notified() | Missing():
                     self._note(subscriber, record, open_now)
-        for held in all_held:
-            held.until = held.until or life.killed
-            if (span := self._span(held)) is not None:
-                subscriber.spans.append(span)
+        return all_held
 
     def _covered(self, filters: Iterable[str]) -> list[str]:
         """Return the topics of the run that filters cover."""
@@ -170,7 +203,8 @@ class Histories:
             numbers = [record.first, record.last]
         else:
             place = None if record.number is None else (topic, record.number)
-            subscriber.notify(self._events.get(record.payload), place, record.verdict, record.when)
+            event = self._events.get(record.payload)
+            subscriber.notify(event, place, record.verdict, record.when, redelivered=record.redelivered)
             numbers = [] if record.number is None else [record.number]
         if held is not None:
             held.numbers += numbers
@@ -196,11 +230,17 @@ class Histories:
         return Span(topic, start, since, began, max(end, start), held.until)
 
 
-def lost_though_logged(history: History) -> Iterator[Violation]:
-    """Yield each loss that a subscriber was told of although topics have logs, of which nothing was dropped (R18)."""
+def _mode(life: Life) -> str:
+    return next((each.mode for each in life.records if isinstance(each, Began)), "strict")
+
+
+def lost_though_logged(history: History, durables: Iterable[str] = ()) -> Iterator[Violation]:
+    """Yield each loss that a subscriber was told of although topics have logs, of which nothing was dropped (R18):
+    to durable ones nothing expires either."""
     for subscriber in history.subscribers.values():
+        losses = {"lost", "abandoned", *(["expired"] if subscriber.name in durables else [])}
         for gap in subscriber.gaps:
-            if gap.reason in ("lost", "abandoned"):
+            if gap.reason in losses:
                 numbers = f"{history.topics[gap.topic]}#{gap.first} to {gap.last}"
                 sentence = f"{subscriber.name} was told that {numbers} are {gap.reason}, which a log has"
                 yield Violation("R18", (), (subscriber.name,), sentence)

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 
 LEASE = 2.0
 """Seconds after which a silent worker is taken for gone."""
+SESSION_TIMEOUT = 8.0
+"""Seconds after which the session of a silent client ends."""
+LONG_ABSENCES = 0.3
+"""The share of absences that go beyond the session, where the run leaves room for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Fault:
         kind: one of :data:`KINDS`.
         target: ``stage 0`` (the worker that has it then), or the name of a client.
         seconds: how long it lasts.
-        way: of a stall: ``up`` (towards the server), ``down`` or ``both``.
+        way: of a stall: ``up`` (towards the server), ``down`` or ``both``; of an absence: ``kill``, ``close`` or
+            ``stop``.
         whose: of a break before a worker: connections of ``clients``, of other ``workers``, or of ``all``.
         seed: for what it draws itself, when it knows more.
     """
@@ -43,7 +48,7 @@ class Shape:
 
     Attributes:
         stages: how many.
-        clients: names; ``wanderers``: those whose subscription changes.
+        clients: names; ``wanderers``: those whose subscription changes; ``durables``: those that come back to theirs.
         has_store_way: the store is reached over a network.
         only: kinds that may come; all of them if empty.
         pause: seconds between two faults, on average.
@@ -52,16 +57,17 @@ class Shape:
     stages: int
     clients: tuple[str, ...]
     wanderers: tuple[str, ...]
+    durables: tuple[str, ...] = ()
     has_store_way: bool = False
     only: frozenset[str] = field(default_factory=frozenset)
     pause: float = 0.8
 
 
 class Dice:
-    """What faults are drawn from."""
+    """What faults are drawn from, within the ``seconds`` of a run."""
 
-    def __init__(self, seed: int, shape: Shape) -> None:
-        self.rng, self.shape = random.Random(seed), shape
+    def __init__(self, seed: int, shape: Shape, seconds: float) -> None:
+        self.rng, self.shape, self.seconds = random.Random(seed), shape, seconds
 
     def stage(self) -> str:
         return f"stage {self.rng.randrange(self.shape.stages)}"
@@ -146,6 +152,15 @@ def stop_client(dice: Dice, at: float) -> Fault:
     return Fault(at, "stop_client", dice.client(), round(dice.rng.uniform(0.3, 4), 3))
 
 
+def send_away(dice: Dice, at: float) -> Fault:
+    """A durable subscriber is killed, closed or stopped, and comes back later: sometimes when its session has ended."""
+    way, seconds = dice.rng.choice(("kill", "close", "stop")), dice.rng.uniform(0.2, 2.0)
+    beyond = dice.rng.uniform(1.1, 1.4) * SESSION_TIMEOUT
+    if dice.rng.random() < LONG_ABSENCES and at + beyond < dice.seconds:
+        seconds = beyond
+    return Fault(at, "send_away", dice.rng.choice(dice.shape.durables), round(seconds, 3), way)
+
+
 def change_order(dice: Dice, at: float) -> Fault:
     """Topics move to other stages."""
     return Fault(at, "change_order", seed=dice.rng.randrange(2**31))
@@ -175,6 +190,7 @@ KINDS: dict[str, tuple[Draw, int]] = {
         (kill_store, 1),
         (kill_client, 2),
         (stop_client, 1),
+        (send_away, 4),
         (change_order, 3),
         (change_subscription, 5),
     )
@@ -185,7 +201,7 @@ KINDS: dict[str, tuple[Draw, int]] = {
 def plan(seed: int, seconds: float, shape: Shape) -> list[Fault]:
     """Return the faults of a run. Each kind comes once before any comes again by chance, so that short runs have seen
     as many as they can."""
-    dice, faults = Dice(seed, shape), []
+    dice, faults = Dice(seed, shape, seconds), []
     at, kinds = 0.0, _kinds(dice)
     while (at := at + dice.rng.uniform(0.2, 1.8) * shape.pause) < seconds:
         draw, _ = KINDS[next(kinds)]
@@ -200,6 +216,8 @@ def _kinds(dice: Dice) -> Iterator[str]:
         possible = [each for each in possible if not each.endswith("_store")]
     if not shape.wanderers:
         possible = [each for each in possible if each != "change_subscription"]
+    if not shape.durables:
+        possible = [each for each in possible if each != "send_away"]
     once = list(possible)
     dice.rng.shuffle(once)
     yield from once

@@ -9,12 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.core import without
 
+from inorder.client.arrivals import Arrivals
+from inorder.core.commands import SaveNumbers
+from inorder.core.durable import DurableSubscriptions
+from inorder.core.subscriber import Subscriber
+from inorder.core.wire import Subscribed, TopicStart
 from inorder.errors import Fenced
 from inorder.worker.sql_journal import SqlJournal
 
 Patch = pytest.MonkeyPatch
+AHEAD = 3
+"""Numbers that a saved clock is too high."""
 
 
 def early_answers(patch: Patch) -> None:
@@ -54,8 +62,39 @@ def unfenced(patch: Patch) -> None:
         patch.setattr(SqlJournal, name, ignoring(getattr(SqlJournal, name)))
 
 
-IN_WORKERS: dict[str, Callable[[Patch], None]] = {each.__name__: each for each in (early_answers, unfenced)}
-IN_CLIENTS: dict[str, Callable[[Patch], None]] = dict(without.RULES)
+def saved_too_high(patch: Patch) -> None:
+    """R18: the saved clock goes ahead of what the application is done with."""
+    save = DurableSubscriptions.save
+
+    def save_more(self: DurableSubscriptions, command: SaveNumbers) -> None:
+        numbers = [part + AHEAD * (at % 2) for at, part in enumerate(command.numbers)]
+        save(self, replace(command, numbers=numbers))
+
+    patch.setattr(DurableSubscriptions, "save", save_more)
+
+
+def live_only(patch: Patch) -> None:
+    """R18: a subscription that resumes goes on with what comes now; what it missed it does not merge, nor name."""
+    completed = Subscriber.completed
+
+    def completed_now(self: Subscriber, frame: Subscribed) -> list[TopicStart] | None:
+        starts = completed(self, frame)
+        return starts and [TopicStart(each.topic, max(each.start, each.reached), []) for each in starts]
+
+    patch.setattr(Subscriber, "completed", completed_now)
+
+
+def unmarked_repeats(patch: Patch) -> None:
+    """R18: what is notified again after a resume does not say so."""
+    patch.setattr(Arrivals, "note_repeats", lambda self, starts: None)
+
+
+def _by_name(*bugs: Callable[[Patch], None]) -> dict[str, Callable[[Patch], None]]:
+    return {each.__name__: each for each in bugs}
+
+
+IN_WORKERS = _by_name(early_answers, unfenced, saved_too_high)
+IN_CLIENTS = {**without.RULES, **_by_name(live_only, unmarked_repeats)}
 BUGS = sorted({*IN_WORKERS, *IN_CLIENTS})
 
 

@@ -227,7 +227,7 @@ class ClientSeat:
     @property
     def has_failed(self) -> str:
         """What it ended with by itself, empty while it did not."""
-        broken = [each for each in self.lives[-1].records if isinstance(each, Broken)]
+        broken = [each for life in self.lives for each in life.records if isinstance(each, Broken)]
         if broken:
             return broken[-1].error
         if self._process is not None and self._process.poll() not in (None, 0, -signal.SIGKILL):

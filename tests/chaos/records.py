@@ -80,6 +80,7 @@ class Notified(Record, tag="notified"):
     payload: str
     verdict: str
     repaired: bool = False
+    redelivered: bool = False
 
 
 class Missing(Record, tag="missing"):
@@ -89,6 +90,12 @@ class Missing(Record, tag="missing"):
     first: int
     last: int
     reason: str
+
+
+class Saved(Record, tag="saved"):
+    """The workers have a durable subscriber's clock: it will not resume before these numbers, by topic."""
+
+    numbers: dict[str, int]
 
 
 class Reconnected(Record, tag="reconnected"):
@@ -112,8 +119,8 @@ class Broken(Record, tag="broken"):
 
 
 AnyRecord = (
-    Began | Called | Acknowledged | Failed | Subscribing | Subscribed | Unsubscribed | Notified | Missing | Reconnected
-    | Stats | Finished | Broken
+    Began | Called | Acknowledged | Failed | Subscribing | Subscribed | Unsubscribed | Notified | Missing | Saved
+    | Reconnected | Stats | Finished | Broken
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder()

@@ -22,6 +22,7 @@ def to_json(result: Result) -> dict[str, Any]:
     verdicts = Counter(each.verdict for subscriber in history.subscribers.values() for each in subscriber.notified)
     times = sorted(each.seconds for each in result.take_overs if each.seconds is not None)
     alone = sorted(each.seconds for each in result.take_overs if each.seconds is not None and each.is_alone)
+    repeats = [each for subscriber in history.subscribers.values() for each in subscriber.notified if each.redelivered]
     return {
         "store": result.options.store,
         "seed": result.options.seed,
@@ -34,6 +35,8 @@ def to_json(result: Result) -> dict[str, Any]:
         "verdicts": dict(sorted(verdicts.items())),
         "repaired": result.repaired,
         "subscribers": len(history.subscribers),
+        "resumes": sum(len(each.resumes) for each in history.subscribers.values()),
+        "redelivered": len(repeats),
         "gaps": dict(sorted(gaps.items())),
         "kills": sum(count for kind, count in faults.items() if kind.startswith("kill_")),
         "stops": faults["stop_worker"] + faults["stop_client"],

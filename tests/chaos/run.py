@@ -146,7 +146,7 @@ class _Run:
         for name in self.options.writer_names:
             if not any(isinstance(each, Acknowledged) for each in self._records(name)):
                 return False
-        for name in self.options.reader_names:
+        for name in self.options.subscriber_names:
             if not any(isinstance(each, Notified) for each in self._records(name)):
                 return False
         return all(any(isinstance(each, Acknowledged) for each in meter.records) for meter in self.site.meters)
@@ -165,7 +165,7 @@ class _Run:
         for name in names:
             await self._wait(lambda name=name: self._has_finished(name), f"{name} to finish", name)  # type: ignore[misc]
         self._mark("writers have finished")
-        for name in self.options.reader_names:
+        for name in self.options.subscriber_names:
             await self._wait(lambda name=name: self._holds_what_it_should(name), f"{name} to subscribe", name)  # type: ignore[misc]
         self._mark("readers have subscribed")
         last = Meter("last", self.site.broker.url, self.site.addresses)
@@ -180,7 +180,7 @@ class _Run:
             self.result.stuck.append(f"the last events: {last.client!r} {last.client.stats()}")
             return
         self._mark("the last events are published")
-        for name in self.options.reader_names:
+        for name in self.options.subscriber_names:
             for topic in self._covered(name, topics):
                 await self._wait(
                     lambda name=name, topic=topic: self._has_reached(name, topic, numbers[topic]),  # type: ignore[misc]
@@ -247,7 +247,7 @@ class _Run:
         histories = Histories(lives, numbers, LINGER)
         self.result.violations = histories.judge()
         if self.options.log:
-            self.result.violations += lost_though_logged(histories.history)
+            self.result.violations += lost_though_logged(histories.history, self.options.durable_names)
         self.result.repaired = sum(
             isinstance(each, Notified) and each.repaired for life in lives for each in life.records
         )
@@ -297,7 +297,7 @@ class _Run:
 def _lives(seat: ClientSeat) -> list[Life]:
     killed = [*seat.killed, None]
     return [
-        Life(role.client_id, role.name, tail.records, when)
+        Life(role.client_id, role.name, tail.records, when, role.durable)
         for role, tail, when in zip(seat.roles, seat.lives, killed, strict=True)
     ]
 

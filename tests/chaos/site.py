@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.client import Role, new_client
-from tests.chaos.plan import Shape
+from tests.chaos.client import Role, new_client, opened
+from tests.chaos.plan import SESSION_TIMEOUT, Shape
 from tests.chaos.processes import ClientSeat, Seat
 from tests.chaos.records import AnyRecord, Began
 from tests.chaos.store import holders
@@ -28,7 +28,7 @@ TOPICS_PER_STAGE = 2
 METER_PAUSE = 0.04
 SETTINGS = {
     "BEAT_INTERVAL": "0.2", "HEADS_INTERVAL": "0.2", "SNAPSHOT_ROWS": "100", "PUBLISHER_GRACE": "2",
-    "SESSION_TIMEOUT": "8", "RETRY_MAX": "0.3", "NUMBER_RETENTION": "200000", "STAGES": str(STAGES),
+    "SESSION_TIMEOUT": str(SESSION_TIMEOUT), "RETRY_MAX": "0.3", "NUMBER_RETENTION": "200000", "STAGES": str(STAGES),
 }  # fmt: skip
 """Of the workers."""
 
@@ -41,6 +41,7 @@ class Options:
         seconds: how long faults come.
         store: ``sqlite`` or ``postgresql``.
         writers, readers: client processes; every second reader changes its subscription, the last one is bounded.
+        durables: client processes that read, too; they keep their subscription while they are away (R18).
         pause: seconds between two faults, on average; ``pace``: between two publishes of a writer.
         patience: seconds for everything to converge in.
         planted: a bug to run with.
@@ -53,6 +54,7 @@ class Options:
     store: str = "sqlite"
     writers: int = 2
     readers: int = 3
+    durables: int = 1
     pause: float = 0.8
     pace: float = 0.02
     patience: float = 60.0
@@ -68,17 +70,27 @@ class Options:
     def reader_names(self) -> tuple[str, ...]:
         return tuple(f"reader-{at}" for at in range(self.readers))
 
-    def filters(self, reader: str) -> list[str]:
-        """Return what a reader subscribes to: the first one to everything that there will be."""
-        return ["load/#"] if reader == self.reader_names[0] else topic_names()
+    @property
+    def durable_names(self) -> tuple[str, ...]:
+        return tuple(f"durable-{at}" for at in range(self.durables))
+
+    @property
+    def subscriber_names(self) -> tuple[str, ...]:
+        return self.reader_names + self.durable_names
+
+    def filters(self, subscriber: str) -> list[str]:
+        """Return what one subscribes to: the first of each sort to everything that there will be."""
+        is_first = subscriber in (*self.reader_names[:1], *self.durable_names[:1])
+        return ["load/#"] if is_first else topic_names()
 
     @property
     def shape(self) -> Shape:
         """What there is to break."""
         return Shape(
             stages=STAGES,
-            clients=self.writer_names + self.reader_names,
+            clients=self.writer_names + self.subscriber_names,
             wanderers=self.reader_names[1::2],
+            durables=self.durable_names,
             has_store_way=self.store == "postgresql",
             only=self.only,
             pause=self.pause,
@@ -118,7 +130,7 @@ class Meter:
         self.writer: Writer
 
     async def open(self, topics: Sequence[str], seed: int) -> None:
-        self.client = await new_client(self.name, self._broker, self._workers).__aenter__()
+        self.client = await opened(lambda: new_client(self.name, self._broker, self._workers))
         self.records.append(Began(incarnation=self.client.incarnation, mode="strict"))
         self.writer = Writer(self.client, self.name, topics, METER_PAUSE, seed, self.records.append)
 
@@ -205,6 +217,7 @@ class Site:
                 seed=options.seed * 1_000 + at * 100 + life,
                 pause=options.pace if is_writer else 0.0,
                 mode="bounded" if name == options.reader_names[-1] else "strict",
+                durable=name in options.durable_names,
                 planted=options.planted,
             )
 

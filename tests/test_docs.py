@@ -103,19 +103,21 @@ def problem_of(command: list[str]) -> str | None:
         return f"make has no target {', '.join(wrong)}" if wrong else None
     if program != "inorder":
         return None
-    name = next((word for word in command[1:] if not word.startswith("-")), None)
-    known = help_of(name)
+    words = [word for word in command[1:] if not word.startswith("-")]
+    name, known = " ".join(words[:1]), help_of(*words[:1])
+    if known is not None and "COMMAND [ARGS]" in known and words:  # a group of commands
+        name, known = " ".join(words[:2]), help_of(*words[:2])
     if known is None:
         return f"inorder has no command {name}"
     options = [word.partition("=")[0] for word in command[1:] if re.match(r"--?[A-Za-z]", word)]
     wrong = [option for option in options if not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known)]
-    return f"inorder {name or ''} has no option {', '.join(wrong)}" if wrong else None
+    return f"inorder {name} has no option {', '.join(wrong)}" if wrong else None
 
 
 @cache
-def help_of(name: str | None) -> str | None:
+def help_of(*names: str) -> str | None:
     """Return the help text of a command of inorder; ``None`` if there is no such command."""
-    command = [sys.executable, "-m", "inorder", *([name] if name else []), "--help"]
+    command = [sys.executable, "-m", "inorder", *names, "--help"]
     environment = {**os.environ, "COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1", "TERM": "dumb"}
     run = subprocess.run(
         command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=environment
@@ -341,6 +343,8 @@ def test_names_that_inorder_lacks_are_found() -> None:
         ("inorder --help", None),
         ("INORDER_X=1 .venv/bin/inorder demo --json", None),
         ("inorder frobnicate", "inorder has no command frobnicate"),
+        ("inorder gaps frobnicate", "inorder has no command gaps frobnicate"),
+        ("inorder gaps list --as void", "inorder gaps list has no option --as"),
         ("inorder demo --frobnicate=3 --json", "inorder demo has no option --frobnicate"),
     ],
 )

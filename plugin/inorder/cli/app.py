@@ -15,7 +15,9 @@ from inorder.cli.config import config
 from inorder.cli.controlplane import controlplane
 from inorder.cli.demo import demo
 from inorder.cli.entry import version
+from inorder.cli.events import events
 from inorder.cli.failures import ExitCode, report
+from inorder.cli.gaps import gaps
 from inorder.cli.log import log
 from inorder.cli.order import order
 from inorder.cli.pub import pub
@@ -24,6 +26,7 @@ from inorder.cli.status import status
 from inorder.cli.sub import sub
 from inorder.cli.subscriptions import subscriptions
 from inorder.cli.tokens import tokens
+from inorder.cli.topics import topics
 from inorder.cli.up import up
 from inorder.cli.verify import verify
 from inorder.cli.worker import worker
@@ -47,9 +50,8 @@ app = typer.Typer(
 )
 for command in (demo, up, worker, controlplane, pub, sub, replay, check, status, verify, backup, restore, config):
     app.command()(command)
-app.add_typer(order)
-app.add_typer(log)
-app.add_typer(subscriptions)
+for group in (topics, order, log, subscriptions, events, gaps):
+    app.add_typer(group)
 app.add_typer(tokens)
 
 

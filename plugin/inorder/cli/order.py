@@ -12,10 +12,11 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.naming import ids_of, name_of
 
 if TYPE_CHECKING:
     from inorder.admin import Cluster
-    from inorder.core.wire import TopicInfo, TopicOrder
+    from inorder.core.wire import TopicOrder
 
 order = typer.Typer(
     name="order",
@@ -68,7 +69,7 @@ def set_order(
 
     async def change(cluster: Cluster) -> int:
         now = await cluster.order()
-        return await cluster.change(now.order_epoch + 1, [_ids(now, stage) for stage in wanted])
+        return await cluster.change(now.order_epoch + 1, [ids_of(now, stage) for stage in wanted])
 
     return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
 
@@ -93,7 +94,7 @@ def move(
             allowed = f"0 to {now.stages - 1}: there are {now.stages} stages"
             raise CommandFailed(f"--stage {stage} is not allowed; {allowed}", ExitCode.USAGE)
         stages: list[list[int]] = [[] for _ in range(now.stages)]
-        stages[stage] = _ids(now, topics)
+        stages[stage] = ids_of(now, topics)
         return await cluster.change(now.order_epoch + 1, stages)
 
     return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
@@ -130,7 +131,7 @@ def unpin(
 
 
 async def _pin(cluster: Cluster, topics: list[str], is_pinned: bool) -> int:
-    return await cluster.pin(_ids(await cluster.order(), topics), is_pinned=is_pinned)
+    return await cluster.pin(ids_of(await cluster.order(), topics), is_pinned=is_pinned)
 
 
 def _changed(order_epoch: int, as_json: bool) -> int:
@@ -144,24 +145,12 @@ def _changed(order_epoch: int, as_json: bool) -> int:
 # -- topics ----------------------------------------------------------------------------------------------------------
 
 
-def _text(info: TopicInfo) -> str:
-    return f"{info.space}:{info.name}"
-
-
-def _ids(now: TopicOrder, names: list[str]) -> list[int]:
-    ids = {_text(info): info.id for info in now.topics}
-    for name in names:
-        if name not in ids:
-            raise CommandFailed(f"there is no topic {output.printable(name)!r} (topics are space:name)", ExitCode.USAGE)
-    return [ids[name] for name in names]
-
-
 def _named(now: TopicOrder) -> list[list[str]]:
-    return [[_text(info) for info in now.topics if info.stage == stage] for stage in range(now.stages)]
+    return [[name_of(info) for info in now.topics if info.stage == stage] for stage in range(now.stages)]
 
 
 def _pinned(now: TopicOrder) -> list[str]:
-    return [_text(info) for info in now.topics if info.id in now.pinned]
+    return [name_of(info) for info in now.topics if info.id in now.pinned]
 
 
 def _read(file: Path) -> list[list[str]]:

@@ -17,6 +17,11 @@ def emit(value: Any) -> None:
     sys.stdout.flush()
 
 
+def write(text: str) -> None:
+    """Print a line of data for people on stdout."""
+    sys.stdout.write(text + "\n")
+
+
 def say(text: str) -> None:
     """Print a line for people on stderr, where it cannot get between data."""
     sys.stderr.write(text + "\n")

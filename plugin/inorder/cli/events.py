@@ -1,0 +1,93 @@
+"""``inorder events``: what the workers know of one event."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.connection import talk
+from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.naming import ids_of, name_of
+
+if TYPE_CHECKING:
+    from inorder.admin import Cluster, EventState
+    from inorder.core.wire import NumberState, TopicOrder
+
+events = typer.Typer(
+    name="events",
+    help="Show what the workers know of an event.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+"""The group of these commands."""
+
+
+@events.command()
+def show(
+    topic: Annotated[str, typer.Argument(metavar="SPACE:TOPIC", help="Its topic, with the space.")],
+    number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Its number in the topic.")],
+    timeout: options.Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Show what became of an event's number, whose it is, what comes before it, and its payload if there is a log."""
+
+    async def look(cluster: Cluster) -> tuple[TopicOrder, EventState | None, dict[tuple[int, int], NumberState]]:
+        order = await cluster.order()
+        found = await cluster.find_event(ids_of(order, [topic])[0], number)
+        return order, found, await cluster.number_states(found.deps) if found is not None else {}
+
+    order, found, states = talk(look, config, workers, token, tls_ca, timeout)
+    if found is None:
+        raise CommandFailed(f"topic {output.printable(topic)!r} has had no number {number} yet")
+    names = {info.id: name_of(info) for info in order.topics}
+    before = [
+        {"topic": names[each], "number": at, "state": states[each, at].name.lower()}
+        for each, at in found.deps
+        if (each, at) in states
+    ]
+    plain = _plain(found, topic, before)
+    if json:
+        output.emit(plain)
+    else:
+        _print(plain)
+    return ExitCode.OK
+
+
+def _plain(found: EventState, topic: str, before: list[dict[str, Any]]) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "topic": topic,
+        "number": found.number,
+        "state": found.state.name.lower(),
+        "complete": found.is_complete,
+        "client": found.client_id or None,
+        "incarnation": found.incarnation if found.counter else None,
+        "counter": found.counter or None,
+        "dependencies": before,
+        "logged": found.logged,
+        "stored_at": None,
+    }
+    if found.stored_ms:
+        plain["stored_at"] = datetime.fromtimestamp(found.stored_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    if found.content is not None:
+        try:
+            plain["payload"] = found.content.payload.decode()
+        except UnicodeDecodeError:
+            plain["payload_base64"] = base64.b64encode(found.content.payload).decode()
+    return plain
+
+
+def _print(plain: dict[str, Any]) -> None:
+    for key, value in plain.items():
+        if isinstance(value, list):
+            value = ", ".join(f"{each['topic']} {each['number']} ({each['state']})" for each in value) or "nothing"
+        shown = ("no", "yes")[value] if isinstance(value, bool) else "unknown" if value is None else value
+        output.write(output.printable(f"{key.replace('_', ' ')}: {shown}"))

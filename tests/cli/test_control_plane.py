@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from tests.cli.conftest import Child, Cli, Start
 
 from inorder.testing.services.tls import Certificates
@@ -93,10 +95,25 @@ def test_others_reach_it_only_with_a_token(cli: Cli, start: Start) -> None:
     assert worker.interrupt().code == 0
     up = start(*UP, "--host", "0.0.0.0")
     said = ready(up)
-    assert httpx.get(f"{said['page']}api/v1/session", headers=secret_of(said["link"])).status_code == 200
+    secret = secret_of(said["link"])
+    assert httpx.get(f"{said['page']}api/v1/session", headers=secret).status_code == 200
+    assert httpx.get(f"{said['page']}metrics").status_code == 401
+    assert httpx.get(f"{said['page']}metrics", headers=secret).status_code == 200
+    told = {"status": "ready", "store": None, "store_error": None}
+    assert httpx.get(f"{said['page']}health/ready").json() == told
+    assert httpx.get(f"{said['page']}health/ready", headers=secret).json()["state"] == "active"
     ended = up.interrupt()
     assert ended.code == 0
     assert "event=no_tls" in ended.err
+
+
+@pytest.mark.parametrize("command", ["up", "controlplane"])
+def test_a_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    for name in [name for name in sys.modules if name.startswith("inorder_controlplane")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    cli(command, "--port", 0).assert_refused(1, "the control plane needs", "pip install 'inorder[controlplane]'")
+    assert not Path("inorder.db").exists()
 
 
 def test_tls_on_both_ports(start: Start) -> None:

@@ -1,15 +1,23 @@
-"""``/health/live``, ``/health/ready`` and ``/metrics``, for probes. Need no token and tell no secrets.
+"""``/health/live``, ``/health/ready`` and ``/metrics``, for probes.
 
-Where a worker runs in the same process they speak of it as its own port would; else of the control plane alone.
+Where a worker runs in the same process they speak of it as its own port would; else of the control plane alone. They
+need no token on an address of this machine; on others metrics need one, and without one ``ready`` says no more than
+that.
 """
 
 from __future__ import annotations
 
+import json
+from http import HTTPStatus
+
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from inorder.errors import StoreError
+from inorder.worker.monitor import Answer
+from inorder.worker.settings import is_loopback
 from inorder_controlplane.context import Context, ContextDep
+from inorder_controlplane.principals import authenticate
 from inorder_controlplane.problems import Problem
 
 router = APIRouter(tags=["health"])
@@ -29,27 +37,28 @@ class Ready(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     status: str
-    store: str
-    store_error: str | None
+    store: str | None = Field(default=None, description="its URL, the password masked")
+    store_error: str | None = None
 
 
-@router.get("/health/live", operation_id="getLive", response_model=Live)
-async def get_live(request: Request, context: ContextDep) -> Response | Live:
+@router.get("/health/live", operation_id="getLive")
+async def get_live() -> Live:
     """Tell that the process answers."""
-    return _of_worker(request, context) or Live()
+    return Live()
 
 
-@router.get("/health/ready", operation_id="getReady", response_model=Ready, responses={503: {"model": Ready}})
-async def get_ready(request: Request, context: ContextDep, response: Response) -> Response | Ready:
+@router.get("/health/ready", operation_id="getReady", responses={503: {"model": Ready}})
+async def get_ready(request: Request, context: ContextDep, response: Response) -> Ready:
     """Tell whether the worker in this process takes work; without one, whether the store answers."""
-    if answer := _of_worker(request, context):
-        return answer
-    try:
-        await context.database.call(lambda store: store.run(store.require_current))
-    except StoreError as error:
-        response.status_code = 503
-        return Ready(status="store failed", store=context.database.url, store_error=str(error))
-    return Ready(status="ready", store=context.database.url, store_error=None)
+    answer = _of_worker(request, context)
+    if answer is not None:
+        response.status_code = answer.status
+        found = Ready.model_validate(json.loads(answer.body))
+    else:
+        found = await _own(context)
+        if found.store_error is not None:
+            response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+    return found if await _may_see(request, context) else Ready(status=found.status)
 
 
 @router.get("/metrics", include_in_schema=False)
@@ -59,12 +68,32 @@ async def get_metrics(request: Request, context: ContextDep) -> Response:
     answer = _of_worker(request, context)
     if answer is None:
         raise Problem("not-found", "the metrics are the workers': see their --http-port")
-    return answer
+    if not is_loopback(context.settings.host):
+        await authenticate(request, context)
+    return Response(answer.body, answer.status, media_type=answer.kind)
 
 
-def _of_worker(request: Request, context: Context) -> Response | None:
+def _of_worker(request: Request, context: Context) -> Answer | None:
     if context.monitor is None:
         return None
     target = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
-    answer = context.monitor(target, request.headers.get("accept", ""))
-    return Response(answer.body, answer.status, media_type=answer.kind)
+    return context.monitor(target, request.headers.get("accept", ""))
+
+
+async def _own(context: Context) -> Ready:
+    try:
+        await context.database.call(lambda store: store.run(store.require_current))
+    except StoreError as error:
+        return Ready(status="store failed", store=context.database.url, store_error=str(error))
+    return Ready(status="ready", store=context.database.url)
+
+
+async def _may_see(request: Request, context: Context) -> bool:
+    """Tell whether clients and places may be named to who asks."""
+    if is_loopback(context.settings.host):
+        return True
+    try:
+        await authenticate(request, context)
+    except (Problem, StoreError):
+        return False
+    return True

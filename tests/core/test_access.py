@@ -16,7 +16,9 @@ from inorder.errors import Forbidden
 EVERYBODY = ["Ping", "Pong", "Failure", "Hello", "Renew", "NameTopics", "AskNumbers", "ReadLog", "ShowLogs"]
 CLIENTS = ["AskHeads", "AskDurable", "CreateTimestamps", "Settle", "Subscribe", "SaveClock", "Report"]
 LOOKING = ["ShowOrder", "ShowSubscriptions", "ShowReports", "ShowTopics", "ShowOpenNumbers", "FindNumber", "FindEvent"]
+LOOKING += ["ShowAutomatic", "ShowWorker"]
 CHANGING = ["ChangeOrder", "PinTopics", "ChangeLog", "EndSubscription", "ReleaseNumbers"]
+CHANGING += ["ChangeAutomatic", "DrainWorker", "MoveStage"]
 
 
 def may(role: str, frame: str) -> bool:

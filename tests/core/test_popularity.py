@@ -8,9 +8,10 @@ from math import exp
 import pytest
 from tests.core.cluster import Cluster
 
-from inorder.core.commands import Configure, Pin, StageSettings, Tick
+from inorder.core.commands import Automatic, Configure, Pin, SetAutomatic, StageSettings, Tick
 from inorder.core.popularity import MIN_EVENTS, swaps, worth
-from inorder.core.wire import Moved, ShowOrder
+from inorder.core.stage import Stage
+from inorder.core.wire import Done, Moved, ShowOrder
 
 ALPHA, BETA = 0.1, 0.2
 """The paper's choice: "the value beta = 0.2 represents a good trade-off", "setting alpha = 0.1"."""
@@ -184,3 +185,52 @@ def test_r15_a_proposal_that_comes_during_another_change_is_dropped() -> None:
     cluster.run()
     assert _order(cluster) == "bac"
     assert cluster.stages[2].order_epoch == 2
+
+
+def _set(cluster: Cluster, window_ms: int, alpha: float = ALPHA, beta: float = BETA) -> None:
+    assert cluster.step(2, SetAutomatic("op", 1, 7, Automatic(window_ms, alpha, beta))) == [Done(7)]
+    cluster.run()
+
+
+def test_r15_an_operator_turns_it_on_and_off() -> None:
+    """What was published before is in no window; and the top stage goes by what the bottom stage was told."""
+    cluster = _cluster(window_ms=0)
+    _publish(cluster, c=120)
+    _set(cluster, 1000, beta=0.9)
+    assert cluster.stages[2].next_deadline() == cluster.now + 1000
+    _end_window(cluster)
+    assert _order(cluster) == "abc"
+    _publish(cluster, b=95, c=5)
+    _end_window(cluster)
+    assert _order(cluster) == "bac"  # from nothing to everything: even over this beta
+    _publish(cluster, b=1, a=2, c=97)
+    _set(cluster, 1000, alpha=1.0, beta=0.0)
+    _publish(cluster, b=40, c=60)
+    _end_window(cluster)
+    assert _order(cluster) == "cba"
+    _set(cluster, 0)
+    assert cluster.stages[2].next_deadline() != cluster.now + 1000
+    _publish(cluster, a=120)
+    _end_window(cluster)
+    assert _order(cluster) == "cba"
+
+
+def test_r15_what_an_operator_said_outlives_settings_and_restarts() -> None:
+    cluster = _cluster(window_ms=1000)
+    assert cluster.stages[2].automatic == Automatic(1000, ALPHA, BETA)
+    _set(cluster, 0, 0.3, 0.4)
+    cluster.step(2, Configure(StageSettings(popularity_window_ms=2000)))
+    assert cluster.stages[2].automatic == Automatic(0, 0.3, 0.4)
+    assert Stage.restore(cluster.stages[2].snapshot()).automatic == Automatic(0, 0.3, 0.4)
+
+
+def test_r14_a_sealed_stage_keeps_it_for_later() -> None:
+    """Nothing of the old order may leave behind the flush."""
+    cluster = _cluster(window_ms=0)
+    cluster.reorder("b", "a", "c")
+    assert cluster.stages[2].is_sealed
+    assert cluster.step(2, SetAutomatic("op", 1, 7, Automatic(1000, ALPHA, BETA))) == []
+    cluster.run()
+    assert cluster.stages[2].automatic.window_ms == 1000
+    assert ("op", Done(7)) in cluster.frames
+    assert _order(cluster) == "bac"

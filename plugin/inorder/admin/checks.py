@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+
+from inorder.admin.states import Automatic
 from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
 from inorder.core.wire import MAX_NUMBER
 from inorder.errors import InvalidOption, InvalidTopic
@@ -30,3 +33,17 @@ def check_name(space: str, name: str) -> None:
             raise InvalidTopic(f"{space}:{name}", f"the {part} has characters that UTF-8 does not know") from None
         if not 0 < size <= limit:
             raise InvalidTopic(f"{space}:{name}", f"the {part} has {size} bytes; allowed are 1 to {limit}")
+
+
+def check_automatic(automatic: Automatic) -> None:
+    """Raise InvalidOption for what topics cannot go by when they change places by themselves (R15)."""
+    if not 0 <= automatic.window_s <= MOST_SECONDS:
+        allowed = f"a number of seconds from 0 (0: never) to {MOST_SECONDS:g}"
+        raise InvalidOption("window_s", automatic.window_s, allowed)
+    if not 0 < automatic.alpha < inf:
+        raise InvalidOption("alpha", automatic.alpha, "a number over 0")
+    if not 0 <= automatic.beta < 1:
+        raise InvalidOption("beta", automatic.beta, "a number from 0 to below 1")
+
+
+MOST_SECONDS = 366 * 86_400.0

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from inorder.admin.asking import Asking
-from inorder.admin.checks import check_name, check_numbers, check_range
-from inorder.admin.states import EventState, StuckNumber, TopicState, event_state, topic_state
+from inorder.admin.checks import check_automatic, check_name, check_numbers, check_range
+from inorder.admin.placing import Placing
+from inorder.admin.states import Automatic, EventState, StuckNumber, TopicState, event_state, topic_state
 from inorder.admin.stuck import stuck_numbers
 from inorder.core.reordering import UNDER_WAY
 from inorder.core.wire import (
+    AutomaticShown,
+    ChangeAutomatic,
     ChangeLog,
     ChangeOrder,
     Done,
@@ -35,6 +37,7 @@ from inorder.core.wire import (
     Reports,
     Resolve,
     SeenLife,
+    ShowAutomatic,
     ShowLogs,
     ShowOpenNumbers,
     ShowReports,
@@ -54,7 +57,7 @@ READ_LIMIT: Final = 1_000
 """Events of a log in one answer of :meth:`Cluster.read_log`, at most."""
 
 
-class Cluster(Asking):
+class Cluster(Placing):
     """Use it as ``async with Cluster(...) as cluster``; nothing is connected before the first question.
 
     Any number of tasks may ask at the same time. A question is asked a second time, by a new map, where its stage had
@@ -97,6 +100,20 @@ class Cluster(Asking):
         check_numbers("topic id", *topics)
         what = f"topics were {'pinned' if is_pinned else 'let go'}"
         return (await self._change(PinTopics(0, topics, is_pinned), OrderChanged, what)).order_epoch
+
+    async def automatic(self) -> Automatic:
+        """Return whether, and how, topics change places by themselves (R15)."""
+        (answer,) = await self._ask(ShowAutomatic(0), AutomaticShown)
+        return Automatic(answer.window_ms / 1000, answer.alpha, answer.beta)
+
+    async def set_automatic(self, automatic: Automatic) -> None:
+        """Let topics change places by themselves in this way, or not (R15). It lasts, and goes before what the workers'
+        settings say. Raises InvalidOption and OutcomeUnknown."""
+        check_automatic(automatic)
+        milliseconds = max(1, round(automatic.window_s * 1000)) if automatic.is_on else 0
+        frame = ChangeAutomatic(0, milliseconds, automatic.alpha, automatic.beta)
+        what = f"topics {'change' if automatic.is_on else 'do not change'} places by themselves"
+        await self._change(frame, Done, what)
 
     async def create(self, space: str, name: str) -> TopicInfo:
         """Return a topic, created where it is new (R13). Raises InvalidTopic."""

@@ -51,6 +51,10 @@ FIRST_PING: Final = 5.0
 """Seconds between two pings before that time is known, and at most."""
 
 
+NO_STAGE: Final = -1
+"""The stage of what is asked of a worker whatever it has."""
+
+
 class NotDone(Exception):
     """What was asked for was not done: its stage is at another place, or the connection had ended before."""
 
@@ -260,7 +264,7 @@ class Link:
         was stepped and had to wait (R14) has left with its stage."""
         own = {each.stage for each in frame.stages if each.epoch and not each.address}
         for asked in self._asked.values():
-            if asked.stage not in own and not asked.answer.done():
+            if asked.stage not in (NO_STAGE, *own) and not asked.answer.done():
                 text = f"stage {asked.stage} went to another worker"
                 asked.answer.set_exception(LinkLost(text) if asked.is_taken else NotDone(text))
         places = [replace(each, address=self.address) if each.stage in own else each for each in frame.stages]

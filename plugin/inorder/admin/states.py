@@ -137,3 +137,43 @@ def event_state(topic: int, number: int, known: KnownNumber, row: LoggedEvent | 
         0 if row is None else row.stored_ms,
         None if row is None or row.content is None else decode_logged(row.content),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Automatic:
+    """How topics change places by themselves (R15).
+
+    Attributes:
+        window_s: seconds over which events are counted; 0: they do not.
+        alpha: the greater, the fewer events make a topic popular.
+        beta: how much more popular a topic must be to change places.
+    """
+
+    window_s: float = 0.0
+    alpha: float = 0.1
+    beta: float = 0.2
+
+    @property
+    def is_on(self) -> bool:
+        """Topics change places by themselves."""
+        return self.window_s > 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker that answers.
+
+    Attributes:
+        owner: one process start of it, as the store names it; name: what it was told to be called.
+        address: where it was asked.
+        stages: that it has.
+        pins: the only stages that it may have, by its settings or because they were moved to it; none: any.
+        is_drained: it takes no stage until it is started again or told so.
+    """
+
+    owner: str
+    name: str
+    address: str
+    stages: tuple[int, ...]
+    pins: tuple[int, ...]
+    is_drained: bool

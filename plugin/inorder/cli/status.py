@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,17 @@ def status(
     It is what a standby sees in the store. Nothing is written, and no worker is asked. Exit codes: 0 every stage has an
     owner that lives, 1 one has not (or there is no store), 2 wrong usage.
     """
+    found = look(config, store, lease)
+    is_ok = all(each.state == "active" for each in found.stages)
+    if json:
+        output.emit({"ok": is_ok, **asdict(found)})
+    else:
+        _print(found)
+    return ExitCode.OK if is_ok else ExitCode.FAILED
+
+
+def look(config: Path | None, store: str | None, lease: float | None) -> Overview:
+    """Look at a store. Raises MissingExtra and StoreErrors."""
     from inorder.errors import MissingExtra
 
     try:
@@ -38,13 +50,7 @@ def status(
         raise MissingExtra("a look at the store", "worker") from None
     loaded = options.settings(config, worker={"lease": lease}, store={"url": store})
     with loaded.located("store"):
-        found = overview(loaded.settings.store.url, loaded.settings.worker.lease)
-    is_ok = all(each.state == "active" for each in found.stages)
-    if json:
-        output.emit({"ok": is_ok, **asdict(found)})
-    else:
-        _print(found)
-    return ExitCode.OK if is_ok else ExitCode.FAILED
+        return overview(loaded.settings.store.url, loaded.settings.worker.lease)
 
 
 def _print(found: Overview) -> None:
@@ -55,11 +61,20 @@ def _print(found: Overview) -> None:
         who = f"{stage.owner} at {stage.address}" if stage.owner else "nobody"
         facts = f"epoch {stage.epoch}, row {stage.row}"
         console.print(f"stage {stage.stage}: {_shown(stage.state)} {escape(who)}, {facts}", soft_wrap=True)
+    print_workers(found)
+
+
+def print_workers(found: Overview) -> None:
+    """Show the workers, a line each."""
+    from rich.markup import escape
+
+    console = output.console()
     for worker in found.workers:
         has = f", stage {' and '.join(map(str, worker.stages))}" if worker.stages else ""
+        drained = ", drained" if worker.is_drained else ""
         pins = f", pinned to {' and '.join(map(str, worker.pins))}" if worker.pins else ""
         behind = "".join(f", {rows} rows behind on stage {stage}" for stage, rows in sorted(worker.lag.items()))
-        facts = f"{worker.owner} at {worker.address}{has}{pins}{behind}"
+        facts = f"{worker.owner} at {worker.address}{has}{pins}{drained}{behind}"
         console.print(f"worker: {_shown(worker.state)} {escape(facts)}", soft_wrap=True)
 
 

@@ -249,11 +249,15 @@ class SettleRide(Ride, tag=20):
 
 class PopularityRide(Ride, tag=21):
     """How many events each topic had in the window that ends (flat, R15), collected on the way up; ``pinned`` topics
-    stay where they are."""
+    stay where they are. ``alpha``, ``beta``: as :class:`Automatic` has them; 0 and 0: as the top stage's settings do.
+    ``begins``: nothing is counted, a window begins."""
 
     order_epoch: int
     counts: list[int]
     pinned: list[int]
+    alpha: float = 0.0
+    beta: float = 0.0
+    begins: bool = False
 
 
 class SwapRide(Ride, tag=22):
@@ -318,6 +322,14 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     popularity_alpha: float = 0.1
     popularity_beta: float = 0.2
     topic_ttl_ms: int = 0
+
+
+class Automatic(msgspec.Struct, frozen=True, array_like=True):
+    """Whether topics change places by themselves (R15); see the settings of these names."""
+
+    window_ms: int = 0
+    alpha: float = 0.1
+    beta: float = 0.2
 
 
 class Configure(Command, tag=1):
@@ -447,6 +459,16 @@ class Pin(Command, tag=21):
     is_pinned: bool
 
 
+class SetAutomatic(Command, tag=35):
+    """From now on topics change places by themselves in this way, or not at all (R15); at the bottom stage. It lasts,
+    whatever a worker's settings say."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    automatic: Automatic
+
+
 class SetLogRule(Command, tag=30):
     """Gives topics an event log or takes it from them (R18), at the bottom stage."""
 
@@ -510,6 +532,7 @@ AnyCommand = (
     | RestartTimers
     | Reorder
     | Pin
+    | SetAutomatic
     | SetLogRule
     | TrimLog
     | SaveNumbers

@@ -39,6 +39,7 @@ from inorder.core.commands import (
     Release,
     Reorder,
     SessionKey,
+    SetAutomatic,
     SetLogRule,
     SettleNumbers,
     SwapRide,
@@ -50,9 +51,9 @@ from inorder.core.sequencing import bit_set
 from inorder.core.sessions import Sessions
 from inorder.core.state import Outbox, StageState, Switch
 from inorder.core.topic_manager import Session, TopicManager
-from inorder.core.wire import Moved, OrderChanged
+from inorder.core.wire import Done, Moved, OrderChanged
 
-HELD = (SettleNumbers, Release, CreateTopics, ChangeSubscription, SetLogRule, TrimLog, EndDurable)
+HELD = (SettleNumbers, Release, CreateTopics, ChangeSubscription, SetLogRule, TrimLog, EndDurable, SetAutomatic)
 """What a sealed stage keeps for later."""
 AnyOrderRide = FlushRide | MarkRide | SwitchRide | OrderRide | PopularityRide | SwapRide
 
@@ -95,12 +96,15 @@ class Reordering:
 
     # -- dispatch ----------------------------------------------------------------------------------------------
 
-    def command(self, command: Reorder | Pin) -> None:
+    def command(self, command: Reorder | Pin | SetAutomatic) -> None:
         """A command of this department."""
-        if isinstance(command, Reorder):
-            self.reorder(command)
-        else:
-            self.pin(command)
+        match command:
+            case Reorder():
+                self.reorder(command)
+            case Pin():
+                self.pin(command)
+            case SetAutomatic():
+                self.set_automatic(command)
 
     def ride(self, origin: int, ride: AnyOrderRide) -> None:
         """A ride of this department."""
@@ -434,7 +438,7 @@ class Reordering:
     def next_deadline(self) -> int | None:
         """Return the stage time at which a window ends, at the bottom stage."""
         state = self._state
-        window = state.settings.popularity_window_ms
+        window = state.popularity.window_ms
         if not window or not state.is_bottom or state.count == 1 or state.switch is not None:
             return None
         return state.window_began + window
@@ -444,7 +448,16 @@ class Reordering:
         state, due = self._state, self.next_deadline()
         if due is not None and due <= state.now:
             state.window_began = state.now
-            self.counted(PopularityRide(state.order_epoch, [], sorted(state.pins)))
+            how = state.popularity
+            self.counted(PopularityRide(state.order_epoch, [], sorted(state.pins), how.alpha, how.beta))
+
+    def set_automatic(self, command: SetAutomatic) -> None:
+        """An operator says whether, and how, topics change places by themselves. A new window begins."""
+        state = self._state
+        state.automatic = command.automatic
+        self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
+        if command.automatic.window_ms:
+            self.counted(PopularityRide(state.order_epoch, [], [], begins=True))
 
     def begin_window(self) -> None:
         """Popularity is counted from now on."""
@@ -456,6 +469,11 @@ class Reordering:
     def counted(self, ride: PopularityRide) -> None:
         """Add this stage's counts; the top stage, which has all of them, proposes for the topic managers."""
         state = self._state
+        if ride.begins:
+            self.begin_window()
+            if state.index > 0:
+                self._outbox.up(ride)
+            return
         counts = list(ride.counts)
         for manager in state.topics.values():
             if manager.stage == state.index and manager.number > manager.counted:
@@ -465,9 +483,12 @@ class Reordering:
             self._outbox.up(replace(ride, counts=counts))
             return
         settings = state.settings
+        alpha, beta = ride.alpha, ride.beta
+        if not alpha:  # of a bottom stage that an older release had
+            alpha, beta = settings.popularity_alpha, settings.popularity_beta
         events = dict(zip(counts[::2], counts[1::2], strict=True))
         stages = self._placement([[]] * state.count)
-        pairs = swaps(stages, events, set(ride.pinned), settings.popularity_alpha, settings.popularity_beta)
+        pairs = swaps(stages, events, set(ride.pinned), alpha, beta)
         if pairs:
             self._outbox.send(state.count - 1, SwapRide(ride.order_epoch, [part for pair in pairs for part in pair]))
 

@@ -14,6 +14,7 @@ import msgspec
 from inorder.core.commands import (
     AnyCommand,
     AnyRide,
+    Automatic,
     ChangeSubscription,
     CompleteRide,
     Configure,
@@ -301,6 +302,11 @@ class Stage:
     def topic_order(self) -> list[list[int]]:
         """Return the ids of the topics of each stage, from the highest on; the bottom stage has the latest."""
         return self._reordering.placement()
+
+    @property
+    def automatic(self) -> Automatic:
+        """How topics change places by themselves (R15), as the bottom stage knows."""
+        return self._state.popularity
 
     @property
     def order_by(self) -> str:

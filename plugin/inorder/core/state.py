@@ -11,6 +11,7 @@ import msgspec
 from inorder.core.commands import (
     AnyCommand,
     AnyRide,
+    Automatic,
     Effect,
     LogChange,
     Reply,
@@ -99,6 +100,7 @@ class Snapshot(msgspec.Struct):
     looked_at: int = 0
     rules: list[LogRule] = []
     clocks: dict[str, DurableClock] = {}
+    automatic: Automatic | None = None
 
 
 class StageState:
@@ -124,6 +126,8 @@ class StageState:
         tally: what was done since somebody began to count.
         rules: which topics have an event log (R18).
         clocks: what durable subscribers have saved, at the bottom stage (R18).
+        automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
+            (R15); ``None``: nothing yet, the settings say it.
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -153,6 +157,15 @@ class StageState:
         self.tally = Tally()
         self.rules: list[LogRule] = []
         self.clocks: dict[str, DurableClock] = {}
+        self.automatic: Automatic | None = None
+
+    @property
+    def popularity(self) -> Automatic:
+        """How topics change places by themselves (R15), at the bottom stage."""
+        settings = self.settings
+        return self.automatic or Automatic(
+            settings.popularity_window_ms, settings.popularity_alpha, settings.popularity_beta
+        )
 
     @property
     def is_bottom(self) -> bool:
@@ -257,6 +270,7 @@ class StageState:
             looked_at=self.looked_at,
             rules=self.rules,
             clocks=self.clocks,
+            automatic=self.automatic,
         )
 
     @classmethod
@@ -285,6 +299,7 @@ class StageState:
         state.looked_at = snapshot.looked_at
         state.rules = snapshot.rules
         state.clocks = snapshot.clocks
+        state.automatic = snapshot.automatic
         return state
 
 

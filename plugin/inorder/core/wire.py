@@ -626,6 +626,53 @@ class FindEvent(Frame, tag=75):
     after: int = 0
 
 
+class ShowAutomatic(Frame, tag=76):
+    """Asks whether topics change places by themselves (R15)."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+
+
+class ChangeAutomatic(Frame, tag=77):
+    """Lets topics change places by themselves (R15), or not: ``window_ms`` 0."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    window_ms: int
+    alpha: float
+    beta: float
+
+
+class ShowWorker(Frame, tag=78):
+    """Asks a worker what it is called in the store, and what it may have."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+
+
+class DrainWorker(Frame, tag=79):
+    """Lets this very worker hand over all its stages and take none, or take some again: ``is_on`` false."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    owner: str
+    is_on: bool = True
+
+
+class MoveStage(Frame, tag=98):
+    """Tells a worker which one should have a stage, itself or another."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    owner: str
+
+
 # -- worker to client ------------------------------------------------------------------------------------------
 
 
@@ -800,6 +847,30 @@ class Done(Frame, tag=81):
     refusal: str = ""
 
 
+class AutomaticShown(Frame, tag=90):
+    """Answers ShowAutomatic: events are counted over ``window_ms``, 0 for never; see the settings of these names."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    window_ms: int
+    alpha: float
+    beta: float
+
+
+class WorkerShown(Frame, tag=91):
+    """Answers ShowWorker. ``stages``: that it has; ``pins``: the only ones that it may have, if there are any."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    owner: str
+    name: str
+    stages: list[int]
+    pins: list[int]
+    is_drained: bool
+
+
 class Durable(Frame, tag=83):
     """Answers AskDurable; no filters: there is nothing to resume."""
 
@@ -934,6 +1005,11 @@ ClientFrame = (
     | FindEvent
     | Report
     | ShowReports
+    | ShowAutomatic
+    | ChangeAutomatic
+    | ShowWorker
+    | DrainWorker
+    | MoveStage
 )
 WorkerFrame = (
     Ping
@@ -964,6 +1040,8 @@ WorkerFrame = (
     | EventFound
     | Reported
     | Reports
+    | AutomaticShown
+    | WorkerShown
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -19,7 +19,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from inorder.errors import Fenced, StoreReplaced
 from inorder.worker import memory_log
@@ -68,6 +68,10 @@ class Holder(NamedTuple):
     address: str = ""
 
 
+DRAINED: Final = (-1,)
+"""As the pins of a worker: it may have no stage at all."""
+
+
 class Member(NamedTuple):
     """A worker, with stages or without.
 
@@ -75,7 +79,7 @@ class Member(NamedTuple):
         owner: as in Holder.
         address: where it is reached.
         beat: rises while it lives.
-        pins: the stages that it may have; empty: all.
+        pins: the stages that it may have; empty: all; DRAINED: none.
         rows: stage that it follows -> the last row that it has read.
     """
 

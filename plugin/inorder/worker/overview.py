@@ -12,7 +12,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from inorder.worker.identity import is_gone
-from inorder.worker.journal import Holder, Member
+from inorder.worker.journal import DRAINED, Holder, Member
 from inorder.worker.sql_journal import read_holders, read_last_rows, read_workers
 from inorder.worker.store import Store
 from inorder.worker.watch import State, Watch
@@ -36,7 +36,7 @@ class StageView:
 @dataclass(frozen=True, slots=True)
 class WorkerView:
     """One worker. ``state``: active, standby, suspect or dead. ``lag``: by stage that it follows, the rows that it has
-    not read yet."""
+    not read yet. ``is_drained``: it takes no stage."""
 
     owner: str
     address: str
@@ -44,6 +44,7 @@ class WorkerView:
     stages: list[int]
     pins: list[int]
     lag: dict[int, int]
+    is_drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +115,7 @@ def _view(domain: int, holders: list[Holder], members: list[Member], rows: dict[
     for each in members:
         own = [holder.stage for holder in holders if holder.owner == each.owner]
         lag = {stage: max(0, rows.get(stage, 0) - row) for stage, row in each.rows.items()}
-        workers.append(WorkerView(each.owner, each.address, state(each.owner), own, list(each.pins), lag))
+        is_drained = each.pins == DRAINED
+        pins = [] if is_drained else list(each.pins)
+        workers.append(WorkerView(each.owner, each.address, state(each.owner), own, pins, lag, is_drained))
     return Overview(domain, stages, sorted(workers, key=lambda each: (not each.stages, each.owner)))

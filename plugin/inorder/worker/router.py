@@ -9,9 +9,11 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from inorder.core.commands import (
+    Automatic,
     ChangeSubscription,
     Create,
     CreateTopics,
@@ -20,6 +22,7 @@ from inorder.core.commands import (
     Release,
     Reorder,
     SaveNumbers,
+    SetAutomatic,
     SetLogRule,
     SettleNumbers,
 )
@@ -30,6 +33,8 @@ from inorder.core.wire import (
     AskDurable,
     AskHeads,
     AskNumbers,
+    AutomaticShown,
+    ChangeAutomatic,
     ChangeLog,
     ChangeOrder,
     ClientFrame,
@@ -49,6 +54,7 @@ from inorder.core.wire import (
     Resolve,
     SaveClock,
     Settle,
+    ShowAutomatic,
     ShowLogs,
     ShowOpenNumbers,
     ShowOrder,
@@ -70,13 +76,15 @@ def route(frame: ClientFrame, session: Session, host: StageHost) -> Callable[[],
     return handler(frame, session, host)
 
 
+_ENTERING: Final = (Resolve, Subscribe, ChangeOrder, ChangeAutomatic, ChangeLog, EndSubscription)
+"""What enters at the bottom stage, and rides up."""
+
+
 def entry_of(frame: ClientFrame, host: StageHost) -> int | None:
     """Return the stage from which a frame may send rides up the belt; ``None`` for one that sends none."""
     if isinstance(frame, CreateTimestamps):
         return frame.stage
-    return (
-        host.count - 1 if isinstance(frame, Resolve | Subscribe | ChangeOrder | ChangeLog | EndSubscription) else None
-    )
+    return host.count - 1 if isinstance(frame, _ENTERING) else None
 
 
 def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Callable[[], None]:
@@ -155,6 +163,24 @@ def _pin(frame: PinTopics, session: Session, host: StageHost) -> Callable[[], No
     command = Pin(*session, frame.request, frame.topics, frame.is_pinned)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)
+
+
+def _change_automatic(frame: ChangeAutomatic, session: Session, host: StageHost) -> Callable[[], None]:
+    _require(0 <= frame.window_ms <= MAX_NUMBER, "window_ms")
+    _require(0 < frame.alpha < inf and 0 <= frame.beta < 1, "alpha or beta")
+    command = SetAutomatic(*session, frame.request, Automatic(frame.window_ms, frame.alpha, frame.beta))
+    bottom = _bottom(host)
+    return lambda: host.step(bottom, command)
+
+
+def _show_automatic(frame: ShowAutomatic, session: Session, host: StageHost) -> Callable[[], None]:
+    bottom = _bottom(host)
+
+    def answer() -> None:
+        how = host.stage(bottom).automatic
+        host.reply(session, AutomaticShown(frame.request, how.window_ms, how.alpha, how.beta))
+
+    return answer
 
 
 def _show_order(frame: ShowOrder, session: Session, host: StageHost) -> Callable[[], None]:
@@ -304,6 +330,8 @@ _HANDLERS: Final[dict[type, Callable[..., Callable[[], None]]]] = {
     ShowSubscriptions: _show_subscriptions,
     EndSubscription: _end_subscription,
     ReleaseNumbers: _release,
+    ShowAutomatic: _show_automatic,
+    ChangeAutomatic: _change_automatic,
     ShowTopics: _show_topics,
     ShowOpenNumbers: _show_open,
     FindNumber: _find_number,

@@ -19,15 +19,20 @@ from inorder.core.wire import (
     AskHeads,
     ClientFrame,
     ClusterMap,
+    Done,
+    DrainWorker,
     Frame,
     Heads,
     Hello,
+    MoveStage,
     Opened,
     Report,
     Reported,
     ShowReports,
+    ShowWorker,
     Subscribed,
     Welcome,
+    WorkerShown,
 )
 from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
 from inorder.logs import logger
@@ -43,6 +48,7 @@ from inorder.worker.reports import ClientReports, well_formed
 from inorder.worker.router import entry_of, route
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.slow import SlowClient, SlowClients
+from inorder.worker.standby import Standby
 from inorder.worker.work import Session, StageElsewhere, Work
 
 MAX_CLIENT_ID = 128
@@ -77,6 +83,7 @@ class Server:
         self._store_error: Exception | None = None
         self.slow = SlowClients()
         self.reports = ClientReports(_now_us())
+        self.standby: Standby | None = None
         self._heads_queued = False
         self._is_stopping = self._is_closed = False
         self._all_closed = asyncio.Event()
@@ -253,6 +260,12 @@ class Server:
         if isinstance(frame, Report | ShowReports):
             self._reported(connection, frame, size)
             return
+        if isinstance(frame, ShowWorker | DrainWorker | MoveStage):
+            answer = self._placed(frame)
+            self._admission.answered(connection, [answer])
+            connection.send([answer])
+            host.submit(Work(connection, size, lambda: None))
+            return
         show_map = lambda: self._show_map(connection)  # noqa: E731
         try:
             run = self._greet_again(connection, frame) if isinstance(frame, Hello) else route(frame, session, host)
@@ -275,6 +288,19 @@ class Server:
         else:
             raise ProtocolError("lives is out of range or not well formed")
         self._the_host.submit(Work(connection, size, lambda: None))
+
+    def _placed(self, frame: ShowWorker | DrainWorker | MoveStage) -> Frame:
+        """Which stages this worker has is no business of the stages either."""
+        host, standby = self._the_host, self.standby
+        assert standby is not None, "a worker has one"
+        if isinstance(frame, ShowWorker):
+            stages, pins = sorted(host.epochs), list(standby.pins)
+            return WorkerShown(frame.request, host.owner, self.settings.name, stages, pins, standby.is_drained)
+        if isinstance(frame, MoveStage):
+            return Done(frame.request, standby.move(frame.stage, frame.owner))
+        if frame.owner != host.owner:
+            return Done(frame.request, f"this is worker {host.owner}, and not {frame.owner}")
+        return Done(frame.request, standby.drain(is_on=frame.is_on))
 
     def left_unread(self, connection: Connection) -> None:
         """See ConnectionOwner."""

@@ -20,7 +20,7 @@ from inorder.logs import logger
 from inorder.worker.following import Follower
 from inorder.worker.hosted import HostedStage
 from inorder.worker.identity import is_gone
-from inorder.worker.journal import Holder, Journal, Member
+from inorder.worker.journal import DRAINED, Holder, Journal, Member
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.spreading import shares
 from inorder.worker.watch import Watch
@@ -89,6 +89,8 @@ class Standby:
         self._claimed: dict[int, float | None] = {}  # not read to the end yet -> when their take-over began
         self._told: dict[int, str] = {}  # stage -> the owner that the log says we follow
         self._failure = ""
+        self._moved_here: set[int] = set()  # that an operator wants here, and what was here then
+        self.is_drained = False
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -128,9 +130,14 @@ class Standby:
 
     def member(self) -> Member:
         """Return what others should know of this worker."""
-        return Member(
-            self._claims.owner, self._address, 0, tuple(sorted(self._settings.hosted)), self._follower.rows
-        )  # fmt: skip
+        pins = DRAINED if self.is_drained else self.pins
+        return Member(self._claims.owner, self._address, 0, pins, self._follower.rows)
+
+    @property
+    def pins(self) -> tuple[int, ...]:
+        """The only stages that this worker may have, by its settings or because an operator moved them here; none: it
+        may have any."""
+        return tuple(sorted({*self._settings.hosted, *self._moved_here}))
 
     def describe(self) -> dict[str, object]:
         """Return numbers for health and status: of each stage that is followed the last row that was read, and for how
@@ -185,6 +192,8 @@ class Standby:
             holder = self._holders[stage]
             is_mine = placed.get(stage) == self._claims.owner
             reason = "asked_to" if at_once and holder.owner else self._reason(holder, is_mine)
+            if self.is_drained and holder.owner != self._claims.owner:
+                reason = ""
             if reason:
                 await self._take(holder, reason)
             else:
@@ -249,6 +258,42 @@ class Standby:
             for each in dead:
                 del self._members[each]
             log.info("event=dead owners=%s", ",".join(dead))
+
+    # -- what operators want -----------------------------------------------------------------------------------
+
+    def drain(self, *, is_on: bool) -> str:
+        """Hand over all stages from now on and take none, or take some again. Return why that is not done: nobody else
+        may have one of them."""
+        own = [stage for stage in range(self._settings.stages) if self._claims.owns(stage)]
+        if is_on and own:
+            others = [each for each in self._living() if each.owner != self._claims.owner]
+            placed = shares(dict.fromkeys(own, ""), others)
+            if homeless := [stage for stage in own if stage not in placed]:
+                return f"no other worker that lives may have stage {' and '.join(map(str, homeless))}"
+        self.is_drained = is_on
+        self._moved_here.clear()
+        log.info("event=%s owner=%s stages=%s", "drained" if is_on else "undrained", self._claims.owner, own)
+        return ""
+
+    def move(self, stage: int, owner: str) -> str:
+        """An operator says who should have a stage. Return why it will not get there."""
+        settings = self._settings
+        if owner != self._claims.owner:
+            self._moved_here.discard(stage)
+            is_ours = stage in settings.hosted
+            return f"worker {self._claims.owner} is pinned to stage {stage} by its settings" if is_ours else ""
+        if not 0 <= stage < settings.stages:
+            return f"there is no stage {stage}"
+        if stage not in settings.hosted_stages:
+            return f"worker {owner} may have only {' and '.join(map(str, settings.hosted_stages))}, by its settings"
+        if self.is_drained:
+            return f"worker {owner} is drained; let it take stages again first"
+        if not settings.beat_interval:
+            return f"worker {owner} does not show itself to others (its beat_interval is 0)"
+        own = {each for each in range(settings.stages) if self._claims.owns(each)}
+        self._moved_here |= {stage, *own}
+        log.info("event=moving stage=%d to=%s", stage, owner)
+        return ""
 
     # -- taking over -------------------------------------------------------------------------------------------
 

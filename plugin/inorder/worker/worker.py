@@ -48,6 +48,7 @@ class Worker:
         self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
         self._standby = Standby(self._journal.sibling(), settings, self._host)
         self._host.member = self._standby.member
+        self._server.standby = self._standby
         view = View(settings, self._host, self._server, self._links.describe, lambda: self.health()[0], _release())
         self._monitor = Monitor(settings, self.health, view)
         self._task: asyncio.Task[None] | None = None

@@ -30,6 +30,7 @@ from inorder.cli.topics import topics
 from inorder.cli.up import up
 from inorder.cli.verify import verify
 from inorder.cli.worker import worker
+from inorder.cli.workers import workers
 
 EPILOG = """\
 Settings come from flags, then INORDER_* variables (INORDER_WORKER__PORT), then inorder.toml, then defaults;
@@ -53,6 +54,7 @@ for command in (demo, up, worker, controlplane, pub, sub, replay, check, status,
 for group in (topics, order, log, subscriptions, events, gaps):
     app.add_typer(group)
 app.add_typer(tokens)
+app.add_typer(workers)
 
 
 def _show_version(value: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.connection import talk
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.status import look, print_workers
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ workers = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
+
+UNSURE = "it goes on, and inorder workers list shows how far it is"
 
 Owner = Annotated[str, typer.Argument(metavar="OWNER", help="The worker, as inorder workers list names it.")]
 Wait = Annotated[
@@ -65,8 +67,8 @@ def drain(
 ) -> int:
     """Let a worker hand over all its stages and take none, until it is started again or the drain is undone.
 
-    Refused where nobody else may have one of them. Exit codes: 0 it has no stage any more, 1 refused, 2 wrong usage, 124
-    not done in time; what was begun goes on.
+    Refused where nobody else may have one of them. Exit codes: 0 it has no stage any more, 1 refused, 2 wrong usage,
+    124 not done within --wait seconds; what was begun goes on.
     """
     _run(lambda cluster: cluster.drain(owner, is_on=not undo, wait_s=wait), config, workers, token, tls_ca, timeout)
     output.say("it takes stages again" if undo else "it has no stage any more" if wait else "it hands its stages over")
@@ -87,7 +89,8 @@ def move(
 ) -> int:
     """Let a worker have a stage. It is pinned to what it has then, until it is started again or that is moved away.
 
-    Exit codes: 0 it has the stage, 1 refused, 2 wrong usage, 124 not done in time; what was begun goes on.
+    Exit codes: 0 it has the stage, 1 refused, 2 wrong usage, 124 not done within --wait seconds; what was begun
+    goes on.
     """
     _run(lambda cluster: cluster.move_stage(stage, owner, wait_s=wait), config, workers, token, tls_ca, timeout)
     output.say(f"stage {stage} is there" if wait else f"stage {stage} is on its way")
@@ -102,5 +105,12 @@ def _run(
     tls_ca: Path | None,
     timeout: float,
 ) -> ResultT:
-    unsure = "it may still be done; inorder workers list tells"
-    return talk(work, config, workers, token, tls_ca, timeout, unsure)
+    from inorder.errors import TimedOut
+
+    async def patiently(cluster: Cluster) -> ResultT:
+        try:
+            return await work(cluster)
+        except TimedOut as error:
+            raise CommandFailed(f"{error}; {UNSURE}", ExitCode.TIMED_OUT) from None
+
+    return talk(patiently, config, workers, token, tls_ca, timeout, UNSURE)

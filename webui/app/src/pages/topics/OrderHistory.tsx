@@ -17,7 +17,7 @@ const COLUMNS: readonly Column<OrderChange>[] = [
 
 /** The order epochs so far, the newest first. */
 export function OrderHistory() {
-  const history = useList<OrderChange>("/order/history");
+  const history = useList<OrderChange>("/order/history", { query: { limit: 100 } });
   const epoch = useLive((state) => state.orderEpoch);
   const { reload } = history;
   useEffect(() => {

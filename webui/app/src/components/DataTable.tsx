@@ -234,6 +234,8 @@ function BodyCell<R>(props: { column: Column<R>; row: R; isFirst: boolean; onOpe
 function plainValue(value: Value): ReactNode {
   if (value === null || value === undefined || value === "") return <span className="muted">–</span>;
   if (typeof value === "boolean") return value ? "yes" : "no";
+  // What is none stands back behind what is some.
+  if (value === 0 || value === 0n) return <span className="zero">0</span>;
   return typeof value === "string" ? value : formatCount(value);
 }
 

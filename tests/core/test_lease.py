@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 import pytest
-from tests.core.cluster import Cluster, arrive, entries, reader, seen
+from tests.core.cluster import SPACE, Cluster, arrive, entries, reader, seen
 
 from inorder.core.commands import (
     ChangeSubscription,
@@ -23,10 +23,11 @@ from inorder.core.lease import MAX_ASKED, Lease
 from inorder.core.names import exact
 from inorder.core.notifications import Bounded
 from inorder.core.ordering import OrderingModule, OrderingTimes
-from inorder.core.publisher import Publisher
+from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.stage import Stage
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import (
+    Frame,
     NewEvent,
     NumberAnswer,
     Numbers,
@@ -317,6 +318,77 @@ def test_r1_a_session_that_only_came_up_the_belt_does_not_vouch_for_earlier_requ
     cluster.stamp("p", "a", at=1)
     cluster.step(0, OpenSession("p", 1))
     assert cluster.step(0, Create("p", 1, 0, [NewEvent(1, 1)])) == [Timestamps(0, 0, [], [1])]
+
+
+class _Publishing:
+    """A publisher that is connected to stages, one by one."""
+
+    def __init__(self, cluster: Cluster, client: str, **topics: int) -> None:
+        self.cluster, self.client, self.publisher = cluster, client, Publisher()
+        self.publisher.named(TopicInfo(cluster.ids[name], SPACE, name, stage) for name, stage in topics.items())
+
+    def publish(self, *names: str) -> list[Publication]:
+        """Publish and ask for timestamps; what is answered at once is taken."""
+        made = [self.publisher.publish((SPACE, name), name) for name in names]
+        for frame in self.publisher.requests():
+            self.take(self.cluster.step(frame.stage, Create(self.client, 1, frame.low, frame.events)))
+        return made
+
+    def take(self, frames: list[Frame]) -> list[Publication]:
+        """Take answers; return what is forgotten."""
+        answers = [self.publisher.answered(frame) for frame in frames if isinstance(frame, Timestamps)]
+        return [each for answer in answers for each in answer.forgotten]
+
+    def cut(self, stage: int, ms: int) -> None:
+        """It is cut from one stage for that long, while the others hear it."""
+        self.cluster.step(stage, LeaveSession(self.client, 1))
+        self.publisher.lost(stage)
+        self.cluster.now += ms
+        self.cluster.step(stage, Tick())
+
+
+@pytest.mark.parametrize("above", [0, 1], ids=["at its home", "on its way"])
+def test_r19_a_request_on_a_link_for_longer_than_its_session_lives_is_never_numbered(above: int) -> None:
+    """y rides up, and leaves it to the stage of x to say that it follows x. A worker that is cut from its clients and
+    from the others, and not from the store, gets y when it has dropped the session and knows nothing of x; y's
+    timestamp would not name x, and a subscriber that alone has both topics could see y first."""
+    cluster = _cluster({"x": above, "y": 0, "v": 2})
+    p = _Publishing(cluster, "p", x=above, y=0, v=2)
+    (x,) = p.publish("x")
+    assert (x.state, x.number) == (PublicationState.STAMPED, 1)
+    _, y = p.publish("v", "y")  # y enters behind v, below its stage
+    p.cut(above, TIMEOUT)
+    assert p.take(cluster.run()) == [y]
+    assert cluster.ask("y", 1, 1).answers[0].state is NumberState.UNKNOWN
+    cluster.step(above, OpenSession("p", 1, first=4))
+    _, again = p.publish("v", "y")  # p names x itself now
+    p.take(cluster.run())
+    assert (again.number, again.after) == (1, [cluster.ids["x"], 1])
+
+
+def test_r19_so_is_one_that_relies_on_another_that_was_on_its_way() -> None:
+    """x, too, was in flight when y was asked for: it comes in time, y does not."""
+    cluster = _cluster({"x": 0, "y": 0, "v": 1})
+    p = _Publishing(cluster, "p", x=0, y=0, v=1)
+    _, x, y = p.publish("v", "x", "y")
+    cluster.move(1, 0)
+    p.take(cluster.move(0, 1))
+    p.cut(0, 2 * TIMEOUT)
+    assert p.take(cluster.run()) == [y]
+    assert x.state is not PublicationState.DONE
+
+
+def test_r19_one_that_relies_on_nothing_that_was_dropped_is_numbered() -> None:
+    """Its client was cut for as long; but what y follows came with it."""
+    cluster = _cluster({"x": 0, "y": 0, "v": 1}, "A")
+    cluster.subscribe("A", "x", "y", "v")
+    p = _Publishing(cluster, "p", x=0, y=0, v=1)
+    p.publish("x", "y")
+    p.cut(0, TIMEOUT)
+    _, x, y = p.publish("v", "x", "y")
+    assert p.take(cluster.run()) == []
+    assert (x.number, y.number) == (2, 2)
+    assert dict(zip(y.deps[::2], y.deps[1::2], strict=True))[cluster.ids["x"]] == 2
 
 
 def test_r16_a_request_that_comes_up_after_its_session_is_gone_is_given_up_in_the_end() -> None:

@@ -117,6 +117,32 @@ def test_r1_requests_answered_out_of_turn_do_not_use_up_the_frames_in_flight() -
 # -- R19 -------------------------------------------------------------------------------------------------------
 
 
+def _follows(publisher: Publisher, name: str) -> list[list[int]]:
+    _publish(publisher, name)
+    (frame,) = publisher.requests()
+    return [each.after for each in frame.events]
+
+
+def test_r19_what_follows_an_event_that_is_never_numbered_follows_the_one_before_it() -> None:
+    """In its topic; also where another one of that topic was asked for meanwhile, and is forgotten, too."""
+    publisher = _publisher()
+    _stamped(publisher, "top", 5)
+    _publish(publisher, "top", "top")
+    publisher.requests()
+    assert len(publisher.answered(Timestamps(0, 1, [], [2, 3])).forgotten) == 2
+    assert _follows(publisher, "low") == [[1, 5]]
+
+
+def test_r19_what_was_numbered_and_is_forgotten_is_still_followed() -> None:
+    """It was handed over, and only asked about again: subscribers may have it."""
+    publisher = _publisher()
+    each = _stamped(publisher, "top", 5)
+    publisher.ask_again([each])
+    publisher.requests()
+    assert publisher.answered(Timestamps(0, 1, [], [1])).forgotten == [each]
+    assert _follows(publisher, "low") == [[1, 5]]
+
+
 def test_r19_a_request_follows_unanswered_ones_into_their_entry_stage() -> None:
     publisher = _publisher()
     _publish(publisher, "low", "middle", "top")

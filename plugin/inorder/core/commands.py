@@ -40,6 +40,8 @@ class StampRide(Ride, tag=1):
         again: the number that this event id has got already, where the entry stage knows it; it is asked about.
         content: what is published, on its way to a topic with an event log (R18).
         max_open: of its session, at its home.
+        relies: see :class:`~inorder.core.wire.NewEvent`; a stage that does not know that much lets the request go no
+            further, and it is answered ``forgotten``.
     """
 
     client_id: str
@@ -57,6 +59,7 @@ class StampRide(Ride, tag=1):
     again: int = 0
     content: bytes | None = None
     max_open: int = 0
+    relies: list[int] = []
 
 
 class CompleteRide(Ride, tag=2):

@@ -66,7 +66,8 @@ class Publication:
         handed: the ENS was given it at least once, so it may have been delivered.
         doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
         entry: the stage its request enters.
-        after: publisher-order dependencies that travel with the request (R19, flat).
+        after: publisher-order dependencies that travel with the request (R19, flat); ``relies``: what stages on its way
+            must know to add theirs.
         use, before: this publication and the one before it in its topic, as R19 counts them.
         is_asked: a stage may have numbered it; asked first in the order epoch ``asked_epoch``.
     """
@@ -86,6 +87,7 @@ class Publication:
         "info",
         "is_asked",
         "number",
+        "relies",
         "size",
         "state",
         "to_log",
@@ -113,6 +115,7 @@ class Publication:
         self.doubtful = False
         self.entry = 0
         self.after: list[int] = []
+        self.relies: list[int] = []
         self.state = _QUEUED
 
     def __repr__(self) -> str:
@@ -339,7 +342,7 @@ class Publisher:
         for each in batch:
             self._landed(each.counter)
             self._flying[each.counter] = flight
-        events = [NewEvent(each.counter, each.topic_id, each.after, self._content(each)) for each in batch]
+        events = [NewEvent(each.counter, each.topic_id, each.after, self._content(each), each.relies) for each in batch]
         return CreateTimestamps(entry, next(iter(self._open)), events, self._order_epoch)
 
     def is_logged(self, topic: tuple[str, str]) -> bool:
@@ -416,28 +419,33 @@ class Publisher:
         if not publication.is_asked:
             publication.is_asked, publication.asked_epoch = True, self._order_epoch
             self._asked_for += 1
-        publication.after = self._follow(publication, info)
+        publication.after, publication.relies = self._follow(publication, info)
         return True
 
-    def _follow(self, publication: Publication, info: TopicInfo) -> list[int]:
+    def _follow(self, publication: Publication, info: TopicInfo) -> tuple[list[int], list[int]]:
         """R19, dependencies: the last events in other topics since the previous one in this topic; those of stages
-        that the request passes are added there."""
+        that the request passes are added there. Return also what that relies on: the stages above its entry may have
+        dropped this session before the request gets there, if it is long on its way."""
         last = publication.before = self._used.pop(info.id, None)
         since = 0 if last is None else last.counter
         after: list[int] = []
+        relies: dict[int, int] = {}
         if last is not None and since > publication.counter:  # asked again behind it, and numbered before it
             self._used[info.id] = last
-            return after
-        passed = range(info.stage, publication.entry + 1)
-        if not all(stage in passed for stage in self._stages_used):
+            return after, []
+        entry = publication.entry
+        passed = range(info.stage, entry + 1)
+        if info.stage < entry or not all(stage in passed for stage in self._stages_used):
             for topic, use in reversed(self._used.items()):
                 if use.counter <= since:
                     break
-                if use.stage not in passed and use.number:
-                    after += (topic, use.number)
+                if use.stage not in passed:
+                    after += (topic, use.number) if use.number else ()
+                elif use.stage < entry:
+                    relies[use.stage] = use.counter
         publication.use = self._used[info.id] = _LastUse(publication.counter, info.stage)
         self._stages_used.add(info.stage)
-        return after
+        return after, [part for pair in relies.items() for part in pair]
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -488,11 +496,25 @@ class Publisher:
     def _give_up(self, counter: int, to: list[Publication], number: int = 0) -> None:
         publication = self._take(counter)
         if publication is not None:
-            publication.number = number
-            if publication.use is not None:
-                publication.use.number = number  # subscribers may have it, so what follows still follows it (R19)
+            publication.number = number or publication.number
+            if publication.number and publication.use is not None:
+                publication.use.number = publication.number  # who has it must not have what follows before it (R19)
+            elif not publication.number:
+                self._withdraw(publication)
             self._finish(publication)
             to.append(publication)
+
+    def _withdraw(self, publication: Publication) -> None:
+        """It never gets a number, so what follows it in publish order follows the one before it in its topic (R19)."""
+        use, before = publication.use, publication.before
+        for each in self._open.values():
+            if each.before is use:
+                each.before = before
+        if use is not None and self._used.get(publication.topic_id) is use:
+            del self._used[publication.topic_id]
+            if before is not None:
+                self._used[publication.topic_id] = before
+                self._used = dict(sorted(self._used.items(), key=lambda pair: pair[1].counter))
 
     def _finish(self, publication: Publication) -> None:
         publication.state = _DONE

@@ -34,7 +34,8 @@ class Sessions:
         if session is None:
             # what it asked of others may have come here with a topic, and been forgotten since (R14)
             anywhere = command.anywhere if state.homes_epoch > command.asked_epoch else 1
-            session = state.sessions[key] = Session(*key, low=max(command.first, anywhere))
+            first = max(command.first, anywhere)
+            session = state.sessions[key] = Session(*key, low=first, began=first)
         elif not session.is_opened:
             session.low = max(session.low, command.own)
         session.is_opened = session.connected = True

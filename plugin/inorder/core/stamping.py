@@ -108,6 +108,7 @@ class Stamping:
                 again=again,
                 content=None if again else event.content,
                 max_open=session.max_open,
+                relies=event.relies,
             )
         )
 
@@ -258,12 +259,24 @@ class Stamping:
         state = self._state
         manager = state.topics[ride.topic]
         if ride.home < state.index:
-            after = self._session(ride).follow(ride.topic, ride.counter)
-            self._outbox.up(replace(ride, after=ride.after + after))
+            self._relayed(ride)
         elif ride.home == state.index:
             self._ridden_home(manager, ride)
         else:
             self._pass(manager, ride)
+
+    def _relayed(self, ride: StampRide) -> None:
+        """A request that entered below is on its way to its topic's home."""
+        session = self._session(ride)
+        if not ride.again and not session.remembers(ride.relies, self._state.index):
+            self._never_numbered(ride)
+            return
+        self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, ride.counter)))
+
+    def _never_numbered(self, ride: StampRide) -> None:
+        """R1: its publisher's session was dropped while the request was on its way, and with it what the event follows
+        (R19) or whether it has a number already."""
+        self._outbox.send(ride.entry, self._completion(ride, StampedEvent(ride.counter, ride.topic, 0, [])))
 
     def _ridden_home(self, manager: TopicManager, ride: StampRide) -> None:
         """A request that entered below is at its topic's home: number it, or answer what it got before (R1)."""
@@ -272,9 +285,8 @@ class Stamping:
         known = session.answers.get(counter) or (manager.id, ride.again)
         if known[1]:
             self._complete_again(ride, *known)
-        elif counter < session.low:
-            forgotten = StampedEvent(counter, manager.id, 0, [])
-            self._outbox.send(ride.entry, self._completion(ride, forgotten))
+        elif counter < session.low or not session.remembers(ride.relies, self._state.index):
+            self._never_numbered(ride)
         elif not session.may_open(ride.max_open):
             self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))
         else:
@@ -298,7 +310,8 @@ class Stamping:
         session = self._state.sessions.get(key)
         if session is None:
             now = self._state.now
-            session = Session(*key, low=ride.counter, connected=False, since=now, is_opened=False)
+            first = ride.counter
+            session = Session(*key, low=first, connected=False, since=now, is_opened=False, began=first)
             self._state.sessions[key], self._state.gone[key] = session, None
         elif not session.connected:
             # the client is there, if only at another worker: its grace begins anew with what it asked for (R16)

@@ -140,6 +140,7 @@ class Session(msgspec.Struct):
         is_opened: its client has connected since it is here: all its counters from ``low`` on are known. Else it came
             with a topic (R14) or a request from below, and what was asked of this stage before may be forgotten.
         max_open: how many numbers may be in ``open``; 0: any.
+        began: what this client used before that counter may be forgotten here (``used``): its session was dropped.
     """
 
     client_id: str
@@ -153,6 +154,13 @@ class Session(msgspec.Struct):
     timeout: int = 0
     is_opened: bool = True
     max_open: int = 0
+    began: int = 0
+
+    def remembers(self, relies: list[int], stage: int) -> bool:
+        """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""
+        return not relies or all(
+            counter >= self.began for at, counter in zip(relies[::2], relies[1::2], strict=True) if at == stage
+        )
 
     def may_open(self, bound: int) -> bool:
         """Tell whether it may have one more number open. Each of them may keep the strict

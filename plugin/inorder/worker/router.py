@@ -95,6 +95,8 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
             raise ProtocolError(f"counter {event.counter} or topic {event.topic} is out of range")
         if event.after:
             _check_pairs(event.after, "after")
+        if event.relies:
+            _check_pairs(event.relies, "relies")
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     host.metrics.requests += len(frame.events)
     command = Create(*session, frame.low, frame.events, frame.order_epoch)

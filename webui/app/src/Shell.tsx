@@ -190,18 +190,20 @@ function BottomBar() {
   const routes = useVisibleRoutes();
   const [isOpen, setOpen] = useState(false);
   return (
-    <nav className="bottombar" aria-label="Pages (short)">
-      {routes
-        .filter(({ isMain }) => isMain)
-        .map((route) => (
-          <NavLink key={route.path} route={route} />
-        ))}
-      <button type="button" className="nav-link" aria-haspopup="dialog" onClick={() => setOpen(true)}>
-        <Icon name="more" />
-        More
-      </button>
+    <>
+      <nav className="bottombar" aria-label="Pages (short)">
+        {routes
+          .filter(({ isMain }) => isMain)
+          .map((route) => (
+            <NavLink key={route.path} route={route} />
+          ))}
+        <button type="button" className="nav-link" aria-haspopup="dialog" onClick={() => setOpen(true)}>
+          <Icon name="more" />
+          More
+        </button>
+      </nav>
       {isOpen && <Drawer routes={routes.filter(({ isMain }) => !isMain)} onClose={() => setOpen(false)} />}
-    </nav>
+    </>
   );
 }
 

@@ -1,5 +1,5 @@
 /** Short messages on what a command did; read out by screen readers. */
-import { useSyncExternalStore } from "react";
+import { useEffect, useRef, useSyncExternalStore } from "react";
 import { explain } from "../api/client";
 import { Button } from "./Button";
 
@@ -43,14 +43,34 @@ export function Toasts() {
     },
     () => toasts,
   );
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // As a popover that was opened last they are above dialogs, too.
+    const element = box.current;
+    if (!element || typeof element.showPopover !== "function") return;
+    if (element.matches(":popover-open")) element.hidePopover();
+    if (shown.length > 0) element.showPopover();
+  }, [shown]);
   return (
-    <div className="toasts" role="status" aria-live="polite">
-      {shown.map(({ id, tone, text }) => (
-        <div key={id} className={`toast toast-${tone}`}>
-          <p className="toast-text">{text}</p>
-          <Button variant="ghost" size="small" icon="close" iconOnly aria-label="Dismiss" onClick={() => dismiss(id)} />
-        </div>
-      ))}
-    </div>
+    <>
+      <p className="visually-hidden" role="status">
+        {shown.at(-1)?.text}
+      </p>
+      <div ref={box} className="toasts" popover="manual">
+        {shown.map(({ id, tone, text }) => (
+          <div key={id} className={`toast toast-${tone}`}>
+            <p className="toast-text">{text}</p>
+            <Button
+              variant="ghost"
+              size="small"
+              icon="close"
+              iconOnly
+              aria-label="Dismiss"
+              onClick={() => dismiss(id)}
+            />
+          </div>
+        ))}
+      </div>
+    </>
   );
 }

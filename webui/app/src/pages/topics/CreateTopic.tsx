@@ -45,7 +45,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
       </p>
       <Field
         label="Space"
-        hint="Brokers that are bridged share one; without a setting it is the address's scheme, mqtt say."
+        hint="Brokers that are bridged share one; without a setting it is the scheme of the broker's address, such as mqtt."
       >
         <TextInput list={list} value={chosen} onChange={(event) => setSpace(event.target.value)} required />
       </Field>

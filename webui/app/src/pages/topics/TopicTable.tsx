@@ -16,7 +16,7 @@ const COLUMNS: readonly Column<Topic>[] = [
       </>
     ),
   },
-  { key: "stage", title: "Stage", value: (row) => row.stage, align: "end" },
+  { key: "stage", title: "Stage", value: (row) => row.stage, align: "end", render: (row) => row.stage },
   { key: "rank", title: "Rank", value: (row) => row.rank, align: "end" },
   {
     key: "rate",
@@ -34,7 +34,7 @@ const COLUMNS: readonly Column<Topic>[] = [
   { key: "late", title: "Late", value: (row) => toBigInt(row.late), align: "end" },
   { key: "subscribers", title: "Subscribers", value: (row) => row.subscribers, align: "end" },
   { key: "group", title: "Group", csvTitle: "Sequencing group", value: (row) => row.group_size, align: "end" },
-  { key: "pinned", title: "Pinned", value: (row) => row.pinned && "pinned", isHidden: true },
+  { key: "pinned", title: "Pinned", value: (row) => (row.pinned ? "pinned" : null), isHidden: true },
   { key: "log", title: "Event log", value: (row) => row.log && logText(row.log), isHidden: true },
   { key: "id", title: "Id", value: (row) => toBigInt(row.id), isHidden: true },
 ];

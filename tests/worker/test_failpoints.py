@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from tests.worker.helpers import settings, until
 from tests.worker.processes import WorkerProcess, connected
@@ -190,6 +191,10 @@ async def test_a_step_that_fails_is_made_good_without_a_restart(store: str, poin
     assert verify(store).problems == []
 
 
+NOTHING = msgspec.msgpack.encode([])
+"""A row without commands, which whoever follows can read."""
+
+
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -> None:
     """All of the process is stopped on its way into an append, somebody else takes the stage, and it goes on."""
@@ -204,10 +209,10 @@ async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -
             journal.open(1)
             epoch = journal.claim(0, "another")
             seq = max(row.seq for row in journal.replay(0, 0))
-            journal.append([Batch(0, epoch, seq + 1, b"ours")])
+            journal.append([Batch(0, epoch, seq + 1, NOTHING)])
             os.kill(worker.process.pid, signal.SIGCONT)
             assert (await client.failure()).code == "moved"
-            assert [row.entries for row in journal.replay(0, seq)] == [b"ours"]
+            assert [row.entries for row in journal.replay(0, seq)] == [NOTHING]
             journal.close()
         assert worker.end(signal.SIGTERM) == 0, worker.log
         assert "was taken over by another worker" in worker.log

@@ -61,3 +61,14 @@ def test_a_wrong_token_is_told(cli: Cli, start: Start) -> None:
     address = json.loads(child.line())["address"]
     cli("order", "show", "--worker", address, "--token", "hunter2").assert_refused(1, "token")
     assert cli("order", "show", "--worker", address, "--token", "right").code == 0
+
+
+def test_topics_change_places_by_themselves_or_not(cli: Cli, worker_address: str) -> None:
+    command = ("order", "automatic", "--worker", worker_address)
+    assert cli(*command).err == "off\n"
+    assert cli(*command, "--window", 60, "--beta", 0.3).code == 0
+    shown = cli(*command, "--json").json
+    assert shown == {"on": True, "window_s": 60.0, "alpha": 0.1, "beta": 0.3}
+    assert cli(*command).err == "every 60 s, alpha 0.1, beta 0.3\n"
+    cli(*command, "--alpha", 0).assert_refused(2, "alpha", "a number over 0")
+    assert cli(*command, "--window", 0, "--json").json["on"] is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,7 +16,7 @@ from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.naming import ids_of, name_of
 
 if TYPE_CHECKING:
-    from inorder.admin import Cluster
+    from inorder.admin import Automatic, Cluster
     from inorder.core.wire import TopicOrder
 
 order = typer.Typer(
@@ -72,6 +73,47 @@ def set_order(
         return await cluster.change(now.order_epoch + 1, [ids_of(now, stage) for stage in wanted])
 
     return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
+
+
+@order.command()
+def automatic(
+    window: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Count events over so long, again and again; 0: stop it."),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(metavar="N", help="The greater, the fewer events make a topic popular (0.1).")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(metavar="N", help="How much more popular to change places, 0 to below 1 (0.2).")
+    ] = None,
+    timeout: options.Timeout = 10.0,
+    workers: options.Workers = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Let topics change places by themselves, the popular ones up; without options, show whether they do.
+
+    It lasts, and goes before the workers' settings.
+    """
+
+    async def change(cluster: Cluster) -> Automatic:
+        now = await cluster.automatic()
+        given = {"window_s": window, "alpha": alpha, "beta": beta}
+        wanted = replace(now, **{key: value for key, value in given.items() if value is not None})
+        if wanted != now:
+            await cluster.set_automatic(wanted)
+        return wanted
+
+    found = talk(change, config, workers, token, tls_ca, timeout, "inorder order automatic shows whether it changed")
+    if json:
+        output.emit({"on": found.is_on, **asdict(found)})
+    else:
+        output.say(f"every {found.window_s:g} s, alpha {found.alpha:g}, beta {found.beta:g}" if found.is_on else "off")
+    return ExitCode.OK
 
 
 @order.command()

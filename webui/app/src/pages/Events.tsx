@@ -11,10 +11,12 @@ import { searchOf, queryOf } from "./events/search";
 import { TailCard } from "./events/TailCard";
 import "../styles/events.css";
 
+const EVERY_MS = 10_000;
+
 export default function Events() {
   const { query } = useLocation();
   const search = searchOf(query);
-  const topics = useList<Topic>("/topics");
+  const topics = useList<Topic>("/topics", { everyMs: EVERY_MS });
   const [isPublishing, setPublishing] = useState(false);
   const known = topics.data?.items ?? [];
   return (

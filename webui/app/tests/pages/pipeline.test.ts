@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Worker } from "../../src/api/types";
-import { followersOf, mostLag, targetsOf, topDown } from "../../src/pages/workers/pipeline";
+import { followersOf, mostLag, nameOf, processOf, targetsOf, topDown } from "../../src/pages/workers/pipeline";
 
 const worker = (owner: string, state: string, stages: number[], lag: Worker["lag"]): Worker => ({
   owner,
@@ -37,5 +37,11 @@ describe("the pipeline", () => {
 
   it("tells a worker that follows nothing from one that is not behind", () => {
     expect(WORKERS.map(mostLag)).toEqual([null, "9007199254740993", 2, 0, null]);
+  });
+
+  it("reads name, host and process out of an owner name, and leaves what it does not know", () => {
+    const owner = "press/1/9f0c3a5e7b21/4711-882910/5b0d6c7e8f901234";
+    expect([nameOf(owner), processOf(owner)]).toEqual(["press/1", "9f0c3a5e7b21, process 4711"]);
+    expect([nameOf("odd"), processOf("odd")]).toEqual(["odd", "odd"]);
   });
 });

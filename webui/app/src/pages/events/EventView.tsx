@@ -28,7 +28,10 @@ export function EventView({ event, onReload }: { event: EventDetail; onReload: (
           <h3 className="payload-title">Payload</h3>
           <Payload text={event.payload_text} base64={event.payload_base64} />
         </Card>
-        <Card title="Its life" hint="As far as the workers know it; times in this browser's zone, UTC on hover.">
+        <Card
+          title="Its life"
+          hint="As its clients told it, in the time of the worker. Of a busy topic they tell of a sample."
+        >
           <Life steps={placed(event.life)} />
         </Card>
       </div>
@@ -92,7 +95,7 @@ function Life({ steps }: { steps: readonly Placed[] }) {
             <p className="life-detail">
               <Time at={step.at} ms />
             </p>
-            {step.detail && <p className="life-detail">{step.detail}</p>}
+            {step.detail && <p className="life-detail">{step.detail.replace("in_order", "in order")}</p>}
           </div>
         </li>
       ))}

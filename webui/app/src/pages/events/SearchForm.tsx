@@ -1,9 +1,10 @@
 import { useState, type FormEvent } from "react";
-import type { Topic } from "../../api/types";
-import { Button, Field, Select, TextInput } from "../../components";
+import { api, type Page } from "../../api/client";
+import type { Topic, TopicRef } from "../../api/types";
+import { Button, Field, Select, TextInput, toast, topicText } from "../../components";
 import { navigate } from "../../router";
 import { problemsOf, queryOf, type Search } from "./search";
-import { TopicField } from "./TopicField";
+import { TopicField, topicOf } from "./TopicField";
 
 type Texts = Record<"topic" | "number" | "client" | "incarnation" | "counter", string>;
 
@@ -12,16 +13,20 @@ const EMPTY: Texts = { topic: "", number: "", client: "", incarnation: "", count
 /** Asks for an event by its number or by its id; the search becomes the page's address. */
 export function SearchForm({ search, topics }: { search: Search | null; topics: readonly Topic[] }) {
   const [by, setBy] = useState<Search["by"]>(search?.by ?? "number");
-  const [texts, setTexts] = useState<Texts>({ ...EMPTY, ...search });
+  const [texts, setTexts] = useState<Texts>({ ...EMPTY, ...search, topic: "" });
   const [problems, setProblems] = useState<Partial<Record<string, string>>>({});
+  // What the address says is shown by name once the topics are there; what is typed is read when it is sent.
+  const [isTyped, setTyped] = useState(false);
+  const asked = search?.by === "number" ? topics.find(({ id }) => id === search.topic) : undefined;
+  const topic = isTyped ? texts.topic : asked ? topicText(asked) : "";
   const set = (name: keyof Texts) => (text: string) => setTexts({ ...texts, [name]: text });
 
-  const send = (event: FormEvent): void => {
+  const send = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     const trimmed = { ...texts, number: plain(texts.number), counter: plain(texts.counter) };
     const wanted: Search =
       by === "number"
-        ? { by, topic: trimmed.topic, number: trimmed.number }
+        ? { by, topic: await idOf(topic, topics), number: trimmed.number }
         : { by, client: trimmed.client, incarnation: plain(trimmed.incarnation), counter: trimmed.counter };
     const found = problemsOf(wanted);
     setProblems(found);
@@ -39,7 +44,12 @@ export function SearchForm({ search, topics }: { search: Search | null; topics: 
   );
 
   return (
-    <form className="search-form" role="search" aria-label="Find an event" onSubmit={send}>
+    <form
+      className="search-form"
+      role="search"
+      aria-label="Find an event"
+      onSubmit={(event) => void send(event).catch(toast.error)}
+    >
       <Field label="By">
         <Select value={by} onChange={(event) => setBy(event.target.value as Search["by"])}>
           <option value="number">Topic and number</option>
@@ -48,7 +58,15 @@ export function SearchForm({ search, topics }: { search: Search | null; topics: 
       </Field>
       {by === "number" ? (
         <>
-          <TopicField topics={topics} value={texts.topic} onChange={set("topic")} error={problems["topic"]} />
+          <TopicField
+            topics={topics}
+            value={topic}
+            onChange={(text) => {
+              setTyped(true);
+              set("topic")(text);
+            }}
+            error={problems["topic"]}
+          />
           {input("number", "Number")}
         </>
       ) : (
@@ -65,6 +83,15 @@ export function SearchForm({ search, topics }: { search: Search | null; topics: 
       </div>
     </form>
   );
+}
+
+/** The id of a topic; one that is new, or of very many, is asked for. An empty text if there is none. */
+async function idOf(text: string, topics: readonly TopicRef[]): Promise<string> {
+  const known = topicOf(text, topics);
+  if (known || text === "") return known?.id ?? "";
+  const q = text.slice(text.indexOf(": ") + 1).trim();
+  const { data } = await api.get<Page<Topic>>("/topics", { query: { q } });
+  return topicOf(text, data.items)?.id ?? "";
 }
 
 /** Digits as people paste them: without grouping and blanks. */

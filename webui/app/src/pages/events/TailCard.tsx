@@ -1,9 +1,10 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from "react";
 import { API, withQuery } from "../../api/client";
 import type { TailMessage, Topic } from "../../api/types";
-import { Badge, Banner, Button, Card, EventLink, Field, TextInput, Time, topicText } from "../../components";
+import { Badge, Banner, Button, Card, EventLink, Field, TextInput, topicText } from "../../components";
 import { csvName, download, toCsv } from "../../lib/csv";
 import { formatBytes, formatCount } from "../../lib/numbers";
+import { formatTime, formatUtc } from "../../lib/times";
 import { LiveSocket, type SocketState } from "../../live/socket";
 import { EMPTY, KEPT, step, type Row, type Tail, type TailEvent } from "./tail";
 
@@ -27,7 +28,7 @@ export function TailCard({ topics }: { topics: readonly Topic[] }) {
   return (
     <Card
       title="Live tail"
-      hint="What the broker delivers, in the order in which it arrives here. Nobody waits for this reader, so watching changes nothing for others; late means that a higher number came before."
+      hint="As the broker delivers, in no order of ours. Watching costs nobody anything."
       actions={<Actions tail={tail} isRunning={wanted !== null} onHappening={happen} />}
       flush
     >
@@ -168,7 +169,9 @@ function Rows({ rows, topics }: { rows: readonly Row[]; topics: readonly Topic[]
     <ol className="tail" aria-label="Events, the newest first" tabIndex={0}>
       {rows.map((row) => (
         <li key={row.key} className="tail-row">
-          <Time at={row.at} ms />
+          <time dateTime={row.at} title={formatUtc(row.at)}>
+            {formatClock(row.at)}
+          </time>
           <span className="tail-topic">{row.topic.name}</span>
           <TailNumber row={row} topic={known.get(topicText(row.topic))} />
           <span className="tail-payload">{textOf(row)}</span>
@@ -184,10 +187,19 @@ function TailNumber({ row, topic }: { row: Row; topic: Topic | undefined }) {
   return (
     <span>
       {topic ? <EventLink topic={topic} number={row.number} /> : <span className="num">{formatCount(row.number)}</span>}{" "}
-      {row.late && <Badge tone="warn">late</Badge>}
+      {row.late && (
+        <span title="A higher number of the topic had come from the broker before.">
+          <Badge tone="warn">late</Badge>
+        </span>
+      )}
       {row.retained && <Badge>retained</Badge>}
     </span>
   );
+}
+
+/** The time of day, with milliseconds. */
+function formatClock(at: string): string {
+  return formatTime(at, { ms: true }).split(" ").at(-1) ?? "";
 }
 
 function textOf(row: Row): string {

@@ -1,34 +1,36 @@
-import { useId, useState } from "react";
+import { useId } from "react";
 import type { TopicRef } from "../../api/types";
 import { Field, TextInput, topicText } from "../../components";
 
 /** Suggestions that the browser gets; with more topics one types on. */
 const MOST_SUGGESTIONS = 200;
 
+/** The topic that a text names: "space: name", or a name alone. */
+export function topicOf(text: string, topics: readonly TopicRef[]): TopicRef | undefined {
+  return topics.find((topic) => topicText(topic) === text) ?? topics.find((topic) => topic.name === text);
+}
+
 interface TopicFieldProps {
   topics: readonly TopicRef[];
-  /** The topic's id, or an empty text. */
   value: string;
-  onChange: (id: string) => void;
+  onChange: (text: string) => void;
   error?: string | undefined;
 }
 
 /** One of the topics, typed with suggestions. */
 export function TopicField({ topics, value, onChange, error }: TopicFieldProps) {
   const list = useId();
-  const [typed, setTyped] = useState<string | null>(null);
-  const chosen = topics.find(({ id }) => id === value);
-  const text = typed ?? (chosen ? topicText(chosen) : value && `topic ${value}`);
-  const type = (next: string): void => {
-    setTyped(next);
-    onChange(topics.find((topic) => topicText(topic) === next || topic.name === next)?.id ?? "");
-  };
-  const words = text.toLocaleLowerCase();
+  const words = value.toLocaleLowerCase();
   const suggested = topics.filter((topic) => topicText(topic).toLocaleLowerCase().includes(words));
   return (
     <div className="field-wide">
       <Field label="Topic" error={error}>
-        <TextInput list={list} value={text} placeholder="space: name" onChange={(event) => type(event.target.value)} />
+        <TextInput
+          list={list}
+          value={value}
+          placeholder="space: name"
+          onChange={(event) => onChange(event.target.value)}
+        />
       </Field>
       <datalist id={list}>
         {suggested.slice(0, MOST_SUGGESTIONS).map((topic) => (

@@ -12,7 +12,7 @@ import {
   type Column,
 } from "../../components";
 import { formatCount, formatSeconds, toBigInt } from "../../lib/numbers";
-import { countOf, inWords, type Action } from "./consequence";
+import { inWords, type Action } from "./consequence";
 
 interface GapTableProps {
   rows: readonly StuckNumber[];
@@ -55,14 +55,7 @@ function columnsWith(topics: ReadonlyMap<string, Topic>): Column<StuckNumber>[] 
         first === last ? <EventLink topic={topic} number={first} /> : <Range first={first} last={last} />,
       align: "end",
     },
-    {
-      key: "last",
-      title: "Count",
-      csvTitle: "Last",
-      value: ({ last }) => toBigInt(last),
-      render: (row) => formatCount(countOf(row)),
-      align: "end",
-    },
+    { key: "last", title: "Last", value: ({ last }) => toBigInt(last), isHidden: true },
     {
       key: "reason",
       title: "Why",

@@ -1,13 +1,20 @@
 import { useState, type ChangeEvent } from "react";
 import { api, explain } from "../../api/client";
-import { Banner, Button, Card, Field, FormDialog, TextArea, toast } from "../../components";
+import { Banner, Button, Card, Dialog, Field, FormDialog, TextArea, toast, topicText } from "../../components";
 import { csvName, download } from "../../lib/csv";
+import { changesOf, type ImportPlan, type TopicAddress } from "./importPlan";
 
-/** The topic order, pins, event logs and automatic mode as one file: to keep, or to carry to another cluster. */
+/** What was tried out: the definitions, and what they would change. */
+interface Tried {
+  definitions: unknown;
+  plan: ImportPlan;
+}
+
+/** The topic order, pins and event logs as one file: to keep, or to carry to another cluster. */
 export function DefinitionsTab() {
   const [text, setText] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
-  const [plan, setPlan] = useState<{ definitions: unknown; answer: unknown } | null>(null);
+  const [plan, setPlan] = useState<Tried | null>(null);
   const [busy, setBusy] = useState(false);
 
   const exportAll = async (): Promise<void> => {
@@ -29,8 +36,8 @@ export function DefinitionsTab() {
     }
     setBusy(true);
     try {
-      const { data } = await api.post<unknown>("/definitions", definitions, { query: { dry_run: true } });
-      setPlan({ definitions, answer: data });
+      const { data } = await api.post<ImportPlan>("/definitions", definitions, { query: { dry_run: true } });
+      setPlan({ definitions, plan: data });
     } catch (error) {
       setProblem(explain(error));
     } finally {
@@ -42,7 +49,7 @@ export function DefinitionsTab() {
     <div className="page-body">
       <Card
         title="Export"
-        hint="Topic order, pins, event logs and automatic mode. Neither events nor tokens are in it."
+        hint="Topic order, pins and event logs, by the names of topics. Neither events nor tokens are in it."
         actions={
           <Button icon="download" onClick={() => void exportAll()}>
             Export as JSON
@@ -72,7 +79,7 @@ export function DefinitionsTab() {
           </div>
         </form>
       </Card>
-      {plan && <ImportDialog plan={plan} onClose={() => setPlan(null)} />}
+      {plan && <ImportDialog tried={plan} onClose={() => setPlan(null)} />}
     </div>
   );
 }
@@ -93,15 +100,40 @@ function FileInput({ onText, ...rest }: { onText: (text: string) => void }) {
   return <input {...rest} type="file" className="input" accept="application/json,.json" onChange={read} />;
 }
 
-function ImportDialog({ plan, onClose }: { plan: { definitions: unknown; answer: unknown }; onClose: () => void }) {
+function ImportDialog({ tried, onClose }: { tried: Tried; onClose: () => void }) {
+  const { definitions, plan } = tried;
+  const changes = changesOf(plan);
   const apply = async (): Promise<void> => {
-    await api.post("/definitions", plan.definitions, { query: { dry_run: false } });
+    await api.post("/definitions", definitions, { query: { dry_run: false } });
     toast.ok("The definitions are imported.");
   };
+  if (changes.length === 0) {
+    return (
+      <Dialog title="Nothing would change" onClose={onClose}>
+        <p>Everything that the file says is so already. What it does not name stays as it is.</p>
+      </Dialog>
+    );
+  }
   return (
-    <FormDialog title="What the import changes" submit="Import" wide onClose={onClose} onSubmit={apply}>
-      <Banner tone="info">This was a dry run; nothing has changed yet.</Banner>
-      <pre className="payload">{JSON.stringify(plan.answer, null, 2)}</pre>
+    <FormDialog title="What the import changes" submit="Import" onClose={onClose} onSubmit={apply}>
+      <ul className="consequence">
+        {changes.map(({ what, topics }) => (
+          <li key={what}>
+            {what}
+            {topics && topics.length > 0 && <span className="muted">: {listed(topics)}</span>}
+          </li>
+        ))}
+      </ul>
+      <Banner tone="info">
+        This was a dry run; nothing has changed yet. What the file does not name stays as it is.
+      </Banner>
     </FormDialog>
   );
+}
+
+const NAMES_SHOWN = 10;
+
+function listed(topics: readonly TopicAddress[]): string {
+  const shown = topics.slice(0, NAMES_SHOWN).map(topicText).join(", ");
+  return topics.length > NAMES_SHOWN ? `${shown} and ${topics.length - NAMES_SHOWN} more` : shown;
 }

@@ -90,7 +90,8 @@ interface HeatCellProps {
 function HeatCell({ pair, names, shared, hottest, isCurrent, onFocus, onOpen }: HeatCellProps) {
   const isOwn = pair.a === pair.b;
   const [one, other] = names;
-  const label = isOwn ? `${one} reads ${shared} topics` : `${one} and ${other} share ${shared} topics`;
+  const topics = shared === 1 ? "1 topic" : `${shared} topics`;
+  const label = isOwn ? `${one} reads ${topics}` : `${one} and ${other} share ${topics}`;
   const open = (): void => {
     if (!isOwn) onOpen(pair);
   };

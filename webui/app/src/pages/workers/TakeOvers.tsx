@@ -1,6 +1,7 @@
 import type { TakeOver } from "../../api/types";
 import { DataTable, StateBadge, Time, type Column } from "../../components";
 import { toBigInt } from "../../lib/numbers";
+import { nameOf, processOf } from "./pipeline";
 
 /** When which stage went to whom. */
 export function TakeOvers({ items, total }: { items: readonly TakeOver[]; total: number }) {
@@ -23,6 +24,16 @@ const COLUMNS: Column<TakeOver>[] = [
   { key: "stage", title: "Stage", value: ({ stage }) => stage, align: "end" },
   { key: "epoch", title: "Epoch", value: ({ epoch }) => toBigInt(epoch), align: "end" },
   { key: "kind", title: "How", value: ({ kind }) => kind, render: ({ kind }) => <StateBadge state={kind} /> },
-  { key: "owner", title: "To the process", value: ({ owner }) => owner },
+  {
+    key: "owner",
+    title: "To",
+    csvTitle: "To (owner name)",
+    value: ({ owner }) => owner,
+    render: ({ owner }) => (
+      <span title={owner}>
+        {nameOf(owner)} <span className="muted">{processOf(owner)}</span>
+      </span>
+    ),
+  },
   { key: "address", title: "Address", value: ({ address }) => address },
 ];

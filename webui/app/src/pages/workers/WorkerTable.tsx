@@ -1,7 +1,7 @@
 import type { Worker } from "../../api/types";
 import { Button, DataTable, EmptyState, StateBadge, type Column } from "../../components";
 import { toBigInt } from "../../lib/numbers";
-import { mostLag } from "./pipeline";
+import { mostLag, processOf } from "./pipeline";
 
 /** All workers of the store, the dead ones too until the store forgets them. */
 export function WorkerTable({ workers, onDrain }: { workers: readonly Worker[]; onDrain: (worker: Worker) => void }) {
@@ -35,7 +35,13 @@ function columnsWith(onDrain: (worker: Worker) => void): Column<Worker>[] {
       value: (worker) => toBigInt(mostLag(worker)),
       align: "end",
     },
-    { key: "owner", title: "Process", value: ({ owner }) => owner },
+    {
+      key: "owner",
+      title: "Process",
+      csvTitle: "Owner name",
+      value: ({ owner }) => owner,
+      render: ({ owner }) => <span title={owner}>{processOf(owner)}</span>,
+    },
     {
       key: "drain",
       title: "Actions",

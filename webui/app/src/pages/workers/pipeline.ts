@@ -33,3 +33,14 @@ export function targetsOf(stage: Pick<Stage, "owner">, workers: readonly Worker[
 export function mostLag(worker: Pick<Worker, "lag">): Quantity | null {
   return Object.values(worker.lag).sort(compareQuantity).at(-1) ?? null;
 }
+
+/** Where a worker's process is, out of its owner name: "host-a, process 4711"; the name itself where it is another. */
+export function processOf(owner: string): string {
+  const found = /^.+\/([^/]+)\/(\d+)(?:-\d+)?\/[0-9a-f]+$/.exec(owner);
+  return found ? `${found[1]}, process ${found[2]}` : owner;
+}
+
+/** A worker's name, which its owner name begins with. */
+export function nameOf(owner: string): string {
+  return /^(.+)\/[^/]+\/[^/]+\/[^/]+$/.exec(owner)?.[1] ?? owner;
+}

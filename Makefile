@@ -12,7 +12,7 @@ WEBUI_SOURCE := $(shell find webui/app -name node_modules -prune -o -print)
 WEBUI := webui/inorder_webui/static/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-webui webui check format bench clean broker servers
+.PHONY: help demo test test-long test-webui webui screenshots check format bench clean broker servers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ test-webui: $(WEBUI) ## the web UI's formatting, types and unit tests
 	scripts/setup npm $(VENV) --silent test
 
 webui: $(WEBUI) ## build the web UI into the Python package
+
+screenshots: $(READY) $(WEBUI) servers ## every page of the web UI, in both themes, into build/screenshots
+	$(BIN)/python -m tests.webui.screenshots build/screenshots
 
 check: $(READY) ## lint, formatting, types
 	$(BIN)/ruff check .
@@ -60,4 +63,4 @@ broker: ## (set-up) what the demo needs from the system
 	@scripts/setup system mosquitto
 
 servers: ## (set-up) what the tests need from the system
-	@scripts/setup system mosquitto redis-server postgresql openssl
+	@scripts/setup system mosquitto redis-server postgresql openssl chromium

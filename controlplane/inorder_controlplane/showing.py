@@ -45,6 +45,7 @@ def workers_of(picture: Picture) -> list[stages.Worker]:
             state=each.state,
             stages=each.stages,
             pins=each.pins,
+            drained=each.is_drained,
             lag={str(stage): str(rows) for stage, rows in each.lag.items()},
         )
         for each in (picture.store.workers if picture.store else ())

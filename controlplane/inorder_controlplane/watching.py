@@ -129,9 +129,11 @@ class Watching:
                 log.error("event=look_failed error=%s", type(error).__name__, exc_info=error)
                 await asyncio.sleep(IDLE_SECONDS)
 
-    async def picture(self) -> Picture:
-        """Return what there is to be seen, at most a second old."""
+    async def picture(self, *, is_new: bool = False) -> Picture:
+        """Return what there is to be seen, at most a second old; ``is_new``: as it is now."""
         self._asked = time.monotonic()
+        if is_new:
+            self._looked = float("-inf")
         return await self._fresh()
 
     @contextmanager

@@ -172,6 +172,36 @@ async def test_the_orders_that_there_were(live: Live) -> None:
         assert_problem(await live.client("viewer").get("/api/v1/order/history", params={"cursor": cursor}), "invalid")
 
 
+async def test_the_automatic_mode_is_turned_on_and_off(live: Live) -> None:
+    before = await live.client("operator").get("/api/v1/order")
+    assert before.json()["automatic"] == {"on": False, "window_s": 0.0, "alpha": 0.1, "beta": 0.2}
+    client, old = live.client("operator"), {"If-Match": before.headers["etag"]}
+    wanted = {"on": True, "window_s": 90.5, "alpha": 0.2, "beta": 0.3}
+    answer = await client.put("/api/v1/order/automatic", json=wanted, headers=old)
+    assert (answer.status_code, answer.json()) == (200, wanted)
+    now = await client.get("/api/v1/order")
+    assert (now.json()["automatic"], now.headers["etag"]) == (wanted, answer.headers["etag"])
+    assert now.json()["order_epoch"] == "1"
+    assert_problem(await client.put("/api/v1/order/automatic", json=wanted, headers=old), "stale")
+    assert_problem(await client.put("/api/v1/order", json={"swap": ["1", "2"]}, headers=old), "stale")
+    assert_problem(await client.put("/api/v1/order/automatic", json=wanted), "precondition-required")
+    off = {"If-Match": now.headers["etag"]}
+    answer = await client.put("/api/v1/order/automatic", json={"on": False, "window_s": 0}, headers=off)
+    assert answer.json()["on"] is False
+    assert (await live.get("/audit", role="admin"))["items"][0]["action"] == "order.automatic"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"on": True, "window_s": 0}, {"on": True, "window_s": -1}, {"on": True, "alpha": 0}, {"on": True, "beta": 1},
+     {"on": 1}, {"on": True, "window_s": "9"}, {"on": True, "window_s": 1e300}],
+)  # fmt: skip
+async def test_what_no_automatic_mode_goes_by(live: Live, body: Any) -> None:
+    client = live.client("operator")
+    headers = {"If-Match": (await client.get("/api/v1/order")).headers["etag"]}
+    assert_problem(await client.put("/api/v1/order/automatic", json=body, headers=headers), "invalid")
+
+
 async def test_changes_stand_in_the_audit_log(live: Live) -> None:
     await live.edit("PUT", "/order", {"swap": ["1", "2"]})
     newest = (await live.get("/audit", role="admin"))["items"][0]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from tests.client.helpers import times
+from tests.client.helpers import times, worker_settings
 from tests.controlplane.conftest import assert_problem
 from tests.controlplane.live import Live, live_site
+
+from inorder.worker import Worker
 
 
 @pytest.fixture
@@ -44,6 +47,32 @@ async def test_takeovers_are_read_from_the_store(live: Live) -> None:
         (stage, "claim", live.events.address) for stage in range(3)
     ]
     assert all(each["epoch"] == "1" and each["at"].endswith("Z") for each in found["items"])
+
+
+async def test_a_stage_is_moved_and_a_worker_drained(live: Live) -> None:
+    client = live.client("operator")
+    assert_problem(await client.post("/api/v1/workers/nobody%2F1/drain"), "not-found")
+    (first,) = (await live.found("/workers", lambda found: found["items"]))["items"]
+    assert_problem(await client.post(f"/api/v1/workers/{quote(first['owner'], safe='')}/drain"), "conflict")
+    async with Worker(worker_settings(live.events.store, stages=3, beat_interval=0.1)):
+        listed = await live.found("/workers", lambda found: len(found["items"]) == 2)
+        second = next(each["owner"] for each in listed["items"] if each["owner"] != first["owner"])
+        assert_problem(await client.post("/api/v1/stages/1/move", json={"to": "nobody"}), "not-found")
+        assert_problem(await client.post("/api/v1/stages/3/move", json={"to": second}), "not-found")
+        answer = await client.post("/api/v1/stages/1/move", json={"to": second})
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["stage"], answer.json()["owner"]) == (1, second)
+        taken = (await live.get("/stages/takeovers", sort="-epoch"))["items"][0]
+        assert (taken["stage"], taken["owner"], taken["kind"]) == (1, second, "handover")
+        path = f"/api/v1/workers/{quote(second, safe='')}/drain"
+        answer = await client.post(path)
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["stages"], answer.json()["drained"]) == ([], True)
+        assert {each["owner"] for each in (await live.get("/stages"))["items"]} == {first["owner"]}
+        assert (await client.post(path, params={"off": True})).status_code == 200
+        await live.found("/workers", lambda found: not any(each["drained"] for each in found["items"]))
+        actions = [each["action"] for each in (await live.get("/audit", role="admin"))["items"]]
+        assert actions == ["worker.drain", "worker.drain", "stage.move", "worker.drain"]
 
 
 async def test_analytics_are_read_from_the_store(live: Live) -> None:

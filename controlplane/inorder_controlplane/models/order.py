@@ -48,6 +48,17 @@ class Move(Body):
     move: Place
 
 
+class NewAutomatic(Body):
+    """How topics shall change places by themselves, by popularity (R15)."""
+
+    model_config = body_example({"on": True, "window_s": 60, "alpha": 0.1, "beta": 0.2})
+
+    on: bool
+    window_s: float = Field(default=60.0, ge=0, le=366 * 86_400, description="over 0 to be on")
+    alpha: float = Field(default=0.1, gt=0, le=1e6)
+    beta: float = Field(default=0.2, ge=0, lt=1)
+
+
 _FORMS: Final = ("stages", "swap", "move")
 
 
@@ -82,6 +93,17 @@ class StageOrder(Answer):
     topics: list[TopicOnStage]
 
 
+class Automatic(Answer):
+    """How topics change places by themselves, by popularity (R15)."""
+
+    model_config = example({"on": True, "window_s": 60.0, "alpha": 0.1, "beta": 0.2})
+
+    on: bool
+    window_s: float = Field(description="seconds over which events are counted; 0 while it is off")
+    alpha: float = Field(description="the greater, the fewer events make a topic popular")
+    beta: float = Field(description="how much more popular a topic must be to change places")
+
+
 class Order(Answer):
     """The topic order."""
 
@@ -92,11 +114,13 @@ class Order(Answer):
                 {"stage": 0, "topics": [{"id": "1", "space": SPACE, "name": NAME, "pinned": False, "rate": 12.5}]},
                 {"stage": 1, "topics": []},
             ],
+            "automatic": {"on": False, "window_s": 0.0, "alpha": 0.1, "beta": 0.2},
         }
     )
 
     order_epoch: Number
     stages: list[StageOrder]
+    automatic: Automatic
 
 
 class TopicMove(Answer):

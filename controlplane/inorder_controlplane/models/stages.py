@@ -82,6 +82,7 @@ class Worker(Answer):
             "state": "standby",
             "stages": [],
             "pins": [],
+            "drained": False,
             "lag": {"0": "3"},
         }
     )
@@ -92,4 +93,5 @@ class Worker(Answer):
     state: Literal["active", "standby", "suspect", "dead"]
     stages: list[int] = Field(description="those that it has")
     pins: list[int] = Field(description="the stages that it may have; empty: all")
+    drained: bool = Field(description="it takes no stage until it is started again or told so")
     lag: dict[str, Number] = Field(description="by stage that it follows: rows that it has not read yet")

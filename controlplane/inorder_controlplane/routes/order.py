@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
+from inorder.admin import Automatic as AutomaticMode
 from inorder.admin import Cluster
 from inorder.core.wire import MAX_NUMBER, TopicOrder
 from inorder.errors import InorderError, OutcomeUnknown, StaleOrder
@@ -19,7 +20,9 @@ from inorder_controlplane.etags import etag, require_match
 from inorder_controlplane.models.common import moment
 from inorder_controlplane.models.order import (
     MAX_MOVES,
+    Automatic,
     Move,
+    NewAutomatic,
     Order,
     OrderChange,
     OrderChanged,
@@ -52,7 +55,7 @@ MAX_PLACES: Final = 200_000
 @router.get("", operation_id="getOrder")
 async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order:
     """Return the topic order, whole. Its ETag is needed to change it."""
-    now = await cluster.order()
+    now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
     rates = {each.id: each.rate for each in await cluster.topics(groups=False) if each.is_reached}
     pinned = set(now.pinned)
     stages: list[list[TopicOnStage]] = [[] for _ in range(now.stages)]
@@ -61,10 +64,11 @@ async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order
             id=str(each.id), space=each.space, name=each.name, pinned=each.id in pinned, rate=rates.get(each.id)
         )
         stages[each.stage].append(place)
-    response.headers["ETag"] = order_etag(now)
+    response.headers["ETag"] = order_etag(now, automatic)
     return Order(
         order_epoch=str(now.order_epoch),
         stages=[StageOrder(stage=stage, topics=topics) for stage, topics in enumerate(stages)],
+        automatic=_automatic(automatic),
     )
 
 
@@ -93,8 +97,8 @@ async def put_order(
 
     Answers when the bottom stage is in the new order. Publishers pause for a moment if topics change their stage.
     """
-    now = await cluster.order()
-    require_match(request, order_etag(now))
+    now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
+    require_match(request, order_etag(now, automatic))
     order, _ = await _present(cluster, now)
     stages = _planned(order, change).stages
     if stages == order.stages:
@@ -107,7 +111,7 @@ async def put_order(
             with watching_of(context).order_change():
                 epoch = await cluster.change(now.order_epoch + 1, stages, who.name)
         except StaleOrder as error:
-            raise Problem("stale", str(error), headers={"ETag": etag("order", error.order_epoch)}) from None
+            raise Problem("stale", str(error)) from None
         except OutcomeUnknown as error:
             raise Problem("unknown-outcome", f"{error}; {await _seen(cluster, now, stages)}") from None
         result["order_epoch"] = str(epoch)
@@ -134,9 +138,31 @@ async def list_history(
     return Page(items=items[:limit], next=following, total=total)
 
 
-def order_etag(now: TopicOrder) -> str:
-    """Return the ETag of a topic order."""
-    return etag("order", now.order_epoch)
+@router.put("/automatic", operation_id="putAutomatic")
+async def put_automatic(
+    who: Operator, body: NewAutomatic, context: ContextDep, cluster: ClusterDep, request: Request, response: Response
+) -> Automatic:
+    """Let popular topics move up by themselves, or not. It lasts, and goes before what the workers' settings say. Needs
+    If-Match with the ETag of the order."""
+    if body.on and not body.window_s:
+        raise Problem("invalid", "window_s: 0 is not allowed", allowed="seconds over 0, while it is on")
+    now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
+    require_match(request, order_etag(now, automatic))
+    wanted = AutomaticMode(body.window_s if body.on else 0.0, body.alpha, body.beta)
+    async with audited(context, who, "order.automatic", **body.model_dump()):
+        await cluster.set_automatic(wanted)
+    set_to = await cluster.automatic()
+    response.headers["ETag"] = order_etag(now, set_to)
+    return _automatic(set_to)
+
+
+def order_etag(now: TopicOrder, automatic: AutomaticMode) -> str:
+    """Return the ETag of a topic order and how it changes by itself."""
+    return etag("order", now.order_epoch, [automatic.window_s, automatic.alpha, automatic.beta])
+
+
+def _automatic(mode: AutomaticMode) -> Automatic:
+    return Automatic(on=mode.is_on, window_s=mode.window_s, alpha=mode.alpha, beta=mode.beta)
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------

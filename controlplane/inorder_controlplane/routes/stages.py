@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Path, Query
 
 from inorder.worker.history import History, TakeOver
-from inorder_controlplane.context import Context, ContextDep
+from inorder_controlplane.auditing import audited
+from inorder_controlplane.context import ClusterDep, Context, ContextDep
 from inorder_controlplane.models.common import moment
-from inorder_controlplane.models.stages import Stage, Takeover, Worker
+from inorder_controlplane.models.stages import Stage, StageMove, Takeover, Worker
 from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
 from inorder_controlplane.principals import Principal, require
 from inorder_controlplane.problems import Problem
@@ -20,14 +21,16 @@ router = APIRouter(tags=["workers"])
 
 Viewer = Annotated[Principal, require("viewer")]
 Operator = Annotated[Principal, require("operator")]
-Query = Annotated[ListQuery, Depends(list_query)]
+ListQueryDep = Annotated[ListQuery, Depends(list_query)]
 
+WAIT_SECONDS: Final = 20.0
+"""How long a hand-over is waited for."""
 MAX_TAKEOVERS: Final = 10_000
 """Of older ones nothing is told."""
 
 
 @router.get("/stages", operation_id="listStages")
-async def list_stages(_: Viewer, context: ContextDep, query: Query) -> Page[Stage]:
+async def list_stages(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Stage]:
     """List the stages, the top one first, with the workers that have them."""
     items, following, total = page_of(
         stages_of(await _seen(context)),
@@ -46,7 +49,7 @@ async def list_stages(_: Viewer, context: ContextDep, query: Query) -> Page[Stag
 
 
 @router.get("/stages/takeovers", operation_id="listTakeovers")
-async def list_takeovers(_: Viewer, context: ContextDep, query: Query) -> Page[Takeover]:
+async def list_takeovers(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Takeover]:
     """List who got which stage when, the newest first."""
     items, following, total = page_of(
         await context.database.call(lambda store: History(store).take_overs(limit=MAX_TAKEOVERS)),
@@ -59,8 +62,42 @@ async def list_takeovers(_: Viewer, context: ContextDep, query: Query) -> Page[T
     return Page(items=[_takeover(each) for each in items], next=following, total=total)
 
 
+@router.post("/stages/{stage}/move", operation_id="moveStage")
+async def move_stage(
+    who: Operator,
+    stage: Annotated[int, Path(ge=0, le=63, description="which stage; 0 is the top")],
+    body: StageMove,
+    context: ContextDep,
+    cluster: ClusterDep,
+) -> Stage:
+    """Let another worker have a stage, handed over without an outage. That worker is then pinned to the stages that it
+    has, until it is started again."""
+    await _find(context, body.to)
+    if stage not in {each.stage for each in await cluster.stages()}:
+        raise Problem("not-found", f"there is no stage {stage}")
+    async with audited(context, who, "stage.move", str(stage), to=body.to):
+        await cluster.move_stage(stage, body.to, wait_s=WAIT_SECONDS)
+    return next(each for each in stages_of(await _seen(context, is_new=True)) if each.stage == stage)
+
+
+@router.post("/workers/{owner:path}/drain", operation_id="drainWorker")
+async def drain_worker(
+    who: Operator,
+    owner: str,
+    context: ContextDep,
+    cluster: ClusterDep,
+    off: Annotated[bool, Query(description="let it take stages again")] = False,
+) -> Worker:
+    """Let a worker hand over its stages, one after the other and without an outage, and take none until it is started
+    again. Then it can be stopped without anybody noticing. Refused (409) where nobody else can take one of them."""
+    await _find(context, owner)
+    async with audited(context, who, "worker.drain", owner, off=off):
+        await cluster.drain(owner, is_on=not off, wait_s=0.0 if off else WAIT_SECONDS)
+    return next(each for each in workers_of(await _seen(context, is_new=True)) if each.owner == owner)
+
+
 @router.get("/workers", operation_id="listWorkers")
-async def list_workers(_: Viewer, context: ContextDep, query: Query) -> Page[Worker]:
+async def list_workers(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Worker]:
     """List the workers that live, and those that have not been gone for long."""
     items, following, total = page_of(
         workers_of(await _seen(context)),
@@ -77,9 +114,15 @@ async def list_workers(_: Viewer, context: ContextDep, query: Query) -> Page[Wor
     return Page(items=items, next=following, total=total)
 
 
-async def _seen(context: Context) -> Picture:
+async def _find(context: Context, owner: str) -> None:
+    """Raise Problem where there is no such worker."""
+    if all(each.owner != owner for each in workers_of(await _seen(context, is_new=True))):
+        raise Problem("not-found", "there is no such worker", allowed="an owner's name, as GET /workers lists it")
+
+
+async def _seen(context: Context, *, is_new: bool = False) -> Picture:
     """Look at the store. Raises Problem while it does not answer."""
-    picture = await watching_of(context).picture()
+    picture = await watching_of(context).picture(is_new=is_new)
     if picture.store is None:
         raise Problem("store-unavailable", picture.store_error or "", headers={"Retry-After": "1"})
     return picture

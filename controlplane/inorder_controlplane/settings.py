@@ -20,6 +20,7 @@ class ControlPlaneSettings:
         session_ttl: how long a login in a browser lasts.
         login_rate: failed logins from one address in a minute, before further ones are refused.
         brokers: ``[space=]URL`` of the brokers, for the live tail and for test events.
+        lease: of the workers: one that shows no sign of life for so long is suspect.
     """
 
     host: str = "127.0.0.1"
@@ -31,3 +32,4 @@ class ControlPlaneSettings:
     session_ttl: float = 12 * 3600.0
     login_rate: int = 10
     brokers: tuple[str, ...] = field(default=(), repr=False)
+    lease: float = 2.0

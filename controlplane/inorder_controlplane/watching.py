@@ -44,7 +44,6 @@ WATCHED_SECONDS: Final = 30.0
 LIFE_SECONDS: Final = 60.0
 MAX_LIVES: Final = 20_000
 """How long, and how many, reported lives of events count for latencies."""
-LEASE_SECONDS: Final = 2.0
 
 log = logger("inorder.controlplane")
 
@@ -101,7 +100,7 @@ class Watching:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._lookout = Lookout(LEASE_SECONDS, BUSY_SECONDS)
+        self._lookout = Lookout(context.settings.lease, BUSY_SECONDS)
         self.series = Series()
         self.limits = Limits()
         self._book = AlarmBook()

@@ -11,6 +11,7 @@ import pytest
 from tests.controlplane.conftest import assert_problem
 from tests.controlplane.live import Live, live_site
 
+from inorder.core.state import Switch
 from inorder.core.wire import Frame, OrderChanged
 
 
@@ -200,6 +201,14 @@ async def test_what_no_automatic_mode_goes_by(live: Live, body: Any) -> None:
     client = live.client("operator")
     headers = {"If-Match": (await client.get("/api/v1/order")).headers["etag"]}
     assert_problem(await client.put("/api/v1/order/automatic", json=body, headers=headers), "invalid")
+
+
+async def test_no_change_while_another_one_runs(live: Live) -> None:
+    bottom = live.events.worker._host.stage(2)._state
+    bottom.switch = Switch(2)  # as it is while other stages are not there yet
+    answer = await live.edit("PUT", "/order", {"swap": ["1", "2"]})
+    assert "under way" in assert_problem(answer, "conflict")["detail"]
+    bottom.switch = None
 
 
 async def test_changes_stand_in_the_audit_log(live: Live) -> None:

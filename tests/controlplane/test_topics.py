@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -171,6 +172,13 @@ async def test_a_log_by_a_wider_rule_is_not_ended_for_one_topic(tmp_path: Path) 
         assert (await live.get("/topics/1"))["log"] is not None
         answer = await live.edit("PATCH", "/topics/1", {"log": None})
         assert "memory:#" in assert_problem(answer, "conflict")["detail"]
+
+
+async def test_all_requests_share_a_connection_to_the_workers(live: Live) -> None:
+    """Each new one would be a session that the stages write down."""
+    await asyncio.gather(*(live.get("/topics") for _ in range(5)))
+    await live.get("/subscriptions")
+    assert live.events.worker._server.sessions == 1
 
 
 async def test_while_no_worker_answers(live: Live) -> None:

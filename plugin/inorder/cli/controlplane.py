@@ -85,7 +85,7 @@ def make_control_plane(
     section = settings.controlplane
     values = {key: getattr(section, key) for key in type(section).model_fields if key not in ("workers", "brokers")}
     brokers = section.brokers or settings.client.brokers
-    own = ControlPlaneSettings(brokers=brokers, **values)
+    own = ControlPlaneSettings(brokers=brokers, lease=settings.worker.lease, **values)
     return ControlPlane(own, store=settings.store.url, workers=workers, token=token, tls=tls, monitor=monitor)
 
 

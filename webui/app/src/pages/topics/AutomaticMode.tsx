@@ -33,14 +33,16 @@ export function AutomaticMode({ automatic, resource }: Props) {
   );
 }
 
+const USUAL_WINDOW_S = 60;
+
 function AutomaticDialog({ automatic, resource, onClose }: Props & { onClose: () => void }) {
   const [etag] = useState(resource.etag);
   const [isOn, setOn] = useState(automatic.on);
-  const [window, setWindow] = useState(String(automatic.window_s));
+  const [window, setWindow] = useState(String(automatic.window_s || USUAL_WINDOW_S)); // 0 while it is off
   const [alpha, setAlpha] = useState(String(automatic.alpha));
   const [beta, setBeta] = useState(String(automatic.beta));
   const body = { on: isOn, window_s: Number(window), alpha: Number(alpha), beta: Number(beta) };
-  const isValid = [body.window_s, body.alpha, body.beta].every((value) => Number.isFinite(value) && value >= 0);
+  const isValid = body.window_s > 0 && body.alpha > 0 && body.beta >= 0; // what is no number is none of these
   const save = async (): Promise<void> => {
     try {
       await api.put("/order/automatic", body, { ifMatch: etag });
@@ -60,7 +62,7 @@ function AutomaticDialog({ automatic, resource, onClose }: Props & { onClose: ()
         <Field label="Window (s)" hint="How long events are counted before the order is judged.">
           <TextInput inputMode="decimal" value={window} onChange={(event) => setWindow(event.target.value)} />
         </Field>
-        <Field label="Alpha" hint="How fast popularity saturates; 0.1 is usual.">
+        <Field label="Alpha" hint="The greater, the fewer events make a topic popular; 0.1 is usual.">
           <TextInput inputMode="decimal" value={alpha} onChange={(event) => setAlpha(event.target.value)} />
         </Field>
         <Field label="Beta" hint="How much more popular a lower topic must be; 0.2 is usual.">

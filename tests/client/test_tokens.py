@@ -32,7 +32,8 @@ def client(site: Site, tokens: TokenStore) -> Callable[..., Client]:
     def make(name: str, role: str = "client", **limits: Any) -> Client:
         _, secret = tokens.issue(name, role, **limits)
         url = f"memory://{site.name}"
-        return Client(url, workers=[site.address], client_id=name, token=secret, times=times())
+        clock = times(report_interval=0.02)
+        return Client(url, workers=[site.address], client_id=name, token=secret, times=clock)
 
     return make
 
@@ -59,7 +60,7 @@ async def test_a_topic_that_may_not_be_published_to(client: Callable[..., Client
         assert desk.stats().connected
 
 
-async def test_who_only_looks_cannot_publish(client: Callable[..., Client]) -> None:
+async def test_who_only_looks_cannot_publish(site: Site, client: Callable[..., Client]) -> None:
     async with client("viewer", "viewer") as viewer:
         with pytest.raises(Forbidden, match="role viewer may not publish; a token with role client or admin may"):
             viewer.publish("a", b"x")
@@ -67,6 +68,9 @@ async def test_who_only_looks_cannot_publish(client: Callable[..., Client]) -> N
             await viewer.subscribe("a")
         await viewer.subscribe("a", ordering="none")
         await viewer.publish("a", b"x", order="none")
+        assert [each.payload for each in events_of(await take_events(viewer, 1))] == [b"x"]
+        await until(lambda: site.worker._server.reports.totals.other == 1, "its report")  # which anybody may make
+        assert viewer.stats().connected
 
 
 async def test_a_bound_of_open_numbers_makes_publishes_wait_their_turn(

@@ -13,8 +13,8 @@ from inorder.core.wire import Access, ClientFrame
 from inorder.errors import Forbidden
 
 # The matrix in words, apart from the table that the code has.
-EVERYBODY = ["Ping", "Pong", "Failure", "Hello", "Renew", "NameTopics", "AskNumbers", "ReadLog", "ShowLogs"]
-CLIENTS = ["AskHeads", "AskDurable", "CreateTimestamps", "Settle", "Subscribe", "SaveClock", "Report"]
+EVERYBODY = ["Ping", "Pong", "Failure", "Hello", "Renew", "NameTopics", "AskNumbers", "ReadLog", "ShowLogs", "Report"]
+CLIENTS = ["AskHeads", "AskDurable", "CreateTimestamps", "Settle", "Subscribe", "SaveClock"]
 LOOKING = ["ShowOrder", "ShowSubscriptions", "ShowReports", "ShowTopics", "ShowOpenNumbers", "FindNumber", "FindEvent"]
 LOOKING += ["ShowAutomatic", "ShowWorker"]
 CHANGING = ["ChangeOrder", "PinTopics", "ChangeLog", "EndSubscription", "ReleaseNumbers"]

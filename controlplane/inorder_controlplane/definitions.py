@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from inorder.admin import Automatic
 from inorder.core.filters import filter_of
 from inorder.core.names import FilterKind
 from inorder.core.wire import LogRule, Logs, TopicOrder
 from inorder.errors import InvalidFilter
-from inorder_controlplane.models.definitions import Definitions, LogDefinition, TopicName
+from inorder_controlplane.models.definitions import AutomaticOrder, Definitions, LogDefinition, TopicName
 from inorder_controlplane.problems import Problem
 
 Name = tuple[str, str]
@@ -33,6 +34,7 @@ class Plan:
         lets_go: topics that are pinned and are not to be, or would be kept from their place.
         pins: topics to be pinned, after all else.
         rules: of event logs, new or changed.
+        automatic: how topics change places by themselves from then on; ``None``: as they do.
     """
 
     creates: list[Name] = field(default_factory=list)
@@ -42,19 +44,28 @@ class Plan:
     lets_go: list[Name] = field(default_factory=list)
     pins: list[Name] = field(default_factory=list)
     rules: list[LogRule] = field(default_factory=list)
+    automatic: Automatic | None = None
 
 
-def definitions_of(order: TopicOrder, logs: Logs) -> Definitions:
+def definitions_of(order: TopicOrder, logs: Logs, automatic: Automatic) -> Definitions:
     """Return what is set up now."""
     names = {info.id: TopicName(space=info.space, name=info.name) for info in order.topics}
     stages: list[list[TopicName]] = [[] for _ in range(order.stages)]
     for info in order.topics:
         stages[info.stage].append(names[info.id])
     pinned = [names[info.id] for info in order.topics if info.id in set(order.pinned)]
-    return Definitions(version=1, order=stages, pinned=pinned, logs=[_log(rule) for rule in logs.rules])
+    return Definitions(
+        version=1,
+        order=stages,
+        pinned=pinned,
+        logs=[_log(rule) for rule in logs.rules],
+        automatic=AutomaticOrder(
+            on=automatic.is_on, window_s=automatic.window_s, alpha=automatic.alpha, beta=automatic.beta
+        ),
+    )
 
 
-def plan(wanted: Definitions, order: TopicOrder, logs: Logs) -> Plan:
+def plan(wanted: Definitions, order: TopicOrder, logs: Logs, automatic: Automatic) -> Plan:
     """Return what an import changes. Raises Problem for what cannot be: other stages, topics named twice, pins of
     topics that are in no order, filters that are none."""
     named = [[(each.space, each.name) for each in stage] for stage in wanted.order]
@@ -79,7 +90,18 @@ def plan(wanted: Definitions, order: TopicOrder, logs: Logs) -> Plan:
         lets_go=sorted(lets_go),
         pins=[name for name in pinned if name not in are_pinned or name in lets_go],
         rules=[rule for rule in rules if rule not in logs.rules],
+        automatic=_automatic(wanted.automatic, automatic),
     )
+
+
+def _automatic(wanted: AutomaticOrder | None, now: Automatic) -> Automatic | None:
+    if wanted is None:
+        return None
+    if wanted.on and not wanted.window_s:
+        wrong = ("body.automatic.window_s", "a number over 0 where it is on")
+        raise Problem("invalid", "automatic: it is on, over no time", errors=[wrong])
+    found = Automatic(wanted.window_s if wanted.on else 0.0, wanted.alpha, wanted.beta)
+    return None if found == now else found
 
 
 def _check(named: list[list[Name]], pinned: list[Name], rules: list[LogRule], now: dict[Name, int], count: int) -> None:

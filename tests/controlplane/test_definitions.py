@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.controlplane.conftest import Serve, assert_problem
 
+from inorder.admin import Automatic
 from inorder.core.filters import filter_of
 from inorder.core.names import exact
 from inorder.core.wire import LogRule, Logs, TopicInfo, TopicOrder
@@ -20,6 +21,7 @@ class Workers:
         self.stages = [[ord(name) for name in names] for names in stages]
         self.pinned = {ord(name) for name in pinned}
         self.rules, self.epoch = list(rules), 4
+        self.popularity = Automatic(0.0, 0.1, 0.2)
         self.changes = 0
         self.dies_at = 0
 
@@ -60,6 +62,13 @@ class Workers:
         kept = [each for each in self.rules if (each.space, each.filter) != (rule.space, rule.filter)]
         self.rules = [*kept, rule]
 
+    async def automatic(self) -> Automatic:
+        return self.popularity
+
+    async def set_automatic(self, automatic: Automatic) -> None:
+        self._change("automatic")
+        self.popularity = automatic
+
     def _change(self, what: str) -> None:
         self.changes += 1
         if self.changes == self.dies_at:
@@ -84,6 +93,7 @@ RULES = (
 
 async def test_what_is_exported_sets_up_another_store_alike(serve: Serve) -> None:
     one, other = Workers("ba", "c", pinned="a", rules=RULES), Workers("", "")
+    one.popularity = Automatic(5.0, 0.3, 0.4)
     exported = (await serve(one).client("operator").get("/api/v1/definitions")).json()
     assert exported["order"] == named("ba", "c")
     site = serve(other)
@@ -94,8 +104,9 @@ async def test_what_is_exported_sets_up_another_store_alike(serve: Serve) -> Non
     assert answer.json() == {**planned.json(), "dry_run": False}
     assert (answer.json()["creates"], answer.json()["logs"]) == (named("bac")[0], 4)
     assert (other.stages, other.pinned, other.rules) == (one.stages, one.pinned, one.rules)
+    assert (answer.json()["automatic"], other.popularity) == (True, one.popularity)
     again = await site.client("admin").post("/api/v1/definitions", json=exported)
-    nothing = {"creates": [], "reorders": False, "moves": 0, "pins": [], "lets_go": [], "logs": 0}
+    nothing = {"creates": [], "reorders": False, "moves": 0, "pins": [], "lets_go": [], "logs": 0, "automatic": False}
     assert again.json() == {"dry_run": False, **nothing}
 
 
@@ -107,8 +118,10 @@ async def test_what_is_not_named_stays(serve: Serve) -> None:
     assert workers.stages == [[ord(name) for name in names] for names in ("cbx", "ay")]
     assert workers.pinned == {ord("x"), ord("c")}
     assert workers.rules == [RULES[0]]
+    assert workers.popularity == Automatic(0.0, 0.1, 0.2)
 
 
+AUTOMATIC = {"on": True, "window_s": 5.0, "alpha": 0.1, "beta": 0.2}
 LOG = {"space": "mqtt", "filter": "a/#", "glob": False, "max_age_s": 0.0, "max_count": 0, "max_bytes": 0}
 
 
@@ -122,6 +135,8 @@ LOG = {"space": "mqtt", "filter": "a/#", "glob": False, "max_age_s": 0.0, "max_c
         (body("a", "", logs=({**LOG, "filter": "a/#/b"},)), "body.logs.0.filter"),
         (body("a", "", logs=(LOG, LOG)), "body.logs"),
         (body("a", "", logs=({**LOG, "max_count": -1},)), "body.logs.0.max_count"),
+        ({**body("a", ""), "automatic": {**AUTOMATIC, "window_s": 0}}, "body.automatic.window_s"),
+        ({**body("a", ""), "automatic": {**AUTOMATIC, "beta": 1}}, "body.automatic.beta"),
         ({**body("a", ""), "version": 2}, "body.version"),
         ({**body("a", ""), "tokens": []}, "body.tokens"),
         ({**body("", ""), "order": [[{"space": "mqtt", "name": "\0"}], []]}, "body.order.0.0.name"),

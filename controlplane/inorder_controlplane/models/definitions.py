@@ -28,6 +28,7 @@ _EXAMPLE: Final[dict[str, Any]] = {
             "max_bytes": 268435456,
         }
     ],
+    "automatic": {"on": True, "window_s": 10.0, "alpha": 0.1, "beta": 0.2},
 }
 
 
@@ -61,6 +62,15 @@ class LogDefinition(Body):
     max_bytes: int = Field(ge=0, le=MOST)
 
 
+class AutomaticOrder(Body):
+    """Whether topics change places by themselves, by popularity."""
+
+    on: bool
+    window_s: float = Field(ge=0, le=MOST / 1000, description="over which events are counted; 0 where it is off")
+    alpha: float = Field(gt=0, le=MOST, description="the greater, the fewer topics are popular")
+    beta: float = Field(ge=0, lt=1, description="how much more popular a topic must be to change places")
+
+
 class Definitions(Body):
     """Everything that an operator has set up."""
 
@@ -72,6 +82,7 @@ class Definitions(Body):
     )
     pinned: list[TopicName] = Field(max_length=MAX_TOPICS)
     logs: list[LogDefinition] = Field(max_length=10_000)
+    automatic: AutomaticOrder | None = Field(default=None, description="null: left as it is")
 
 
 class ImportPlan(Answer):
@@ -86,6 +97,7 @@ class ImportPlan(Answer):
             "pins": [],
             "lets_go": [],
             "logs": 1,
+            "automatic": False,
         }
     )
 
@@ -96,3 +108,4 @@ class ImportPlan(Answer):
     pins: list[TopicName]
     lets_go: list[TopicName] = Field(description="topics that are pinned no longer")
     logs: int = Field(description="rules of event logs that are new or have other bounds", ge=0)
+    automatic: bool = Field(description="whether and how topics change places by themselves changes")

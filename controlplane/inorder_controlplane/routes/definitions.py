@@ -18,8 +18,8 @@ router = APIRouter(prefix="/definitions", tags=["definitions"])
 
 @router.get("", operation_id="exportDefinitions")
 async def export_definitions(principal: Annotated[Principal, require("operator")], cluster: ClusterDep) -> Definitions:
-    """Return topic order, pins and rules of event logs, by the topics' names."""
-    return definitions_of(await cluster.order(), await cluster.logs())
+    """Return topic order, pins, rules of event logs and whether topics change places by themselves, by their names."""
+    return definitions_of(await cluster.order(), await cluster.logs(), await cluster.automatic())
 
 
 @router.post("", operation_id="importDefinitions")
@@ -32,7 +32,7 @@ async def import_definitions(
 ) -> ImportPlan:
     """Set up what the document says. Everything that can be known to be wrong is refused before anything is changed;
     what is not named in it stays. Repeating an import that was interrupted goes on with it."""
-    found = plan(body, await cluster.order(), await cluster.logs())
+    found = plan(body, await cluster.order(), await cluster.logs(), await cluster.automatic())
     if not dry_run:
         counts: dict[str, Any] = {"creates": len(found.creates), "moves": found.moves, "logs": len(found.rules)}
         async with audited(context, principal, "definitions.import", **counts) as result:
@@ -45,6 +45,7 @@ async def import_definitions(
         pins=_names(found.pins),
         lets_go=_names(found.lets_go),
         logs=len(found.rules),
+        automatic=found.automatic is not None,
     )
 
 
@@ -67,6 +68,8 @@ async def _apply(cluster: Cluster, found: Plan, result: dict[str, Any]) -> None:
         result["made"] = "topics, order, pins"
     for rule in found.rules:
         await cluster.change_log(rule, is_on=True)
+    if found.automatic is not None:
+        await cluster.set_automatic(found.automatic)
     result["made"] = "all"
 
 

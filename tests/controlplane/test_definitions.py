@@ -139,7 +139,7 @@ LOG = {"space": "mqtt", "filter": "a/#", "glob": False, "max_age_s": 0.0, "max_c
         ({**body("a", ""), "automatic": {**AUTOMATIC, "beta": 1}}, "body.automatic.beta"),
         ({**body("a", ""), "version": 2}, "body.version"),
         ({**body("a", ""), "tokens": []}, "body.tokens"),
-        ({**body("", ""), "order": [[{"space": "mqtt", "name": "\0"}], []]}, "body.order.0.0.name"),
+        ({**body("", ""), "order": [[{"space": "ü" * 128, "name": "a"}], []]}, "body.order.0.0.space"),
     ],
 )
 async def test_what_cannot_be_is_refused_before_anything_is_changed(

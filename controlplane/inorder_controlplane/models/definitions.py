@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from inorder.admin.checks import MOST_SECONDS
+from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
+from inorder.core.wire import MAX_NUMBER
 from inorder_controlplane.models.common import Answer, Body, body_example, example
 
 MAX_STAGES: Final = 64
 MAX_TOPICS: Final = 100_000
-MAX_NAME_BYTES: Final = 65_535
-MOST: Final = 2**53
-"""The highest bound of a log: what a browser's numbers hold exactly."""
 
 _EXAMPLE: Final[dict[str, Any]] = {
     "version": 1,
@@ -32,16 +32,17 @@ _EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
-def _bounded(text: str) -> str:
-    if len(text.encode()) > MAX_NAME_BYTES:
-        raise ValueError(f"more than {MAX_NAME_BYTES} bytes of UTF-8")
-    if "\0" in text:
-        raise ValueError("a NUL character")
-    return text
+def _sized(most: int) -> AfterValidator:
+    def check(text: str) -> str:
+        if len(text.encode()) > most:
+            raise ValueError(f"more than {most} bytes of UTF-8")
+        return text
+
+    return AfterValidator(check)
 
 
-Space = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_bounded)]
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_BYTES), AfterValidator(_bounded)]
+Space = Annotated[str, Field(min_length=1, max_length=MAX_SPACE_BYTES), _sized(MAX_SPACE_BYTES)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_BYTES), _sized(MAX_NAME_BYTES)]
 
 
 class TopicName(Body):
@@ -57,17 +58,17 @@ class LogDefinition(Body):
     space: Space
     filter: Name
     glob: bool = Field(description="read as a Redis glob, else as an MQTT filter")
-    max_age_s: float = Field(ge=0, le=MOST / 1000)
-    max_count: int = Field(ge=0, le=MOST)
-    max_bytes: int = Field(ge=0, le=MOST)
+    max_age_s: float = Field(ge=0, le=MAX_NUMBER / 1000 - 1)
+    max_count: int = Field(ge=0, le=MAX_NUMBER)
+    max_bytes: int = Field(ge=0, le=MAX_NUMBER)
 
 
 class AutomaticOrder(Body):
     """Whether topics change places by themselves, by popularity."""
 
     on: bool
-    window_s: float = Field(ge=0, le=MOST / 1000, description="over which events are counted; 0 where it is off")
-    alpha: float = Field(gt=0, le=MOST, description="the greater, the fewer topics are popular")
+    window_s: float = Field(ge=0, le=MOST_SECONDS, description="over which events are counted; 0 where it is off")
+    alpha: float = Field(gt=0, description="the greater, the fewer topics are popular")
     beta: float = Field(ge=0, lt=1, description="how much more popular a topic must be to change places")
 
 

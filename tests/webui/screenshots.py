@@ -10,10 +10,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.webui.browser import DESKTOP, PHONE, chromium, watched_page
 from tests.webui.conftest import ORDER, TOPICS
-from tests.webui.site import PAGES, UpServer, log_in
+from tests.webui.site import PAGES, Standby, UpServer, log_in
 from tests.webui.traffic import Traffic
 
-from inorder.testing.services import Mosquitto, WorkerServer
+from inorder.testing.services import Mosquitto
 
 Shot = Callable[[Page, Traffic], None]
 
@@ -24,7 +24,7 @@ def main(folder: Path) -> None:
     with (
         Mosquitto(max_queued=0) as mosquitto,
         UpServer(mosquitto.url, ORDER) as site,
-        WorkerServer(store=site.store, args=["--stages", str(len(ORDER)), "--name", "standby"]),
+        Standby(site),
         Traffic(mosquitto.url, site.worker, TOPICS) as traffic,
         sync_playwright() as playwright,
         chromium(playwright) as browser,

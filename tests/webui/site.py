@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from playwright.sync_api import Page, expect
 
-from inorder.testing.services import Server, free_port
+from inorder.testing.services import Server, WorkerServer, free_port
 from inorder.testing.services.server import HOST, PING_SECONDS
 
 LINK = re.compile(r"http://\S+#token=\S+")
@@ -94,6 +94,17 @@ class UpServer(Server):
     def _ping(self) -> None:
         for port in (self.port, self.worker_port):
             socket.create_connection((HOST, port), timeout=PING_SECONDS).close()
+
+
+class Standby(WorkerServer):
+    """One more worker of a site, with the same settings."""
+
+    def __init__(self, site: UpServer) -> None:
+        super().__init__(store=site.store, args=["--name", "standby"])
+        self._site = site
+
+    def _environment(self) -> dict[str, str]:
+        return self._site._environment()
 
 
 def log_in(page: Page, site: UpServer) -> None:

@@ -198,6 +198,8 @@ export interface Worker {
   state: string;
   stages: number[];
   pins: number[];
+  /** It takes no stage until it is started again, or told so. */
+  drained: boolean;
   lag: Record<string, Digits | number>;
 }
 

@@ -1,8 +1,9 @@
 /** The multistage sequencer: stages, who works on them, who could take over. */
 import { useState } from "react";
+import { api, part } from "../api/client";
 import { useList } from "../api/hooks";
 import type { Stage, TakeOver, Worker } from "../api/types";
-import { Card, EmptyState, Loaded, PageFrame } from "../components";
+import { Card, EmptyState, Loaded, PageFrame, toast } from "../components";
 import { useLive } from "../live/store";
 import { Pipeline } from "./workers/Pipeline";
 import { TakeOvers } from "./workers/TakeOvers";
@@ -23,6 +24,15 @@ export default function Workers() {
 
   const workers = liveWorkers ?? workerList.data?.items ?? [];
   const reload = (): Promise<unknown> => Promise.all([stageList.reload(), workerList.reload(), takeOvers.reload()]);
+  const undrain = async ({ owner, name }: Worker): Promise<void> => {
+    try {
+      await api.post(`/workers/${part(owner)}/drain`, undefined, { query: { off: true } });
+      toast.ok(`${name} takes stages again.`);
+    } catch (error) {
+      toast.error(error);
+    }
+    await reload();
+  };
   return (
     <PageFrame
       title="Workers"
@@ -35,7 +45,13 @@ export default function Workers() {
       </Card>
       <Card title="Workers" flush>
         <Loaded resource={workerList}>
-          {(data) => <WorkerTable workers={liveWorkers ?? data.items} onDrain={setDraining} />}
+          {(data) => (
+            <WorkerTable
+              workers={liveWorkers ?? data.items}
+              onDrain={setDraining}
+              onUndrain={(worker) => void undrain(worker)}
+            />
+          )}
         </Loaded>
       </Card>
       <Card

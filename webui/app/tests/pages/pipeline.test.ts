@@ -9,6 +9,7 @@ const worker = (owner: string, state: string, stages: number[], lag: Worker["lag
   state,
   stages,
   pins: [],
+  drained: false,
   lag,
 });
 const WORKERS = [
@@ -32,7 +33,8 @@ describe("the pipeline", () => {
   });
 
   it("moves a stage only to workers that live, and not to its owner", () => {
-    expect(targetsOf({ owner: "a" }, WORKERS).map((each) => each.owner)).toEqual(["b", "e"]);
+    const drained = { ...worker("f", "standby", [], {}), drained: true };
+    expect(targetsOf({ owner: "a" }, [...WORKERS, drained]).map((each) => each.owner)).toEqual(["b", "e"]);
   });
 
   it("tells a worker that follows nothing from one that is not behind", () => {

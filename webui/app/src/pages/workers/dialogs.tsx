@@ -16,7 +16,7 @@ export function MoveDialog({ stage, workers, onClose, onDone }: DialogProps & { 
   const [to, setTo] = useState(targets[0]?.owner ?? "");
   const move = async (): Promise<void> => {
     await api.post(`/stages/${stage.stage}/move`, { to });
-    toast.ok(`Stage ${stage.stage} moves.`);
+    toast.ok(`Stage ${stage.stage} has moved.`);
     await onDone();
   };
   return (
@@ -37,6 +37,7 @@ export function MoveDialog({ stage, workers, onClose, onDone }: DialogProps & { 
         </Select>
       </Field>
       <Pause />
+      <p className="muted">The new worker then keeps to the stages that it has, until it is started again.</p>
     </FormDialog>
   );
 }
@@ -46,16 +47,20 @@ export function DrainDialog({ worker, workers, onClose, onDone }: DialogProps & 
   const others = targetsOf(worker, workers);
   const drain = async (): Promise<void> => {
     await api.post(`/workers/${part(worker.owner)}/drain`);
-    toast.ok(`${worker.name} gives its stages away.`);
+    toast.ok(`${worker.name} is drained.`);
     await onDone();
   };
   return (
     <FormDialog title={`Drain ${worker.name}`} submit="Drain the worker" danger onClose={onClose} onSubmit={drain}>
       <p>
-        It gives {worker.stages.length === 1 ? "its stage" : "its stages"} {worker.stages.join(", ")} to other workers
-        and takes none again until it is restarted.
+        {worker.stages.length > 0 &&
+          `It gives ${worker.stages.length === 1 ? "its stage" : "its stages"} ${worker.stages.join(", ")} to other workers. `}
+        It takes no stage any more, until it is told so or started again. Then it can be stopped without anybody
+        noticing.
       </p>
-      {others.length === 0 && <Banner tone="warn">There is no other worker that could take them.</Banner>}
+      {worker.stages.length > 0 && others.length === 0 && (
+        <Banner tone="warn">There is no other worker that could take them.</Banner>
+      )}
       <Pause />
     </FormDialog>
   );

@@ -24,9 +24,10 @@ export function followersOf(stage: Pick<Stage, "stage" | "owner">, workers: read
     .sort((one, other) => compareQuantity(one.lag, other.lag));
 }
 
-/** Workers that a stage can be moved to: those that live, but for its owner. */
+/** Workers that a stage can be moved to: those that live and are not drained, but for its owner. */
 export function targetsOf(stage: Pick<Stage, "owner">, workers: readonly Worker[]): Worker[] {
-  return workers.filter((each) => each.owner !== stage.owner && (each.state === "active" || each.state === "standby"));
+  const lives = ({ state, drained }: Worker): boolean => !drained && (state === "active" || state === "standby");
+  return workers.filter((each) => each.owner !== stage.owner && lives(each));
 }
 
 /** The most rows that a worker is behind in any stage that it follows; null for one that follows none. */

@@ -37,6 +37,9 @@ class Service:
 
     def __init__(self, app: FastAPI, settings: ControlPlaneSettings) -> None:
         self._settings = settings
+        if settings.tls_key is not None and settings.tls_cert is None:
+            allowed = "a PEM file together with tls_cert"
+            raise InvalidOption("controlplane.tls_key", str(settings.tls_key), allowed)
         self._socket = _listening(settings.host, settings.port)
         try:
             self._server = _Server(_config(app, settings))

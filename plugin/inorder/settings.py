@@ -407,6 +407,8 @@ def flag_name(name: str) -> str:
     special = {
         "client.brokers": "--broker",
         "client.workers": "--worker",
+        "controlplane.brokers": "--broker",
+        "controlplane.workers": "--worker",
         "store.url": "--store",
         "worker.hosted": "--stage",
     }
@@ -419,7 +421,7 @@ def _setting_of(section: str, option: str) -> tuple[str, str]:
         return "store.url", "store.url"
     if option.startswith(("url", "option ", "broker")):  # inside of a broker's URL
         return "client.brokers", f"client.brokers: {option}"
-    name = option if option.startswith(f"{section}.") else f"{section}.{option}"
+    name = option if "." in option else f"{section}.{option}"
     return name, name
 
 

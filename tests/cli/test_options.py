@@ -19,14 +19,20 @@ from inorder.errors import InvalidOption
 ARGUMENTS = {
     "pub": ["a", "x"], "sub": ["a"], "replay": ["a"], "backup": ["f"], "restore": ["f"], "order set": ["order.json"],
     "order move": ["m:a"], "order pin": ["m:a"], "order unpin": ["m:a"], "log on": ["m:a"], "log off": ["m:a"],
-    "subscriptions end": ["c"],
+    "subscriptions end": ["c"], "topics show": ["m:a"], "topics create": ["m:a"], "events show": ["m:a", "1"],
+    "gaps release": ["m:a", "1"], "gaps repair": ["m:a", "1"], "tokens create": ["desk"], "tokens revoke": ["id"],
+    "workers drain": ["owner"], "workers move": ["0", "owner"],
 }  # fmt: skip
 """What a command cannot do without."""
 WRONG: dict[str, list[str]] = {
     "--advertise": ["nohost", "h:70000"], "--broker": ["localhost"],
     "--buffer": ["x", "-1"], "--client-id": ["", "a\tb", "x" * 129], "--config": ["nowhere.toml", "x" * 300],
     "--count": ["x", "0"], "--events": ["1"], "--format": ["%y"], "--from": ["yesterday"],
-    "--host": ["0.0.0.0"], "--lease": ["x", "0", "inf"], "--log-format": ["xml"], "--max-age": ["-1", "inf"],
+    "--alpha": ["x", "-1"], "--beta": ["x", "2"], "--window": ["x", "-1"],
+    "--as": ["lost"], "--expires": ["0", "inf"], "--max-unconfirmed": ["0", "9" * 20], "--older": ["-1", "inf"],
+    "--publish": ["a", "m:a/#/b"], "--role": ["king"], "--subscribe": ["a", "m:a+"], "--worker-host": ["0.0.0.0"],
+    "--worker-port": ["x", "-1", "70000"],
+    "--lease": ["x", "0", "inf"], "--log-format": ["xml"], "--max-age": ["-1", "inf"],
     "--max-bytes": ["-1", "9" * 20], "--max-count": ["-1", "9" * 20], "--max-wait": ["x", "nan"], "--mode": ["lax"],
     "--name": ["x" * 129], "--order": ["loose"], "--ordering": ["loose"], "--port": ["x", "-1", "70000"],
     "--http-port": ["x", "-1", "70000"], "--qos": ["3"], "--rate": ["0", "nan"], "--repeat": ["0"], "--seed": ["x"],
@@ -38,11 +44,12 @@ WRONG: dict[str, list[str]] = {
 ALSO_WRONG = {
     "check --broker": ["kafka://h"],
     "sub --broker": ["kafka://h", "mqtt://h?nosuch=1"],
+    "worker --host": ["0.0.0.0"],
     "worker --lease": ["0.5"],
     "worker --stage": ["1"],
     "worker --token": [""],
 }
-FOUND_LATER = {"--file", "--http-host", "--space", "--token"}
+FOUND_LATER = {"--file", "--host", "--http-host", "--space", "--token"}
 """What only the file system, the network or the other side finds wrong."""
 
 
@@ -111,6 +118,8 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_option(cli: Cli, command: s
         (["pub", "a", "x", "--broker", "mqtt://h", "--broker", "mqtt://h"], "--broker"),
         (["check", "--broker", "mqtt://h:port"], "--broker"),
         (["order", "show", "--tls-ca", "/dev/null"], "--tls-ca"),
+        (["controlplane", "--host", "192.0.2.1"], "--host"),
+        (["controlplane", "--tls-cert", "/dev/null", "--tls-key", "/dev/null"], "--tls-cert"),
     ],
 )
 def test_so_is_what_does_not_go_together_or_is_found_late(cli: Cli, flags: list[str], option: str) -> None:
@@ -127,10 +136,10 @@ def test_settings_from_elsewhere_are_named_with_their_place(cli: Cli, monkeypatc
     cli("worker", "--lease", "2").assert_refused(2, "worker.hosted", "(env INORDER_WORKER__HOSTED)")
 
 
-@pytest.mark.parametrize("name", ["ordering", "order", "qos", "retain", "space", "from_"])
-def test_arguments_of_a_client_are_named_as_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["ordering", "order", "qos", "retain", "space", "from_", "alpha", "beta", "window_s"])
+def test_arguments_of_clients_and_operators_are_named_as_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert failures.report(InvalidOption(name, 7, "something else")) == 2
-    assert capsys.readouterr().err == f"error: invalid --{name.strip('_')} 7: allowed is something else\n"
+    assert capsys.readouterr().err == f"error: invalid --{name.partition('_')[0]} 7: allowed is something else\n"
 
 
 def test_a_space_that_no_broker_has(cli: Cli, worker_address: str) -> None:
@@ -144,7 +153,7 @@ def test_a_taken_port_is_named_by_its_option(cli: Cli) -> None:
         ports = {"--port": ("--port", port), "--http-port": ("--port", 0, "--http-port", port)}
         for option, flags in ports.items():
             shown = cli("worker", *flags)
-            shown.assert_refused(1, str(port), "in use", f"({option} 0, ")
+            shown.assert_refused(1, str(port), "in use", f"({option} 0 takes any free one)")
 
 
 def test_errors_about_a_backup_point_to_the_command_that_was_run(cli: Cli) -> None:

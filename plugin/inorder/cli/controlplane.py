@@ -62,7 +62,7 @@ def controlplane(
     loaded = options.settings(config, controlplane=flags, client=client, store={"url": store})
     settings = loaded.settings
     set_up(settings.worker.log_format)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with loaded.located("controlplane"), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, is_json=json))
 
 

@@ -39,7 +39,10 @@ def demo(
         bool, typer.Option("--serve", help="Show the run in a browser while it lasts, and keep it up until Ctrl-C.")
     ] = False,
     port: Annotated[
-        int | None, typer.Option(metavar="PORT", help="With --serve: port of the page (8080); 0 takes any free one.")
+        int | None,
+        typer.Option(
+            min=0, max=65_535, metavar="PORT", help="With --serve: port of the page (8080); 0 takes any free one."
+        ),
     ] = None,
     json: options.Json = False,
     debug: options.Debug = False,

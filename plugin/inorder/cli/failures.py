@@ -77,8 +77,10 @@ def _explained(error: BaseException) -> tuple[ExitCode, str]:
 _TOKEN_HINT = "give the worker's token with INORDER_CLIENT__TOKEN or --token"
 
 
-# What a client calls its arguments, and which option of the command line they come from. (Settings say so themselves.)
-_FLAGS = {name: f"--{name}" for name in ("ordering", "order", "qos", "retain", "space")} | {"from_": "--from"}
+# What clients and operators call their arguments, and which option of the command line they come from. (Settings say so
+# themselves.)
+_FLAGS = {name: f"--{name}" for name in ("ordering", "order", "qos", "retain", "space", "alpha", "beta")}
+_FLAGS |= {"from_": "--from", "window_s": "--window"}
 
 
 def _flagged(error: errors.InorderError) -> errors.InorderError:

@@ -82,10 +82,11 @@ def automatic(
         typer.Option(min=0, metavar="SECONDS", help="Count events over so long, again and again; 0: stop it."),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(metavar="N", help="The greater, the fewer events make a topic popular (0.1).")
+        float | None, typer.Option(min=0, metavar="N", help="The greater, the fewer events make a topic popular (0.1).")
     ] = None,
     beta: Annotated[
-        float | None, typer.Option(metavar="N", help="How much more popular to change places, 0 to below 1 (0.2).")
+        float | None,
+        typer.Option(min=0, max=1, metavar="N", help="How much more popular to change places, 0 to below 1 (0.2)."),
     ] = None,
     timeout: options.Timeout = 10.0,
     workers: options.Workers = None,

@@ -13,6 +13,7 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.errors import InvalidFilter
 
 if TYPE_CHECKING:
     from inorder.worker.store import Store
@@ -27,6 +28,8 @@ tokens = typer.Typer(
 )
 """The group of these commands."""
 
+CENTURY = 100 * 365 * 86_400
+"""Seconds that a token may be good for, at most."""
 WHO = "command line"
 """As the audit log names whoever can write to the store."""
 
@@ -60,10 +63,13 @@ def create(
     ] = None,
     max_unconfirmed: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Numbers that each of its sessions may have unconfirmed. Else any."),
+        typer.Option(
+            min=1, max=2**31 - 1, metavar="N", help="Numbers that each of its sessions may have unconfirmed. Else any."
+        ),
     ] = None,
     expires: Annotated[
-        float | None, typer.Option(min=1, metavar="SECONDS", help="For how long it is good. Else until revoked.")
+        float | None,
+        typer.Option(min=1, max=CENTURY, metavar="SECONDS", help="For how long it is good. Else until revoked."),
     ] = None,
     store: options.Store = None,
     json: options.Json = False,
@@ -77,6 +83,8 @@ def create(
     from inorder.worker.audit import AuditLog
     from inorder.worker.tokens import TokenStore
 
+    _check_topics("--publish", publish)
+    _check_topics("--subscribe", subscribe)
     with _store(config, store) as opened:
         token, secret = TokenStore(opened).issue(
             name,
@@ -143,6 +151,21 @@ def revoke(
     return ExitCode.OK
 
 
+def _check_topics(flag: str, patterns: list[str] | None) -> None:
+    """Raise CommandFailed with the name of the option for a filter that no broker would take."""
+    from inorder.core.filters import filter_of
+
+    for text in patterns or ():
+        space, separator, name = text.partition(":")
+        if not (space and separator and name):
+            shown = output.printable(text)
+            raise CommandFailed(f"{flag} {shown!r} is not allowed; allowed is space:filter", ExitCode.USAGE)
+        try:
+            filter_of(space, name)
+        except InvalidFilter as error:
+            raise CommandFailed(f"{flag}: {error}", ExitCode.USAGE) from None
+
+
 @contextmanager
 def _store(config: Path | None, url: str | None) -> Iterator[Store]:
     """Open a store that is there, of this release's schema. Raises MissingExtra and StoreErrors."""
@@ -153,12 +176,13 @@ def _store(config: Path | None, url: str | None) -> Iterator[Store]:
     except ImportError:
         raise MissingExtra("the tokens of a store", "worker") from None
     loaded = options.settings(config, store={"url": url})
-    reading = Store(loaded.settings.store.url, is_read_only=True)  # which makes no file where there is none
-    try:
-        reading.run(reading.require_current)
-    finally:
-        reading.close()
-    opened = Store(loaded.settings.store.url)
+    with loaded.located("store"):
+        reading = Store(loaded.settings.store.url, is_read_only=True)  # which makes no file where there is none
+        try:
+            reading.run(reading.require_current)
+        finally:
+            reading.close()
+        opened = Store(loaded.settings.store.url)
     try:
         yield opened
     finally:

@@ -51,7 +51,7 @@ def up(
         store={"url": store},
     )
     set_up(loaded.settings.worker.log_format, logging.WARNING, "%(levelname)s %(message)s")
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with loaded.located("worker"), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(loaded.settings, is_json=json))
 
 

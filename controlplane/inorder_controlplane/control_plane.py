@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from inorder.errors import InvalidOption
+from inorder.worker.audit import AuditLog
 from inorder.worker.monitor import Answer
 from inorder.worker.records import now_ms
 from inorder.worker.settings import is_loopback
@@ -21,6 +22,8 @@ from inorder_controlplane.sessions import has_admin
 from inorder_controlplane.settings import ControlPlaneSettings
 
 FIRST_TOKEN_NAME: Final = "first admin"
+FIRST_START: Final = "first start"
+"""Who made it, as the audit log has it."""
 
 
 class ControlPlane:
@@ -98,4 +101,7 @@ class ControlPlane:
 def _first_token(store: Store) -> str | None:
     if has_admin(store, now_ms()):
         return None
-    return TokenStore(store).issue(FIRST_TOKEN_NAME, "admin", by="first start")[1]
+    token, secret = TokenStore(store).issue(FIRST_TOKEN_NAME, "admin", by=FIRST_START)
+    detail = {"name": token.name, "role": token.role}
+    AuditLog(store).begin(FIRST_START, "admin", "store", "token.issue", token.id, detail, outcome="done")
+    return secret

@@ -54,6 +54,8 @@ def test_only_the_first_start_makes_a_token(start: Start) -> None:
     again = start(*UP)
     said = ready(again)
     assert said["link"] is None
+    audit = httpx.get(f"{said['page']}api/v1/audit", headers=secret_of(link)).json()["items"]
+    assert [(each["who"], each["via"], each["action"]) for each in audit] == [("first start", "store", "token.issue")]
     assert httpx.get(f"{said['page']}api/v1/session", headers=secret_of(link)).status_code == 200
     assert again.interrupt().code == 0
 

@@ -96,7 +96,7 @@ def create(
             by=WHO,
         )
         detail = {key: value for key, value in _plain(token).items() if value is not None}
-        AuditLog(opened).begin(WHO, "admin", "store", "create_token", token.id, detail, outcome="done")
+        AuditLog(opened).begin(WHO, "admin", "store", "token.issue", token.id, detail, outcome="done")
     if json:
         output.emit({**_plain(token), "secret": secret})
     else:
@@ -143,7 +143,7 @@ def revoke(
         ended = TokenStore(opened).revoke(token)
         if ended is None:
             raise CommandFailed(f"there is no token with the id {token!r}; inorder tokens list shows all")
-        AuditLog(opened).begin(WHO, "admin", "store", "revoke_token", ended.id, {"name": ended.name}, outcome="done")
+        AuditLog(opened).begin(WHO, "admin", "store", "token.revoke", ended.id, {"name": ended.name}, outcome="done")
     if json:
         output.emit(_plain(ended))
     else:

@@ -26,6 +26,7 @@ from tests.client.helpers import (
 
 from inorder import Bounded, Client, ClientTimes, Gap, Reconnected
 from inorder.client import client as client_module
+from inorder.core.wire import PROTOCOL_VERSIONS
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
@@ -209,7 +210,7 @@ async def test_no_protocol_version_in_common(site: Site, monkeypatch: pytest.Mon
     monkeypatch.setattr(client_module, "PROTOCOL_VERSIONS", (7, 9))
     with pytest.raises(VersionMismatch) as raised:
         await site.client("one").__aenter__()
-    assert raised.value.theirs == (1, 1)
+    assert raised.value.theirs == PROTOCOL_VERSIONS
 
 
 async def test_no_broker_answers(site: Site) -> None:

@@ -400,6 +400,21 @@ def test_r19_across_stages_the_request_rides_up_behind_the_one_before() -> None:
     assert stamps(cluster.run()) == [second]
 
 
+def test_r1_asked_again_between_two_completions_a_request_is_answered() -> None:
+    """The completion has come to where it entered and was lost with the connection; to its home it is still on its way
+    when the request rides up again."""
+    cluster = _cluster({"a": 0, "b": 1, "c": 2}, "x", "y")
+    for client in ("x", "y"):
+        cluster.subscribe(client, "a", "b", "c")
+    assert cluster.request("p", "b", at=2) == []
+    cluster.move(2, 1)
+    cluster.move(1, 0)
+    (first,) = stamps(cluster.move(0, 2))
+    assert cluster.request("p", "b", at=2, counter=1) == []
+    cluster.move(2, 1)
+    assert stamps(cluster.run()) == [first]
+
+
 def test_r19_downwards_the_request_carries_the_number() -> None:
     cluster = _cluster({"a": 0, "b": 1}, "x")
     cluster.subscribe("x", "a", "b")

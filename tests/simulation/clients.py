@@ -380,7 +380,7 @@ class Client:
                     self._stamped(each)
                 self.leaving.extend(answers.ready)
             case Settled():
-                self.publisher.settled(frame)
+                self._settled(frame)
             case Topics() if frame.request in self.naming:
                 self._named(frame.topics)
             case Topics():
@@ -478,6 +478,13 @@ class Client:
             self.leaving.clear()
             self.unknown.clear()
         return True
+
+    def _settled(self, frame: Settled) -> None:
+        """Of a number that was given up the publisher hears that, although the broker had accepted the event (R16)."""
+        history = self.world.history
+        for place in self.publisher.settled(frame):
+            if place in history.places:  # else it was void before anybody got its timestamp
+                history.publishes[history.places[place]].outcome = "unknown"
 
     def give_up(self, left: set[int]) -> None:
         """What is open and not among the counters ``left`` ended without the broker's word."""

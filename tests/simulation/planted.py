@@ -114,6 +114,18 @@ def pending_is_void(patch: Patch) -> None:
     patch.setattr(Settling, "_answer", staticmethod(answer))
 
 
+def released_alone(patch: Patch) -> None:
+    """R17: a number that an operator gave up is skipped whatever comes before it."""
+    whole = Settling._release_all
+
+    def release_all(self: Settling, manager: Any, records: list[Any], to: NumberState) -> list[int]:
+        for record in records:
+            record.deps = []
+        return whole(self, manager, records, to)
+
+    patch.setattr(Settling, "_release_all", release_all)
+
+
 def no_flush(patch: Patch) -> None:
     """R14: a stage hands over as soon as it is sealed, whatever is still on the links."""
 
@@ -250,6 +262,7 @@ _BUGS = (
     Bug(readmitted, "order", 60),
     Bug(pending_is_void, "holes", 10),
     Bug(early_holes, "holes", 15),
+    Bug(released_alone, "released", 30),
     Bug(without.void_dependencies, "holes", 40),
     Bug(without.publisher_order, "path", 5),
     Bug(without.path, "path", 5),

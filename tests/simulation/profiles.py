@@ -216,14 +216,14 @@ LOGGED = Profile(
     }
 )  # fmt: skip
 """The broker loses much, and event logs have it."""
-RELEASED = Profile(
-    "released", modes=(STRICT, STRICT, MIXED), stages=(1, 2, 3), first=(2, 3), loss=(0.0, 0.1, 0.3),
+RELEASED = replace(
+    HOLES, name="released",
     weights={
-        "release": 6.0, "hand_over": 0.6, "accept": 0.5, "cancel": 2.0, "disconnect": 2.0, "crash": 2.0,
-        "snapshot": 2.0, "reorder": 2.0, "change": 0.5
+        **HOLES.weights, "cancel": 0.5, "release": 20.0, "hand_over": 0.5, "jump": 0.3, "disconnect": 0.5, "crash": 0.3,
+        "snapshot": 1.0, "reorder": 1.0
     }
 )  # fmt: skip
-"""Operators give up numbers, whatever became of their events."""
+"""Operators give up numbers, whatever became of their events, and sooner than timers do."""
 
 PROFILES = {
     each.name: each

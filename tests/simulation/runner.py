@@ -59,6 +59,7 @@ def exercised(world: World) -> Counter[str]:
     states = Counter(history.states.values())
     counts = Counter(world.done)
     counts += Counter(events=len(history.stamped), voids=states["VOID"], abandoned=states["ABANDONED"])
+    counts += Counter(released=states["RELEASED"])
     for subscriber in history.subscribers.values():
         verdicts = Counter(each.verdict for each in subscriber.notified)
         counts += Counter(

@@ -29,8 +29,8 @@ def test_what_operators_release_breaks_no_order() -> None:
     """R16, R17: whatever became of the events, whose publishers may have handed them over."""
     failed, counts = run_all(Case.of(seed, "released") for seed in range(1, 31))
     assert not failed, [(each.case.seed, each.violations[0].sentence) for each in failed]
-    assert counts["releases"] > 30
-    assert counts["late"] > 30
+    assert counts["releases"] > 80
+    assert counts["released"] > 20
 
 
 @pytest.mark.long

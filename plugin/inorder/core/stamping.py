@@ -142,7 +142,7 @@ class Stamping:
         if complete:
             return StampedEvent(counter, topic, number, deps, in_payload)
         manager.rode = number
-        manager.riding.add(number)
+        manager.riding[number] = -1
         self._outbox.up(
             StampRide(
                 client_id=client_id,
@@ -299,7 +299,10 @@ class Stamping:
         if record is None or record.state in GIVEN_UP:
             gone = StampedEvent(ride.counter, topic, number, [])
             self._outbox.send(ride.entry, replace(self._completion(ride, gone), abandoned=True))
-        elif record.deps is not None:  # else its completion is on its way
+        elif record.deps is None:
+            # its completion is on its way here; to where the request entered it may have come before it was asked again
+            self._state.topics[topic].riding[number] = ride.entry
+        else:
             event = StampedEvent(ride.counter, topic, number, record.deps, record.in_payload)
             self._outbox.send(ride.entry, self._completion(ride, event))
 
@@ -360,9 +363,11 @@ class Stamping:
         if manager.stage == state.index:
             record = manager.records[ride.number]
             record.deps = ride.deps
-            manager.riding.discard(ride.number)
+            again = manager.riding.pop(ride.number, -1)
             self._log.completed(manager, ride.number, ride.deps)
             abandoned = record.state in GIVEN_UP
+            if again >= 0:
+                self._outbox.send(again, replace(ride, entry=again, abandoned=abandoned))
         if ride.entry != state.index or session is None or ride.counter not in session.answers:
             return
         if ride.number <= 0:

@@ -12,6 +12,7 @@ import msgspec
 from inorder.core.wire import NumberState
 
 _NEVER = (0, 0)
+_CONFIRMED = NumberState.CONFIRMED
 
 
 class NumberRecord(msgspec.Struct, array_like=True, gc=False):
@@ -71,7 +72,8 @@ class TopicManager(msgspec.Struct):
         log_first: at home, the lowest number in it; all later ones have a row there. 0 while it holds none.
         log_base: what the numbers below ``log_first`` depended on, together; ``None`` as long as it can be told from
             ``expired_base`` and the records.
-        riding: at home, numbers whose timestamp is on its way up.
+        riding: at home, numbers whose timestamp is on its way up; with the stage from which it was asked for again, -1
+            for none.
         confirmed, void, abandoned: at home, how many numbers became that; ``late``: those that were confirmed when
             they had been given up. For operators; nothing decides by it.
     """
@@ -101,7 +103,7 @@ class TopicManager(msgspec.Struct):
     logged: bool = False
     log_first: int = 0
     log_base: dict[int, int] | None = None
-    riding: set[int] = set()
+    riding: dict[int, int] = {}
     confirmed: int = 0
     void: int = 0
     abandoned: int = 0
@@ -110,15 +112,16 @@ class TopicManager(msgspec.Struct):
     def settle(self, record: NumberRecord, to: NumberState) -> NumberState:
         """A pending number is settled: return as what. What the event log has is never void or abandoned: whoever
         misses it gets it from there (R18)."""
-        record.state = state = NumberState.CONFIRMED if self.has_logged(record) else to
-        match state:
-            case NumberState.CONFIRMED:
-                self.confirmed += 1
-            case NumberState.VOID:
-                self.void += 1
-            case _:
-                self.abandoned += 1
-        return state
+        if to is _CONFIRMED or self.has_logged(record):
+            record.state = _CONFIRMED
+            self.confirmed += 1
+            return _CONFIRMED
+        record.state = to
+        if to is NumberState.VOID:
+            self.void += 1
+        else:
+            self.abandoned += 1
+        return to
 
     def has_logged(self, record: NumberRecord) -> bool:
         """Tell whether the event log serves a number of this topic (R18)."""

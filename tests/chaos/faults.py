@@ -100,8 +100,8 @@ class Faults:
 
     async def _kill_worker(self, fault: Fault) -> None:
         async with self._owner(fault) as (seat, stages):
-            self._lost(fault, stages)
             await seat.kill()
+            self._lost(fault, stages)  # only now: until then it may have answered
             await asyncio.sleep(fault.seconds)
 
     async def _stop_worker(self, fault: Fault) -> None:

@@ -23,7 +23,7 @@ from typing import Final
 from inorder.core.names import Filter, FilterKind
 from inorder.core.sequencing import members, shared_twice
 
-MAX_PAIRS_LOOKED_AT: Final = 500_000
+MAX_PAIRS_LOOKED_AT: Final = 100_000
 """Pairs of topics that are compared one by one; beyond it the costliest are those of the pairs seen so far, which begin
 with the topics that have the costliest ones."""
 _LITERAL: Final = re.compile(r"[^*?\[\\]*")

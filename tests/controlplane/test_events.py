@@ -93,8 +93,9 @@ async def test_stuck_numbers_are_listed_and_released(live: Live) -> None:
             "away_s": None,
             "logged": False,
         }
-        alarm = (await live.found("/overview", lambda each: each["alarms"]))["alarms"][0]
-        assert (alarm["id"], alarm["page"]) == ("stuck-1", "/gaps")
+        await live.found(
+            "/overview", lambda each: ("stuck-1", "/gaps") in {(a["id"], a["page"]) for a in each["alarms"]}
+        )
         await reader.publish("a", b"behind")
         body = {"topic": "1", "first": "2", "last": "3", "as": "abandoned"}
         client = live.client("operator")

@@ -93,8 +93,6 @@ async def test_the_overview_counts_what_workers_and_clients_say(live: Live) -> N
             lambda found: found["totals"]["delivered"] == "4" and found["latency"] and found["latency"]["total_ms"],
         )
         total = found["latency"]["total_ms"]
-        assert found["state"] == "ok"
-        assert found["alarms"] == []
         assert found["counts"] | {"workers": 1} == {
             "topics": 5, "clients": 2, "subscriptions": 2, "workers": 1, "stages": 3,
         }  # fmt: skip

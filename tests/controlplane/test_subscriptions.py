@@ -89,8 +89,10 @@ async def test_one_who_does_not_come_back_is_ended(live: Live) -> None:
     async with durable:
         await durable.subscribe("a")
         assert_problem(await client.delete(path), "conflict")  # it is connected
+    await live.found("/subscriptions", lambda page: not page["items"][0]["connected"])
     live.events.leap(100)
-    (gone,) = (await live.get("/subscriptions"))["items"]
+    ended = await live.found("/subscriptions", lambda page: page["items"][0]["away_s"] is None)
+    (gone,) = ended["items"]
     assert (gone["client"], gone["connected"], gone["durable"]) == (ODD, False, True)
     assert (await client.delete(path)).status_code == 204
     assert (await live.get("/subscriptions"))["items"] == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+import time
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Response
 
@@ -13,7 +14,6 @@ from inorder_controlplane import sharing
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.models.subscriptions import ClientPair, Overlap, SequencedPair, SpaceFilter, Subscription
-from inorder_controlplane.models.topics import TopicRef
 from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
 from inorder_controlplane.principals import Principal, require
 from inorder_controlplane.problems import Problem
@@ -23,8 +23,10 @@ router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
 
 Viewer = Annotated[Principal, require("viewer")]
 Operator = Annotated[Principal, require("operator")]
-MAX_SHOWN = 200
+MAX_SHOWN: Final = 200
 """Clients of an overlap matrix at most."""
+KEPT_SECONDS: Final = 30.0
+"""How long an overlap is shown again while nobody subscribes anew: computing takes a while, and only rates change."""
 
 
 @router.get("", operation_id="listSubscriptions")
@@ -51,15 +53,20 @@ async def list_subscriptions(
 @router.get("/overlap", operation_id="getOverlap")
 async def get_overlap(
     _: Viewer,
+    context: ContextDep,
     cluster: ClusterDep,
     limit: Annotated[int, Query(ge=1, le=MAX_SHOWN, description="clients, and pairs, at most")] = 50,
 ) -> Overlap:
     """Tell who shares what: the topics that clients have in common, and the pairs of topics that must be sequenced
     because two or more clients have both. These are what total order costs."""
-    found = await cluster.subscriptions()
-    states = await cluster.topics(groups=False)
-    refs = [ref_of(each.id, each) for each in states]
-    return await asyncio.to_thread(_overlap, found, states, refs, limit)
+    found, states = await asyncio.gather(cluster.subscriptions(), cluster.topics(groups=False))
+    wanted = limit, [(each.client_id, each.filters) for each in found], [(each.id, each.stage) for each in states]
+    async with context.parts.setdefault("overlap lock", asyncio.Lock()):
+        kept: tuple[object, float, Overlap] | None = context.parts.get("overlap")
+        if kept is None or kept[0] != wanted or time.monotonic() - kept[1] > KEPT_SECONDS:
+            kept = wanted, time.monotonic(), await asyncio.to_thread(_overlap, found, states, limit)
+            context.parts["overlap"] = kept
+    return kept[2]
 
 
 @router.delete("/{client:path}", operation_id="endSubscription", status_code=204)
@@ -88,7 +95,8 @@ def _away(each: KnownSubscription) -> float | None:
     return each.away_ms / 1000 if each.away_ms > 0 else None
 
 
-def _overlap(found: list[KnownSubscription], states: list[TopicState], refs: list[TopicRef], limit: int) -> Overlap:
+def _overlap(found: list[KnownSubscription], states: list[TopicState], limit: int) -> Overlap:
+    refs = [ref_of(each.id, each) for each in states]
     topics = [sharing.Topic(each.space, each.name, each.stage, each.rate) for each in states]
     filters = [[(one.space, one.filter) for one in each.filters] for each in found]
     shared = sharing.overlap(topics, sharing.subscribed(topics, filters), limit)

@@ -29,7 +29,7 @@ def test_a_token_from_its_making_to_its_end(cli: Cli, start: Start) -> None:
     cli("tokens", "revoke", "nothing", *STORE).assert_refused(1, "nothing", "inorder tokens list")
     stopped = child.interrupt()
     assert stopped.code == 0
-    assert "event=connection_failed" in stopped.err
+    assert "event=connection_ended" in stopped.err
     assert secret not in stopped.err + stopped.out
 
 

@@ -38,11 +38,11 @@ FRAME_COST: Final = 256
 
 log = logger("inorder.worker")
 
-_ENDS: Final = {
-    "stopping": (logging.DEBUG, "connection_failed"),  # these two hit everybody at once
-    "store": (logging.DEBUG, "connection_failed"),
-    "moved": (logging.INFO, "connection_moved"),  # a stage has another owner now; who asked goes there
-    "fenced": (logging.INFO, "connection_moved"),
+_LEVELS: Final = {
+    "stopping": logging.DEBUG,  # these two hit everybody at once
+    "store": logging.DEBUG,
+    "moved": logging.INFO,  # a stage has another owner now; who asked goes there
+    "fenced": logging.INFO,
 }
 """By code, how the end of a connection is logged; any other is a warning."""
 
@@ -200,8 +200,10 @@ class Connection(asyncio.Protocol):
         if not self.is_current:
             return
         self.is_current = False
-        level, event = _ENDS.get(code, (logging.WARNING, "connection_failed"))
-        log.log(level, "event=%s peer=%s client=%s code=%s reason=%s", event, self.peer, self.name, code, message)
+        level = _LEVELS.get(code, logging.WARNING)
+        log.log(
+            level, "event=connection_ended peer=%s client=%s code=%s reason=%s", self.peer, self.name, code, message
+        )
         if not self._transport.is_closing():
             self._transport.write(encode_frame(Failure(code, message, facts or [])))
         self.close()

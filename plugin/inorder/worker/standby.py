@@ -272,7 +272,7 @@ class Standby:
                 return f"no other worker that lives may have stage {' and '.join(map(str, homeless))}"
         self.is_drained = is_on
         self._moved_here.clear()
-        log.info("event=%s owner=%s stages=%s", "drained" if is_on else "undrained", self._claims.owner, own)
+        log.info("event=drain owner=%s is_on=%s stages=%s", self._claims.owner, is_on, own)
         return ""
 
     def move(self, stage: int, owner: str) -> str:

@@ -95,7 +95,10 @@ export interface Topic extends TopicRef {
   /** Timestamps per second over the last seconds; null: not known. */
   rate: number | null;
   /** The last number given. */
+  number: Digits;
+  /** The highest number whose event the broker accepted. */
   head: Digits;
+  /** How many of them the broker accepted. */
   confirmed: Digits;
   pending: Digits;
   void: Digits;

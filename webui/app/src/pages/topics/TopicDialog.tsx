@@ -52,8 +52,9 @@ function Detail({ topic, resource }: { topic: TopicDetail; resource: Resource<To
         items={[
           ["Place", `rank ${formatCount(topic.rank)}, on stage ${topic.stage}`],
           ["Rate", `${formatRate(topic.rate)} timestamps per second`],
-          ["Last number", topic.head === "0" ? "none yet" : <EventLink topic={topic} number={topic.head} />],
-          ["Confirmed up to", formatCount(topic.confirmed)],
+          ["Last number", topic.number === "0" ? "none yet" : <EventLink topic={topic} number={topic.number} />],
+          ["Highest confirmed", topic.head === "0" ? "none yet" : <EventLink topic={topic} number={topic.head} />],
+          ["Confirmed", formatCount(topic.confirmed)],
           ["Pending", formatCount(topic.pending)],
           ["Given up", `${formatCount(topic.void)} void, ${formatCount(topic.abandoned)} abandoned`],
           ["Confirmed late", formatCount(topic.late)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -357,10 +358,33 @@ async def test_proxy_stalls_one_direction_only() -> None:
         await closed(writer)
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_proxy_closes_what_it_has_just_accepted(echo_port: int, turns: int) -> None:
+    """At whatever turn of the event loop it is closed: a connection that is left behind is an error here."""
+    proxy = await FaultProxy(echo_port).start()
+    with socket.create_connection(("127.0.0.1", proxy.port)) as connection:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await proxy.close()
+        gc.collect()
+        connection.settimeout(10.0)
+        with contextlib.suppress(ConnectionError):
+            assert connection.recv(1) == b""
+
+
+async def test_proxy_refuses_and_is_healed_at_once(echo_port: int) -> None:
+    async with FaultProxy(echo_port) as proxy:
+        proxy.refuse()
+        await proxy.heal()
+        with socket.create_connection(("127.0.0.1", proxy.port)):
+            await asyncio.sleep(0)
+
+
 async def test_proxy_refuses_until_healed(echo_port: int) -> None:
     async with FaultProxy(echo_port) as proxy:
         port = proxy.port
         proxy.refuse()
+        await asyncio.sleep(0)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
         await proxy.heal()

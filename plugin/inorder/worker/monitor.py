@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from inorder.errors import InvalidOption, MissingExtra, PortInUse
 from inorder.logs import logger
 from inorder.worker import exposition
+from inorder.worker.server import stop_listening
 from inorder.worker.settings import WorkerSettings
 
 MAX_REQUEST_BYTES: Final = 16 * 1024
@@ -86,7 +87,8 @@ class Monitor:
     async def close(self) -> None:
         """Stop listening and cut what is open. No error."""
         if self._server is not None:
-            self._server.close()
+            stop_listening(self._server)
+            await asyncio.sleep(0)  # what was accepted before comes up, and is cut with the others
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -159,7 +159,7 @@ class Server:
             sock.close()
         self._sockets.clear()
         for listener in self._listeners:
-            _stop_listening(listener)
+            stop_listening(listener)
         for connection in self._connections:
             connection.stop_reading()
 
@@ -497,7 +497,7 @@ class Server:
                 self._the_host.reply(connection.session, Heads(heads))
 
 
-def _stop_listening(listener: asyncio.Server) -> None:
+def stop_listening(listener: asyncio.Server) -> None:
     """Accept nothing more. What was accepted in this turn of the loop comes up before the listener is closed: Python
     3.11 would lose such a connection, and never close it."""
     loop = asyncio.get_running_loop()

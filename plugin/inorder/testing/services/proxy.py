@@ -74,9 +74,10 @@ class FaultProxy:
         self._apply_stalls()
 
     def refuse(self) -> None:
-        """Refuse new connections (connection refused); open ones live on: :meth:`cut` them too if need be."""
+        """Refuse new connections (connection refused), from the next turn of the event loop on; open ones live on:
+        :meth:`cut` them too if need be."""
         if self._server is not None:
-            self._server.close()
+            _stop_listening(self._server)
             self._server = None
 
     async def heal(self) -> None:
@@ -87,6 +88,7 @@ class FaultProxy:
         self._stalls.clear()
         self._apply_stalls()
         if self._server is None:
+            await asyncio.sleep(0)  # one that was refused in this turn of the loop is still to be closed
             self._server = await self._listen(self.port)
 
     async def start(self) -> Self:
@@ -109,6 +111,7 @@ class FaultProxy:
     async def close(self) -> None:
         """Stop listening and reset every connection; safe more than once."""
         self.refuse()
+        await asyncio.sleep(0)  # what was accepted before comes up, and is closed with the others
         closing = [pair.wait_closed() for pair in self._pairs]
         self.cut()
         await asyncio.gather(*closing)
@@ -145,11 +148,13 @@ class _Pair:
 
     Attributes:
         first: the first bytes that the client sent; none until then.
+        is_cut: an end that comes up from now on is reset.
     """
 
     def __init__(self, proxy: FaultProxy, open_pairs: set[_Pair]) -> None:
         self.proxy = proxy
         self.first = b""
+        self.is_cut = False
         self.client = _End(self, "up")
         self.server = _End(self, "down")
         self.client.peer, self.server.peer = self.server, self.client
@@ -172,14 +177,16 @@ class _Pair:
 
     def abort(self) -> None:
         """Reset both ends."""
+        self.is_cut = True
         self._connecting.cancel()
         for end in (self.client, self.server):
             end.reset()
         self.ended()
 
     def ended(self) -> None:
-        """One end is closed: the pair is over when no end has a transport any more."""
-        if self.client.transport is None and self.server.transport is None:
+        """One end is closed: the pair is over when no end has a transport any more. The client's is certain to come:
+        the pair was made because it was accepted."""
+        if self.client.has_come and self.client.transport is None and self.server.transport is None:
             self._connecting.cancel()
             self._open_pairs.discard(self)
             self.closed.set()
@@ -196,6 +203,7 @@ class _End(asyncio.Protocol):
 
     def __init__(self, pair: _Pair, direction: Direction) -> None:
         self.transport: asyncio.Transport | None = None
+        self.has_come = False
         self.direction: Direction = direction
         self._pair = pair
         self._is_finished = False
@@ -250,8 +258,8 @@ class _End(asyncio.Protocol):
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        if self._pair.closed.is_set():  # cut, or left by the client, while this end was being connected
+        self.transport, self.has_come = cast(asyncio.Transport, transport), True
+        if self._pair.is_cut or self._pair.closed.is_set():  # or left by the client, while this end was being connected
             self.reset()
             return
         if self.peer.transport is not None:
@@ -301,3 +309,12 @@ class _End(asyncio.Protocol):
         else:
             self.peer.reset()
         self._pair.ended()
+
+
+def _stop_listening(server: asyncio.Server) -> None:
+    """Accept nothing more. What was accepted in this turn of the loop comes up before the server is closed: Python 3.11
+    would lose such a connection, and never close it."""
+    loop = asyncio.get_running_loop()
+    for sock in server.sockets:
+        loop.remove_reader(sock)
+    loop.call_soon(server.close)

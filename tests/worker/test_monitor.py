@@ -285,7 +285,8 @@ async def test_a_slow_client_is_named() -> None:
         assert [each["client"] for each in facts["slow_clients"]] == ["sluggish"]
         found = await samples(worker)
         assert found["inorder_slow_clients",] == 1
-        assert found["inorder_slow_client_unread_bytes", "sluggish"] == facts["slow_clients"][0]["unread_bytes"] > 0
+        assert found["inorder_slow_client_unread_bytes", "sluggish"] > 0
+        assert facts["slow_clients"][0]["unread_bytes"] > 0  # at another moment
         (connection,) = worker._server._connections
         connection._unread()
         await until(lambda: not worker._server._connections)

@@ -48,6 +48,8 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
 )
 _ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database"
+_UPGRADE_PAUSE_MS: Final = 60_000
+"""For how long an upgrade may do nothing in its transaction before PostgreSQL ends it."""
 _SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an empty database wait for each other
 _BUSY_WAIT_MS: Final = 250
 _WAL_WRITE_LOCK: Final = 120
@@ -319,6 +321,8 @@ class Store:
     def upgrade(self, connection: sa.Connection) -> None:
         """Inside a transaction: step by step, unless another worker did so meanwhile."""
         if not self.is_sqlite:
+            # Loading the steps may take longer than an owner may stand still.
+            connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {_UPGRADE_PAUSE_MS}")
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
         version = self.read_version(connection)
         if version is None or version == schema.SCHEMA_VERSION:

@@ -3,8 +3,8 @@
 # that run tests).
 VENV ?= .venv
 ARGS ?=
-# Tests wait more than they compute: one process more than there are processors. Each has servers of its own.
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 8 ] && echo $$((n + 1)) || echo 8)
+# A process for each processor, eight at most. Each has servers of its own.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 8 ] && echo $$n || echo 8)
 BIN := $(VENV)/bin
 READY := $(VENV)/.inorder-ready
 # The web UI's source, folders too: a file that was removed also means a new build.

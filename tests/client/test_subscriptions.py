@@ -170,7 +170,8 @@ async def test_a_cancelled_subscribe_completes_all_the_same(site: Site) -> None:
             task = asyncio.create_task(one.subscribe("a" if wait % 2 else "b"))
             for _ in range(wait):
                 await asyncio.sleep(0)
-            task.cancel()
+            if not task.cancel():
+                continue  # the worker was quicker
             with pytest.raises(asyncio.CancelledError):
                 await task
         await one.subscribe("c")

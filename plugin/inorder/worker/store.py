@@ -48,8 +48,8 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
 )
 _ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database"
-_UPGRADE_PAUSE_MS: Final = 60_000
-"""For how long an upgrade may do nothing in its transaction before PostgreSQL ends it."""
+_SCHEMA_PAUSE_MS: Final = 60_000
+"""For how long a change of the schema may do nothing in its transaction before PostgreSQL ends it."""
 _SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an empty database wait for each other
 _BUSY_WAIT_MS: Final = 250
 _WAL_WRITE_LOCK: Final = 120
@@ -320,10 +320,7 @@ class Store:
 
     def upgrade(self, connection: sa.Connection) -> None:
         """Inside a transaction: step by step, unless another worker did so meanwhile."""
-        if not self.is_sqlite:
-            # Loading the steps may take longer than an owner may stand still.
-            connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {_UPGRADE_PAUSE_MS}")
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
+        self._begin_schema_change(connection)
         version = self.read_version(connection)
         if version is None or version == schema.SCHEMA_VERSION:
             return
@@ -337,9 +334,14 @@ class Store:
             here = schema.stages.c.stage == row["stage"]
             connection.execute(schema.stages.update().where(here), {**values, "seal": stage_seal(values)})
 
-    def _create(self, connection: sa.Connection, stages: int, topic_order: TopicOrder) -> StoreInfo:
+    def _begin_schema_change(self, connection: sa.Connection) -> None:
+        """One at a time; and to load the steps or to make the tables may take longer than an owner may stand still."""
         if not self.is_sqlite:
+            connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {_SCHEMA_PAUSE_MS}")
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
+
+    def _create(self, connection: sa.Connection, stages: int, topic_order: TopicOrder) -> StoreInfo:
+        self._begin_schema_change(connection)
         # Another worker may have made it meanwhile.
         if self.read_version(connection) is not None:
             return self._read_meta(connection)

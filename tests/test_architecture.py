@@ -33,15 +33,16 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.ports": "inorder.errors inorder.core.names",
         "inorder.traces": "inorder.errors inorder.core",
         "inorder.logs": "",
+        "inorder.listening": "",
         "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces inorder.logs",
-        "inorder.worker": "inorder.errors inorder.core inorder.logs",
+        "inorder.worker": "inorder.errors inorder.core inorder.logs inorder.listening",
         "inorder.admin": "inorder.errors inorder.core",
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.core inorder.ports inorder.client",
         "inorder.sync": "inorder inorder.errors inorder.client",
         "inorder.testing": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker",
-        "inorder.testing.services": "inorder.errors",
+        "inorder.testing.services": "inorder.errors inorder.listening",
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"

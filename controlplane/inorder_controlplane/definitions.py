@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from inorder.admin import Automatic
 from inorder.core.filters import filter_of
 from inorder.core.names import FilterKind
-from inorder.core.wire import LogRule, Logs, TopicOrder
+from inorder.core.wire import LogRule, Logs, TopicInfo, TopicOrder
 from inorder.errors import InvalidFilter
 from inorder_controlplane.models.definitions import AutomaticOrder, Definitions, LogDefinition, TopicName
 from inorder_controlplane.problems import Problem
@@ -49,15 +49,11 @@ class Plan:
 
 def definitions_of(order: TopicOrder, logs: Logs, automatic: Automatic) -> Definitions:
     """Return what is set up now."""
-    names = {info.id: TopicName(space=info.space, name=info.name) for info in order.topics}
-    stages: list[list[TopicName]] = [[] for _ in range(order.stages)]
-    for info in order.topics:
-        stages[info.stage].append(names[info.id])
-    pinned = [names[info.id] for info in order.topics if info.id in set(order.pinned)]
+    pinned = set(order.pinned)
     return Definitions(
         version=1,
-        order=stages,
-        pinned=pinned,
+        order=[[_name(info) for info in topics] for topics in order.by_stage()],
+        pinned=[_name(info) for info in order.topics if info.id in pinned],
         logs=[_log(rule) for rule in logs.rules],
         automatic=AutomaticOrder(
             on=automatic.is_on, window_s=automatic.window_s, alpha=automatic.alpha, beta=automatic.beta
@@ -125,6 +121,10 @@ def _repeated(names: Iterable[Name]) -> list[Name]:
 
 def _shown(name: Name) -> str:
     return f"{name[0]}:{name[1]}"
+
+
+def _name(info: TopicInfo) -> TopicName:
+    return TopicName(space=info.space, name=info.name)
 
 
 def _log(rule: LogRule) -> LogDefinition:

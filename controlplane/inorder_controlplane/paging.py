@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from fastapi import Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
 from inorder_controlplane.problems import Problem
@@ -32,7 +32,7 @@ class Page(BaseModel, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What the query of a list may say; a route takes it as ``Annotated[ListQuery, Depends(list_query)]``."""
+    """What the query of a list may say; a route takes it as ``ListQueryDep``."""
 
     limit: int = 100
     cursor: str | None = None
@@ -48,6 +48,9 @@ def list_query(
 ) -> ListQuery:
     """Return the query of a list."""
     return ListQuery(limit, cursor, q, sort)
+
+
+ListQueryDep = Annotated[ListQuery, Depends(list_query)]
 
 
 def page_of(

@@ -46,6 +46,11 @@ def require(role: Role) -> Any:
     return Depends(check)
 
 
+Viewer = Annotated[Principal, require("viewer")]
+Operator = Annotated[Principal, require("operator")]
+Admin = Annotated[Principal, require("admin")]
+
+
 def require_socket(role: Role) -> Any:
     """Return the same for WebSockets. A browser sends its cookie from any page, so then Origin must be this server."""
 

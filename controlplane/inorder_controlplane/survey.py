@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from inorder.admin import Cluster, TopicState
-from inorder.core.wire import KnownSubscription, LogRule
+from inorder.core.wire import KnownSubscription, LogRule, TopicInfo, TopicOrder
 from inorder_controlplane import sharing
 from inorder_controlplane.models.topics import TopicRef
 
@@ -61,6 +61,11 @@ class Survey:
         return ref_of(topic, self.states.get(topic))
 
 
-def ref_of(topic: int, state: TopicState | None) -> TopicRef:
+def ref_of(topic: int, known: TopicInfo | TopicState | None) -> TopicRef:
     """Return a topic as answers have it; one that was made just now has no names yet."""
-    return TopicRef(id=str(topic), space=state.space if state else "", name=state.name if state else "")
+    return TopicRef(id=str(topic), space=known.space if known else "", name=known.name if known else "")
+
+
+def refs_of(order: TopicOrder) -> dict[int, TopicRef]:
+    """Return all topics as answers have them, by id."""
+    return {each.id: ref_of(each.id, each) for each in order.topics}

@@ -208,7 +208,7 @@ class Watching:
 
     def _seen(self, at_ms: int, now: float, found: dict[str, Any], said: dict[str, Any]) -> Seen:
         store: Overview | None = found.get("store")
-        names = {each.id: f"{each.space}:{each.name}" for each in said.get("topics", ())}
+        names = {each.id: each.label for each in said.get("topics", ())}
         return Seen(
             at_ms,
             store_error=found.get("store_error"),

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
 from inorder.worker import schema
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.models.analytics import AnalyticsRun, Schedule
 from inorder_controlplane.models.common import moment, moment_or_none
-from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.principals import Viewer
 
 router = APIRouter(prefix="/analytics", tags=["analytics"])
 
-Viewer = Annotated[Principal, require("viewer")]
-Query = Annotated[ListQuery, Depends(list_query)]
-
 
 @router.get("/runs", operation_id="listAnalyticsRuns")
-async def list_runs(_: Viewer, context: ContextDep, query: Query) -> Page[AnalyticsRun]:
+async def list_runs(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[AnalyticsRun]:
     """List the runs of analyses, the newest first."""
     items, following, total = page_of(
         await _rows(context, schema.analytics_runs),
@@ -41,7 +38,7 @@ async def list_runs(_: Viewer, context: ContextDep, query: Query) -> Page[Analyt
 
 
 @router.get("/schedules", operation_id="listSchedules")
-async def list_schedules(_: Viewer, context: ContextDep, query: Query) -> Page[Schedule]:
+async def list_schedules(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Schedule]:
     """List when which analyses are due."""
     items, following, total = page_of(
         await _rows(context, schema.schedules),

@@ -13,7 +13,7 @@ from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.audit import AuditEntry
 from inorder_controlplane.models.common import moment
 from inorder_controlplane.paging import MAX_LIMIT, Page, decoded, encoded
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.principals import Admin
 from inorder_controlplane.problems import Problem
 
 router = APIRouter(prefix="/audit", tags=["audit"])
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/audit", tags=["audit"])
 @router.get("", operation_id="listAudit")
 async def list_audit(
     context: ContextDep,
-    principal: Annotated[Principal, require("admin")],
+    principal: Admin,
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 100,
     cursor: Annotated[str | None, Query(max_length=4096)] = None,
 ) -> Page[AuditEntry]:

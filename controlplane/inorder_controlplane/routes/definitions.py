@@ -11,20 +11,20 @@ from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.definitions import Name, Plan, definitions_of, plan
 from inorder_controlplane.models.definitions import Definitions, ImportPlan, TopicName
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.principals import Admin, Operator
 
 router = APIRouter(prefix="/definitions", tags=["definitions"])
 
 
 @router.get("", operation_id="exportDefinitions")
-async def export_definitions(principal: Annotated[Principal, require("operator")], cluster: ClusterDep) -> Definitions:
+async def export_definitions(principal: Operator, cluster: ClusterDep) -> Definitions:
     """Return topic order, pins, rules of event logs and whether topics change places by themselves, by their names."""
     return definitions_of(await cluster.order(), await cluster.logs(), await cluster.automatic())
 
 
 @router.post("", operation_id="importDefinitions")
 async def import_definitions(
-    principal: Annotated[Principal, require("admin")],
+    principal: Admin,
     body: Definitions,
     context: ContextDep,
     cluster: ClusterDep,
@@ -60,7 +60,7 @@ async def _apply(cluster: Cluster, found: Plan, result: dict[str, Any]) -> None:
         await cluster.pin([ids[name] for name in found.lets_go], is_pinned=False)
         result["made"] = "topics, pins let go"
     stages = [[ids[name] for name in names] for names in found.stages]
-    if stages != [[info.id for info in order.topics if info.stage == stage] for stage in range(order.stages)]:
+    if stages != [[info.id for info in topics] for topics in order.by_stage()]:
         result["order_epoch"] = str(await cluster.change(order.order_epoch + 1, stages))
         result["made"] = "topics, order"
     if found.pins:

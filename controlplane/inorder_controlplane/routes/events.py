@@ -20,8 +20,9 @@ from inorder_controlplane.models.common import moment, moment_or_none
 from inorder_controlplane.models.events import STATES, DependencyState, Event, Happening, NewEvent, Published
 from inorder_controlplane.models.numbers import GivenNumber, SignedNumber
 from inorder_controlplane.models.topics import TopicRef
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
+from inorder_controlplane.survey import ref_of, refs_of
 
 router = APIRouter(prefix="/events", tags=["events"])
 
@@ -29,8 +30,6 @@ MAX_DEPENDENCIES: Final = 200
 """Dependencies of which the state is looked up; of further ones it is not."""
 PUBLISH_SECONDS: Final = 10.0
 WORDS: Final = {"accepted": "accepted by the broker", "arrived": "received", "notified": "delivered"}
-Viewer = Annotated[Principal, require("viewer")]
-Operator = Annotated[Principal, require("operator")]
 
 
 @router.get("", operation_id="findEvent")
@@ -69,7 +68,7 @@ async def publish_test_event(who: Operator, body: NewEvent, context: ContextDep,
         result["number"] = str(receipt.number)
     order = await cluster.order()
     made = next(each for each in order.topics if (each.space, each.name) == (body.space, body.topic))
-    return Published(topic=TopicRef(id=str(made.id), space=made.space, name=made.name), number=str(receipt.number))
+    return Published(topic=ref_of(made.id, made), number=str(receipt.number))
 
 
 async def _publish(context: Context, url: str, body: NewEvent) -> inorder.Receipt:
@@ -100,7 +99,7 @@ async def _shown(cluster: Cluster, found: EventState) -> Event:
     order, told, states = await asyncio.gather(
         cluster.order(), cluster.lives(found.topic, found.number), cluster.number_states(deps[:MAX_DEPENDENCIES])
     )
-    refs = {each.id: TopicRef(id=str(each.id), space=each.space, name=each.name) for each in order.topics}
+    refs = refs_of(order)
     return Event(
         topic=refs[found.topic],
         number=str(found.number),
@@ -123,7 +122,8 @@ async def _shown(cluster: Cluster, found: EventState) -> Event:
 
 
 def _life(found: EventState, told: list[SeenLife], refs: dict[int, TopicRef]) -> list[Happening]:
-    """What clients told, and what the workers know besides."""
+    """What clients told, and what the workers know besides: first and last what has no time."""
+    known = moments(told)
     life = [
         Happening(
             at=moment(each.at_us // 1000),
@@ -131,23 +131,19 @@ def _life(found: EventState, told: list[SeenLife], refs: dict[int, TopicRef]) ->
             who=each.who,
             detail=_detail(each, refs),
         )
-        for each in moments(told)
+        for each in known
     ]
-    known = {each.what for each in moments(told)}
-    if "stamped" not in known:
-        life.insert(0, Happening(at=None, what="stamped", who=found.client_id or None, detail=f"number {found.number}"))
     if found.logged and found.stored_ms:
         life.append(
             Happening(at=moment(found.stored_ms), what="stored", who=None, detail="in the event log, with its number")
         )
-    if (word := STATES[found.state]) != "pending" and not (word == "confirmed" and "accepted" in known):
-        life.append(Happening(at=None, what=word, who=found.client_id or None, detail=""))
-    dated = sorted((each for each in life if each.at is not None), key=lambda each: each.at or "")
-    return (
-        [each for each in life if each.at is None and each.what == "stamped"]
-        + dated
-        + [each for each in life if each.at is None and each.what != "stamped"]
-    )
+    life.sort(key=lambda each: each.at or "")
+    whats, who, word = {each.what for each in known}, found.client_id or None, STATES[found.state]
+    if "stamped" not in whats:
+        life.insert(0, Happening(at=None, what="stamped", who=who, detail=f"number {found.number}"))
+    if word != "pending" and not (word == "confirmed" and "accepted" in whats):
+        life.append(Happening(at=None, what=word, who=who, detail=""))
+    return life
 
 
 def _detail(each: LifeMoment, refs: dict[int, TopicRef]) -> str:

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
 from inorder.admin import StuckNumber
 from inorder.core.wire import TopicInfo
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.models.events import STATES, Gap, Numbers, NumbersChanged, Release
-from inorder_controlplane.models.topics import TopicRef
-from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
+from inorder_controlplane.survey import ref_of
 
 router = APIRouter(prefix="/gaps", tags=["gaps"])
 
-Viewer = Annotated[Principal, require("viewer")]
-Operator = Annotated[Principal, require("operator")]
 MAX_RANGE = 10_000
 """Numbers that are released at a time."""
 
 
 @router.get("", operation_id="listGaps")
-async def list_gaps(_: Viewer, cluster: ClusterDep, query: Annotated[ListQuery, Depends(list_query)]) -> Page[Gap]:
+async def list_gaps(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page[Gap]:
     """List the numbers that subscribers wait for: made a while ago, and neither confirmed nor given up."""
-    refs = {each.id: each for each in (await cluster.order()).topics}
+    infos = {each.id: each for each in (await cluster.order()).topics}
 
     def label(each: StuckNumber) -> str:
-        info = refs.get(each.topic)
-        return f"{info.space}:{info.name}" if info is not None else str(each.topic)
+        info = infos.get(each.topic)
+        return info.label if info is not None else str(each.topic)
 
     items, following, total = page_of(
         await cluster.stuck(),
@@ -41,7 +37,7 @@ async def list_gaps(_: Viewer, cluster: ClusterDep, query: Annotated[ListQuery, 
         default="-age_s",
         text=lambda each: f"{label(each)} {each.client_id} {each.reason}",
     )
-    return Page(items=[_shown(each, refs.get(each.topic)) for each in items], next=following, total=total)
+    return Page(items=[_shown(each, infos.get(each.topic)) for each in items], next=following, total=total)
 
 
 @router.post("/release", operation_id="releaseNumbers")
@@ -77,9 +73,7 @@ def _range(body: Numbers) -> tuple[int, int]:
 
 def _shown(each: StuckNumber, info: TopicInfo | None) -> Gap:
     return Gap(
-        topic=TopicRef(
-            id=str(each.topic), space=info.space if info is not None else "", name=info.name if info is not None else ""
-        ),
+        topic=ref_of(each.topic, info),
         first=str(each.first),
         last=str(each.last),
         state=STATES[each.state],

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from inorder.admin import Automatic as AutomaticMode
 from inorder.admin import Cluster
-from inorder.core.wire import MAX_NUMBER, TopicOrder
+from inorder.core.wire import MAX_NUMBER, TopicInfo, TopicOrder
 from inorder.errors import InorderError, OutcomeUnknown, StaleOrder
 from inorder.worker.history import History, OrderRow
 from inorder_controlplane.auditing import audited
@@ -38,14 +38,13 @@ from inorder_controlplane.models.order import (
 from inorder_controlplane.models.topics import TopicRef
 from inorder_controlplane.paging import MAX_LIMIT, Page, decoded, encoded
 from inorder_controlplane.planning import Moved, NotAnOrder, Ordered, Plan, PresentOrder, moves_between
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
+from inorder_controlplane.survey import refs_of
 from inorder_controlplane.watching import watching_of
 
 router = APIRouter(prefix="/order", tags=["order"])
 
-Viewer = Annotated[Principal, require("viewer")]
-Operator = Annotated[Principal, require("operator")]
 MAX_PLACES: Final = 200_000
 """Places of topics in the past orders of one answer, about."""
 
@@ -58,16 +57,19 @@ async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order
     now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
     rates = {each.id: each.rate for each in await cluster.topics(groups=False) if each.is_reached}
     pinned = set(now.pinned)
-    stages: list[list[TopicOnStage]] = [[] for _ in range(now.stages)]
-    for each in now.topics:
-        place = TopicOnStage(
+
+    def place(each: TopicInfo) -> TopicOnStage:
+        return TopicOnStage(
             id=str(each.id), space=each.space, name=each.name, pinned=each.id in pinned, rate=rates.get(each.id)
         )
-        stages[each.stage].append(place)
+
     response.headers["ETag"] = order_etag(now, automatic)
     return Order(
         order_epoch=str(now.order_epoch),
-        stages=[StageOrder(stage=stage, topics=topics) for stage, topics in enumerate(stages)],
+        stages=[
+            StageOrder(stage=stage, topics=[place(each) for each in topics])
+            for stage, topics in enumerate(now.by_stage())
+        ],
         automatic=_automatic(automatic),
     )
 
@@ -103,8 +105,8 @@ async def put_order(
     stages = _planned(order, change).stages
     if stages == order.stages:
         return OrderChanged(order_epoch=str(now.order_epoch))
-    if fixed := order.fixed(stages):
-        names = [f"{each.space}:{each.name}" for each in now.topics if each.id in set(fixed)]
+    if fixed := set(order.fixed(stages)):
+        names = [each.label for each in now.topics if each.id in fixed]
         raise Problem("conflict", f"pinned to their stage: {', '.join(names[:10])}", allowed="unpin them first")
     async with audited(context, who, "order.change", order_epoch=str(now.order_epoch), **change.model_dump()) as result:
         try:
@@ -127,12 +129,11 @@ async def list_history(
     cursor: Annotated[str | None, Query(max_length=100, description="`next` of the page before")] = None,
 ) -> Page[PastOrder]:
     """List the topic orders that there were, the newest first: since when, who asked for them, which topics moved."""
-    before, topics = None if cursor is None else _epoch_of(cursor), (await cluster.order()).topics
-    limit = min(limit, max(1, MAX_PLACES // max(1, len(topics))))
+    before, refs = None if cursor is None else _epoch_of(cursor), refs_of(await cluster.order())
+    limit = min(limit, max(1, MAX_PLACES // max(1, len(refs))))
     rows, total = await context.database.call(
         lambda store: (History(store).orders(before=before, limit=limit + 1), History(store).count_orders())
     )
-    refs = {each.id: TopicRef(id=str(each.id), space=each.space, name=each.name) for each in topics}
     items = await asyncio.to_thread(lambda: [_past(row, former, refs) for row, former in zip_longest(rows, rows[1:])])
     following = encoded(rows[limit - 1].order_epoch) if len(rows) > limit else None
     return Page(items=items[:limit], next=following, total=total)
@@ -172,20 +173,21 @@ async def _present(cluster: Cluster, now: TopicOrder) -> tuple[PresentOrder, dic
     known = {each.id: each for each in await cluster.topics()}
     pinned = set(now.pinned)
     topics: dict[int, Ordered] = {}
-    stages: list[list[int]] = [[] for _ in range(now.stages)]
     for each in now.topics:
         state = known.get(each.id)
         topics[each.id] = Ordered(
             each.id,
-            f"{each.space}:{each.name}",
+            each.label,
             each.stage,
             pinned=each.id in pinned,
             rate=state.rate if state is not None and state.is_reached else None,
             group=() if state is None else state.group,
         )
-        stages[each.stage].append(each.id)
-    refs = {each.id: TopicRef(id=str(each.id), space=each.space, name=each.name) for each in now.topics}
-    return PresentOrder(stages, topics), refs
+    return PresentOrder(_ids(now), topics), refs_of(now)
+
+
+def _ids(order: TopicOrder) -> list[list[int]]:
+    return [[each.id for each in topics] for topics in order.by_stage()]
 
 
 def _planned(order: PresentOrder, change: WholeOrder | Swap | Move) -> Plan:
@@ -246,11 +248,8 @@ async def _seen(cluster: Cluster, before: TopicOrder, stages: list[list[int]]) -
         now = await cluster.order()
     except InorderError as error:
         return str(error)
-    found: list[list[int]] = [[] for _ in range(now.stages)]
-    for each in now.topics:
-        found[each.stage].append(each.id)
     if now.order_epoch == before.order_epoch:
         return f"the order epoch is still {now.order_epoch}, but the change may yet come"
-    if found == stages:
+    if _ids(now) == stages:
         return f"the order is as asked for, with epoch {now.order_epoch}"
     return f"the order is another one, with epoch {now.order_epoch}"

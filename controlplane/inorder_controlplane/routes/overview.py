@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from fastapi import APIRouter
 
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.overview import Overview
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.principals import Viewer
 from inorder_controlplane.showing import overview_of
 from inorder_controlplane.watching import watching_of
 
@@ -16,7 +14,7 @@ router = APIRouter(tags=["overview"])
 
 
 @router.get("/overview", operation_id="getOverview")
-async def get_overview(context: ContextDep, _: Annotated[Principal, require("viewer")]) -> Overview:
+async def get_overview(context: ContextDep, _: Viewer) -> Overview:
     """Return state, alarms, counts, totals, rates, latencies, and the figures of the last ten minutes.
 
     What clients see (delivered, late, gaps, duplicates, latencies) is what they report; it is null where none does.

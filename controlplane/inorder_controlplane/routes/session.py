@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
 
@@ -12,7 +11,7 @@ from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.common import moment_or_none
 from inorder_controlplane.models.session import Login, Session
-from inorder_controlplane.principals import COOKIE, ROLES, Principal, check_origin, require
+from inorder_controlplane.principals import COOKIE, ROLES, Principal, Viewer, check_origin
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.sessions import BrowserSessions
 
@@ -52,15 +51,13 @@ async def log_in(body: Login, request: Request, response: Response, context: Con
 
 
 @router.get("", operation_id="getSession")
-async def get_session(principal: Annotated[Principal, require("viewer")]) -> Session:
+async def get_session(principal: Viewer) -> Session:
     """Say who asks."""
     return _session(principal)
 
 
 @router.delete("", operation_id="logOut", status_code=204)
-async def log_out(
-    request: Request, response: Response, context: ContextDep, principal: Annotated[Principal, require("viewer")]
-) -> None:
+async def log_out(request: Request, response: Response, context: ContextDep, principal: Viewer) -> None:
     """End this login. A bearer token stays as it is: revoke it to end it."""
     if (session := principal.session_hash) is not None:
         async with audited(context, principal, "session.end", principal.token_id):

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 
 from inorder.worker.history import History, TakeOver
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, Context, ContextDep
 from inorder_controlplane.models.common import moment
 from inorder_controlplane.models.stages import Stage, StageMove, Takeover, Worker
-from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.showing import stages_of, workers_of
 from inorder_controlplane.watching import Picture, watching_of
 
 router = APIRouter(tags=["workers"])
 
-Viewer = Annotated[Principal, require("viewer")]
-Operator = Annotated[Principal, require("operator")]
-ListQueryDep = Annotated[ListQuery, Depends(list_query)]
 
 WAIT_SECONDS: Final = 20.0
 """How long a hand-over is waited for."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from inorder.admin import TopicState
 from inorder.core.wire import KnownSubscription
@@ -14,15 +14,13 @@ from inorder_controlplane import sharing
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.models.subscriptions import ClientPair, Overlap, SequencedPair, SpaceFilter, Subscription
-from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import ref_of
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
 
-Viewer = Annotated[Principal, require("viewer")]
-Operator = Annotated[Principal, require("operator")]
 MAX_SHOWN: Final = 200
 """Clients of an overlap matrix at most."""
 KEPT_SECONDS: Final = 30.0
@@ -30,9 +28,7 @@ KEPT_SECONDS: Final = 30.0
 
 
 @router.get("", operation_id="listSubscriptions")
-async def list_subscriptions(
-    _: Viewer, cluster: ClusterDep, query: Annotated[ListQuery, Depends(list_query)]
-) -> Page[Subscription]:
+async def list_subscriptions(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page[Subscription]:
     """List the subscriptions with total order. Others (fifo, none) are between clients and their broker only."""
     items, following, total = page_of(
         await cluster.subscriptions(),

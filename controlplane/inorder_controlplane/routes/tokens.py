@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
 from inorder.worker import tokens as stored
 from inorder.worker.store import Store
@@ -13,20 +13,16 @@ from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.common import moment, moment_or_none
 from inorder_controlplane.models.tokens import IssuedToken, NewToken, Token
-from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.principals import Admin
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.sessions import has_admin
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 
-Admin = Annotated[Principal, require("admin")]
-
 
 @router.get("", operation_id="listTokens")
-async def list_tokens(
-    context: ContextDep, principal: Admin, query: Annotated[ListQuery, Depends(list_query)]
-) -> Page[Token]:
+async def list_tokens(context: ContextDep, principal: Admin, query: ListQueryDep) -> Page[Token]:
     """List tokens, also those that are no good any more. Nothing tells a secret."""
     found = await context.database.call(lambda store: TokenStore(store).list())
     items, following, total = page_of(

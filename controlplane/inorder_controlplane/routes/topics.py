@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from inorder.admin import Cluster, TopicState
 from inorder.core.names import exact
@@ -29,15 +29,13 @@ from inorder_controlplane.models.topics import (
     TopicDetail,
     TopicPatch,
 )
-from inorder_controlplane.paging import ListQuery, Page, list_query, page_of
-from inorder_controlplane.principals import Principal, require
+from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.principals import Operator, Principal, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import Survey
 
 router = APIRouter(prefix="/topics", tags=["topics"])
 
-Viewer = Annotated[Principal, require("viewer")]
-Operator = Annotated[Principal, require("operator")]
 TopicId = Annotated[GivenNumber, Path(description="the topic's id")]
 
 MAX_LOGGED: Final = 200
@@ -45,7 +43,7 @@ MAX_LOGGED: Final = 200
 
 
 @router.get("", operation_id="listTopics")
-async def list_topics(_: Viewer, cluster: ClusterDep, query: Annotated[ListQuery, Depends(list_query)]) -> Page[Topic]:
+async def list_topics(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page[Topic]:
     """List the topics of all stages with their numbers, rates and subscribers."""
     survey = await Survey.take(cluster)
     items, following, total = page_of(
@@ -66,7 +64,7 @@ async def list_topics(_: Viewer, cluster: ClusterDep, query: Annotated[ListQuery
             "group_size": lambda each: each.group_size,
         },
         default="rank",
-        text=lambda each: f"{each.space}:{each.name}",
+        text=lambda each: each.label,
     )
     return Page(items=[Topic(**_facts(survey, each)) for each in items], next=following, total=total)
 

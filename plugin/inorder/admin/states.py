@@ -44,6 +44,11 @@ class TopicState:
     group_size: int = 0
     group: tuple[int, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """Space and name, as people write a topic."""
+        return f"{self.space}:{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class StuckNumber:

@@ -100,8 +100,8 @@ def talk(
                 Cluster(section.workers, secret, tls, agent="inorder command", timeout=2 * timeout) as cluster,
             ):
                 return await work(cluster)
-        except TimeoutError:
-            text = f"no answer within {timeout:g} s"
+        except TimeoutError as error:  # ours, which says nothing; or what was asked for took longer than it may
+            text = str(error) or f"no answer within {timeout:g} s"
             raise CommandFailed(f"{text}; {unsure}" if unsure else text, ExitCode.TIMED_OUT) from None
 
     with loaded.located("client"):

@@ -11,24 +11,22 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
-from inorder.cli.naming import ids_of, name_of
+from inorder.cli.naming import ids_of
 
 if TYPE_CHECKING:
     from inorder.admin import Cluster, EventState
     from inorder.core.wire import NumberState, TopicOrder
 
-events = typer.Typer(
+events = options.group(
     name="events",
     help="Show what the workers know of an event.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
 
 
 @events.command()
 def show(
-    topic: Annotated[str, typer.Argument(metavar="SPACE:TOPIC", help="Its topic, with the space.")],
+    topic: options.Topic,
     number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Its number in the topic.")],
     timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
@@ -48,7 +46,7 @@ def show(
     order, found, states = talk(look, config, workers, token, tls_ca, timeout)
     if found is None:
         raise CommandFailed(f"topic {output.printable(topic)!r} has had no number {number} yet")
-    names = {info.id: name_of(info) for info in order.topics}
+    names = {info.id: info.label for info in order.topics}
     before = [
         {"topic": names[each], "number": at, "state": states[each, at].name.lower()}
         for each, at in found.deps

@@ -10,17 +10,15 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
-from inorder.cli.naming import ids_of, name_of
+from inorder.cli.naming import ids_of
 
 if TYPE_CHECKING:
     from inorder.admin import Cluster, StuckNumber
     from inorder.core.wire import TopicOrder
 
-gaps = typer.Typer(
+gaps = options.group(
     name="gaps",
     help="Show numbers that are stuck, and why; give them up, or have them fetched from the event log.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
 
@@ -32,7 +30,6 @@ class As(StrEnum):
     ABANDONED = "abandoned"
 
 
-Topic = Annotated[str, typer.Argument(metavar="SPACE:TOPIC", help="The topic, with its space.")]
 First = Annotated[int, typer.Argument(metavar="FIRST", min=1, help="The number, or the first of several.")]
 Last = Annotated[int | None, typer.Argument(metavar="[LAST]", min=1, help="The last number.")]
 UNSURE = "what is still stuck shows: inorder gaps list"
@@ -58,7 +55,7 @@ def list_all(
         return await cluster.order(), await cluster.stuck(older_s=older)
 
     order, found = talk(look, config, workers, token, tls_ca, timeout)
-    names = {info.id: name_of(info) for info in order.topics}
+    names = {info.id: info.label for info in order.topics}
     for each in found:
         plain = _plain(each, names.get(each.topic, f"topic {each.topic}"))
         if json:
@@ -72,7 +69,7 @@ def list_all(
 
 @gaps.command()
 def release(
-    topic: Topic,
+    topic: options.Topic,
     first: First,
     last: Last = None,
     as_: Annotated[
@@ -106,7 +103,7 @@ def release(
 
 @gaps.command()
 def repair(
-    topic: Topic,
+    topic: options.Topic,
     first: First,
     last: Last = None,
     timeout: options.Timeout = 10.0,

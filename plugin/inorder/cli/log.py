@@ -9,19 +9,19 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.naming import split
 
 if TYPE_CHECKING:
     from inorder.admin import Cluster
     from inorder.core.wire import LogRule
 
-log = typer.Typer(
+log = options.group(
     name="log",
     help="Show and change which topics have an event log, while everything runs.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
 
+ALLOWED = "space:filter, such as mqtt:orders/#"
 MOST = 2**53
 """The highest bound of a log that can be asked for."""
 
@@ -47,7 +47,7 @@ def show(
 ) -> int:
     """Show the rules, and the topics that have a log by them."""
     now = talk(lambda cluster: cluster.logs(), config, workers, token, tls_ca, timeout)
-    topics = [f"{info.space}:{info.name}" for info in now.topics]
+    topics = [info.label for info in now.topics]
     if json:
         output.emit({"rules": [_plain(rule) for rule in now.rules], "topics": topics})
         return ExitCode.OK
@@ -105,7 +105,7 @@ def off(
     debug: options.Debug = False,
 ) -> int:
     """Take rules back, given as they were made. Logs that no other rule keeps are forgotten at once."""
-    wanted = [_split(each) for each in filters]
+    wanted = [split(each, ALLOWED) for each in filters]
 
     async def turn_off(cluster: Cluster) -> None:
         known = (await cluster.logs()).rules
@@ -117,20 +117,12 @@ def off(
     return ExitCode.OK
 
 
-def _split(text: str) -> tuple[str, str]:
-    space, separator, name = text.partition(":")
-    if not (space and separator and name):
-        shown = output.printable(text)
-        raise CommandFailed(f"{shown!r} is not allowed; allowed is space:filter, such as mqtt:orders/#", ExitCode.USAGE)
-    return space, name
-
-
 def _rule(text: str, glob: bool | None, *bounds: int) -> LogRule:
     from inorder.core.filters import filter_of
     from inorder.core.wire import LogRule
     from inorder.errors import InvalidFilter
 
-    space, name = _split(text)
+    space, name = split(text, ALLOWED)
     try:
         return LogRule(space, filter_of(space, name, glob=glob), *bounds)
     except InvalidFilter as error:

@@ -81,6 +81,8 @@ Space = Annotated[
         metavar="NAME", rich_help_panel=CONNECTION, help="The topics' space, where there are several brokers."
     ),
 ]
+Topic = Annotated[str, typer.Argument(metavar="SPACE:TOPIC", help="A topic, with its space.")]
+Topics = Annotated[list[str], typer.Argument(metavar="SPACE:TOPIC...", help="Topics, each with its space.")]
 Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="MQTT quality of service.")]
 Store = Annotated[str | None, typer.Option(metavar="URL", help="The store: sqlite:///FILE or postgresql://...")]
 Timeout = Annotated[
@@ -96,6 +98,12 @@ Config = Annotated[
 Debug = Annotated[
     bool, typer.Option("--debug", callback=_debug, rich_help_panel=COMMON, help="Show the traceback of a failure.")
 ]
+
+
+def group(name: str, help: str) -> typer.Typer:
+    """Make a group of commands, such as ``inorder order``."""
+    context = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(name=name, help=help, no_args_is_help=True, context_settings=context)
 
 
 def settings(config: Path | None, flag_names: Mapping[str, str] | None = None, **sections: dict[str, Any]) -> Loaded:

@@ -13,21 +13,18 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.connection import talk
 from inorder.cli.failures import CommandFailed, ExitCode
-from inorder.cli.naming import ids_of, name_of
+from inorder.cli.naming import ids_of
 
 if TYPE_CHECKING:
     from inorder.admin import Automatic, Cluster
     from inorder.core.wire import TopicOrder
 
-order = typer.Typer(
+order = options.group(
     name="order",
     help="Show and change the topic order while everything runs.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
 
-Topics = Annotated[list[str], typer.Argument(metavar="SPACE:TOPIC...", help="Topics, each with its space.")]
 UNSURE = "whether the order changed shows: inorder order show"
 """What to say where no answer came in time."""
 
@@ -119,7 +116,7 @@ def automatic(
 
 @order.command()
 def move(
-    topics: Topics,
+    topics: options.Topics,
     stage: Annotated[int, typer.Option("--stage", "-s", min=0, help="The stage they move to; 0 is the top.")] = 0,
     timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
@@ -145,7 +142,7 @@ def move(
 
 @order.command()
 def pin(
-    topics: Topics,
+    topics: options.Topics,
     timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
@@ -160,7 +157,7 @@ def pin(
 
 @order.command()
 def unpin(
-    topics: Topics,
+    topics: options.Topics,
     timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
@@ -189,11 +186,11 @@ def _changed(order_epoch: int, as_json: bool) -> int:
 
 
 def _named(now: TopicOrder) -> list[list[str]]:
-    return [[name_of(info) for info in now.topics if info.stage == stage] for stage in range(now.stages)]
+    return [[info.label for info in topics] for topics in now.by_stage()]
 
 
 def _pinned(now: TopicOrder) -> list[str]:
-    return [name_of(info) for info in now.topics if info.id in now.pinned]
+    return [info.label for info in now.topics if info.id in now.pinned]
 
 
 def _read(file: Path) -> list[list[str]]:

@@ -13,11 +13,9 @@ from inorder.cli.failures import ExitCode
 if TYPE_CHECKING:
     from inorder.core.wire import KnownSubscription
 
-subscriptions = typer.Typer(
+subscriptions = options.group(
     name="subscriptions",
     help="Show who is subscribed with total order, and end durable subscriptions of clients that do not come back.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
 

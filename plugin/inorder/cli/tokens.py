@@ -13,18 +13,17 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.naming import split
 from inorder.errors import InvalidFilter
 
 if TYPE_CHECKING:
     from inorder.worker.store import Store
     from inorder.worker.tokens import Token
 
-tokens = typer.Typer(
+tokens = options.group(
     name="tokens",
     help="Make, list and revoke the tokens that a store's workers and control plane know. Works on the store itself; "
     "workers heed it within a second.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
 
@@ -156,10 +155,7 @@ def _check_topics(flag: str, patterns: list[str] | None) -> None:
     from inorder.core.filters import filter_of
 
     for text in patterns or ():
-        space, separator, name = text.partition(":")
-        if not (space and separator and name):
-            shown = output.printable(text)
-            raise CommandFailed(f"{flag} {shown!r} is not allowed; allowed is space:filter", ExitCode.USAGE)
+        space, name = split(text, "space:filter", flag)
         try:
             filter_of(space, name)
         except InvalidFilter as error:

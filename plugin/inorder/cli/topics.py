@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from inorder.cli import options, output
 from inorder.cli.connection import talk
 from inorder.cli.failures import ExitCode
-from inorder.cli.naming import ids_of, name_of, split
+from inorder.cli.naming import ids_of, split
 
 if TYPE_CHECKING:
     from inorder.admin import Cluster, TopicState
     from inorder.core.wire import TopicInfo
 
-topics = typer.Typer(
+topics = options.group(
     name="topics",
     help="Show topics with their figures, and create them ahead of their first event. (inorder order pins and moves "
     "them.)",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
-
-Topic = Annotated[str, typer.Argument(metavar="SPACE:TOPIC", help="A topic, with its space.")]
 
 
 @topics.command("list")
@@ -52,7 +46,7 @@ def list_all(
 
 @topics.command()
 def show(
-    topic: Topic,
+    topic: options.Topic,
     timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
@@ -70,7 +64,7 @@ def show(
         return found, [info for info in order.topics if info.id in group]
 
     found, group = talk(look, config, workers, token, tls_ca, timeout)
-    plain = {**_plain(found), "group": [name_of(each) for each in group]}
+    plain = {**_plain(found), "group": [each.label for each in group]}
     if json:
         output.emit(plain)
         return ExitCode.OK
@@ -82,7 +76,7 @@ def show(
 
 @topics.command()
 def create(
-    names: Annotated[list[str], typer.Argument(metavar="SPACE:TOPIC...", help="Topics, each with its space.")],
+    names: options.Topics,
     timeout: options.Timeout = 10.0,
     workers: options.Workers = None,
     token: options.Token = None,
@@ -99,9 +93,9 @@ def create(
 
     for made in talk(make, config, workers, token, tls_ca, timeout):
         if json:
-            output.emit({"topic": name_of(made), "id": made.id, "stage": made.stage})
+            output.emit({"topic": made.label, "id": made.id, "stage": made.stage})
         else:
-            output.say(output.printable(f"{name_of(made)}: id {made.id}, stage {made.stage}"))
+            output.say(output.printable(f"{made.label}: id {made.id}, stage {made.stage}"))
     return ExitCode.OK
 
 
@@ -110,7 +104,7 @@ def _plain(state: TopicState) -> dict[str, Any]:
     for key in ("space", "name", "group", "is_reached", "is_retired"):
         del fields[key]
     fields["rate"] = round(state.rate, 3)
-    return {"topic": name_of(state), **fields, "retired": state.is_retired, "reached": state.is_reached}
+    return {"topic": state.label, **fields, "retired": state.is_retired, "reached": state.is_reached}
 
 
 def _text(value: Any) -> str:
@@ -133,4 +127,4 @@ def _row(each: TopicState) -> tuple[str, ...]:
     counts = (each.confirmed, each.pending, each.void, each.abandoned, each.late)
     figures = [str(each.number), f"{each.rate:.1f}", *map(str, counts)] if each.is_reached else ["?"] * 7
     marks = [name for name, is_so in (("pinned", each.pinned), ("log", each.logged)) if is_so]
-    return str(each.stage), output.printable(name_of(each)), *figures, " ".join(marks)
+    return str(each.stage), output.printable(each.label), *figures, " ".join(marks)

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from inorder.cli import options, output
 from inorder.cli.connection import talk
-from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.failures import ExitCode
 from inorder.cli.status import look, print_workers
 
-if TYPE_CHECKING:
-    from inorder.admin import Cluster
-
-ResultT = TypeVar("ResultT")
-
-workers = typer.Typer(
+workers = options.group(
     name="workers",
     help="Show the workers of a store, drain one before it is stopped, and move stages; nobody notices but by a pause "
     "of milliseconds.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 """The group of these commands."""
 
@@ -70,7 +61,7 @@ def drain(
     Refused where nobody else may have one of them. Exit codes: 0 it has no stage any more, 1 refused, 2 wrong usage,
     124 not done within --wait seconds; what was begun goes on.
     """
-    _run(lambda cluster: cluster.drain(owner, is_on=not undo, wait_s=wait), config, workers, token, tls_ca, timeout)
+    talk(lambda each: each.drain(owner, is_on=not undo, wait_s=wait), config, workers, token, tls_ca, timeout, UNSURE)
     output.say("it takes stages again" if undo else "it has no stage any more" if wait else "it hands its stages over")
     return ExitCode.OK
 
@@ -92,25 +83,6 @@ def move(
     Exit codes: 0 it has the stage, 1 refused, 2 wrong usage, 124 not done within --wait seconds; what was begun
     goes on.
     """
-    _run(lambda cluster: cluster.move_stage(stage, owner, wait_s=wait), config, workers, token, tls_ca, timeout)
+    talk(lambda each: each.move_stage(stage, owner, wait_s=wait), config, workers, token, tls_ca, timeout, UNSURE)
     output.say(f"stage {stage} is there" if wait else f"stage {stage} is on its way")
     return ExitCode.OK
-
-
-def _run(
-    work: Callable[[Cluster], Awaitable[ResultT]],
-    config: Path | None,
-    workers: list[str] | None,
-    token: str | None,
-    tls_ca: Path | None,
-    timeout: float,
-) -> ResultT:
-    from inorder.errors import TimedOut
-
-    async def patiently(cluster: Cluster) -> ResultT:
-        try:
-            return await work(cluster)
-        except TimedOut as error:
-            raise CommandFailed(f"{error}; {UNSURE}", ExitCode.TIMED_OUT) from None
-
-    return talk(patiently, config, workers, token, tls_ca, timeout, UNSURE)

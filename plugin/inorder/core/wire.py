@@ -49,6 +49,11 @@ class TopicInfo(msgspec.Struct, frozen=True, array_like=True):
     stage: int
     logged: bool = False
 
+    @property
+    def label(self) -> str:
+        """Space and name, as people write a topic."""
+        return f"{self.space}:{self.name}"
+
 
 class StageInfo(msgspec.Struct, frozen=True, array_like=True):
     """Which worker processes a stage. ``address`` is the ``host:port`` that it advertises, empty for the answering
@@ -812,6 +817,13 @@ class TopicOrder(Frame, tag=43):
     topics: list[TopicInfo]
     pinned: list[int]
     more: bool = False
+
+    def by_stage(self) -> list[list[TopicInfo]]:
+        """Return the topics of each stage, the top one first."""
+        found: list[list[TopicInfo]] = [[] for _ in range(self.stages)]
+        for each in self.topics:
+            found[each.stage].append(each)
+        return found
 
 
 class OrderChanged(Frame, tag=44):

@@ -16,9 +16,9 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from inorder.errors import InvalidOption, MissingExtra, PortInUse
+from inorder.listening import stop_listening
 from inorder.logs import logger
 from inorder.worker import exposition
-from inorder.worker.server import stop_listening
 from inorder.worker.settings import WorkerSettings
 
 MAX_REQUEST_BYTES: Final = 16 * 1024

@@ -35,6 +35,7 @@ from inorder.core.wire import (
     WorkerShown,
 )
 from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
+from inorder.listening import stop_listening
 from inorder.logs import logger
 from inorder.worker.admission import Admission
 from inorder.worker.cluster import Cluster
@@ -495,15 +496,6 @@ class Server:
                     heads += stage.heads(client_id, topics if told else None)
             if heads:
                 self._the_host.reply(connection.session, Heads(heads))
-
-
-def stop_listening(listener: asyncio.Server) -> None:
-    """Accept nothing more. What was accepted in this turn of the loop comes up before the listener is closed: Python
-    3.11 would lose such a connection, and never close it."""
-    loop = asyncio.get_running_loop()
-    for sock in listener.sockets:
-        loop.remove_reader(sock)
-    loop.call_soon(listener.close)
 
 
 def _now_us() -> int:

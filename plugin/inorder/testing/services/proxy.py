@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Literal, Self, cast
 
 from inorder.errors import LinkError
+from inorder.listening import stop_listening
 from inorder.testing.services.server import HOST, free_port
 
 Direction = Literal["up", "down", "both"]
@@ -77,7 +78,7 @@ class FaultProxy:
         """Refuse new connections (connection refused), from the next turn of the event loop on; open ones live on:
         :meth:`cut` them too if need be."""
         if self._server is not None:
-            _stop_listening(self._server)
+            stop_listening(self._server)
             self._server = None
 
     async def heal(self) -> None:
@@ -309,12 +310,3 @@ class _End(asyncio.Protocol):
         else:
             self.peer.reset()
         self._pair.ended()
-
-
-def _stop_listening(server: asyncio.Server) -> None:
-    """Accept nothing more. What was accepted in this turn of the loop comes up before the server is closed: Python 3.11
-    would lose such a connection, and never close it."""
-    loop = asyncio.get_running_loop()
-    for sock in server.sockets:
-        loop.remove_reader(sock)
-    loop.call_soon(server.close)

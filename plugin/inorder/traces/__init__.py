@@ -1,0 +1,1 @@
+"""Traces: what happened to each event, recorded by clients as Parquet, for audits and analytics."""

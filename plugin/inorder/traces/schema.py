@@ -41,7 +41,8 @@ OUTCOMES: Final = ("accepted", "cancelled", "refused", "forgotten", "abandoned",
 know its session any more; its number was abandoned; it failed otherwise; nobody knows whether the broker took it."""
 
 DROPPED_VERDICTS: Final = ("duplicate", "before")
-"""Beside the verdicts of notifications: arrivals that were dropped, as repetitions or as older than the subscription."""
+"""Beside the verdicts of notifications: arrivals that were dropped, as repetitions or as older than the subscription's
+start."""
 
 COLUMNS: Final = (
     Column("schema_version", "integer", "version of this table"),

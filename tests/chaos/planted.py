@@ -5,6 +5,7 @@ processes of a run put something else in the place of a method before they begin
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,24 +24,27 @@ from inorder.worker.sql_journal import SqlJournal
 Patch = pytest.MonkeyPatch
 AHEAD = 3
 """Numbers that a saved clock is too high."""
+OWED = 30
+"""Commits that are answered and not written yet: a stage has about as many in a second."""
 
 
 def early_answers(patch: Patch) -> None:
-    """A commit is answered when the one before it is written: whoever is killed has promised what it did not keep, and
-    the next one gives the same numbers again."""
+    """What was answered is written when so many more commits were answered: whoever is killed has promised what it did
+    not keep, whatever the moment is, and the next one gives the same numbers again."""
     append, close = SqlJournal.append, SqlJournal.close
-    held: list[tuple[Any, ...]] = []
+    held: deque[tuple[SqlJournal, Any]] = deque()
 
-    def write(self: SqlJournal) -> None:
-        while held:
-            append(self, *held.pop())
+    def write(left: int) -> None:
+        while len(held) > left:
+            journal, given = held.popleft()
+            append(journal, *given)
 
     def append_later(self: SqlJournal, *given: Any) -> None:
-        write(self)
-        held.append(given)
+        held.append((self, given))
+        write(OWED)
 
     def close_later(self: SqlJournal) -> None:
-        write(self)
+        write(0)
         close(self)
 
     patch.setattr(SqlJournal, "append", append_later)

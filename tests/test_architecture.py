@@ -46,7 +46,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
-        " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder_controlplane",
+        " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder.traces inorder_controlplane"
+        " inorder_analytics",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names inorder.core.filters",
         # The three know what all adapters share, and nothing of each other.
@@ -88,6 +89,9 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
         "fastapi": "inorder_controlplane inorder_webui",
         "starlette": "inorder_controlplane inorder_webui",
         "uvicorn": "inorder_controlplane",
+        "pyarrow": "inorder.traces inorder_analytics",
+        "fsspec": "inorder.traces inorder_analytics",
+        "numpy": "inorder_analytics",
         "pyspark": "inorder_analytics",
         "pytest": "inorder.testing",
         "hypothesis": "inorder.testing",

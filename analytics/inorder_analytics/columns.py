@@ -1,0 +1,135 @@
+"""The columns of traces as Arrow types, and how a file that has them otherwise is brought into them.
+
+Files may be older or newer, or written by something else: columns may be missing, be narrower, have their names in
+another case, or hold numbers as text. What can be converted exactly is; what cannot makes the file a damaged one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from inorder.traces.schema import COLUMNS, NAMES, Type
+
+ARROW: Final[dict[Type, pa.DataType]] = {
+    "integer": pa.int64(),
+    "text": pa.string(),
+    "boolean": pa.bool_(),
+    "instant": pa.timestamp("us", tz="UTC"),
+    "integers": pa.list_(pa.int64()),
+}
+
+
+class Unfit(ValueError):
+    """A column cannot be brought into its type without a change of its values; the message says which and why."""
+
+
+def arrow_schema(names: Iterable[str] = NAMES) -> pa.Schema:
+    """Return the schema of traces: all columns in their order, or those that are named, in the given one."""
+    fields = {each.name: pa.field(each.name, ARROW[each.type]) for each in COLUMNS}
+    return pa.schema([fields[name] for name in names])
+
+
+def found_in(schema: pa.Schema) -> dict[str, str]:
+    """Return which column of a file is which of ours, by our name. The exact name counts before one in another case.
+    Raises Unfit where two would be the same."""
+    found: dict[str, str] = {}
+    for name in NAMES:
+        exact = [each for each in schema.names if each == name]
+        alike = exact or [each for each in schema.names if each.lower() == name]
+        if len(alike) > 1:
+            raise Unfit(f"more than one column is {name!r}: {', '.join(alike)}")
+        if alike:
+            found[name] = alike[0]
+    return found
+
+
+def is_exact(schema: pa.Schema) -> bool:
+    """Tell whether a file's columns that are ours have our names and types, so that any reader takes them as they
+    are. Columns may be missing, and others be there."""
+    try:
+        return all(
+            name == own and schema.field(name).type == arrow_schema([own])[0].type
+            for own, name in found_in(schema).items()
+        )
+    except Unfit:
+        return False
+
+
+def check(schema: pa.Schema) -> None:
+    """Raise Unfit for a file whose columns can never be brought into ours, whatever is in them."""
+    for own, name in found_in(schema).items():
+        wanted, is_ = arrow_schema([own])[0].type, _plain(schema.field(name).type)
+        if not _may_become(is_, wanted):
+            raise Unfit(f"column {name!r} is {is_}, not {wanted}")
+
+
+def conform(table: pa.Table, names: Iterable[str] = NAMES) -> pa.Table:
+    """Return a table with our columns (or those that are named) in our types; those that it does not have are null.
+    Raises Unfit."""
+    schema = arrow_schema(names)
+    found = found_in(table.schema)
+    arrays = []
+    for field in schema:
+        if field.name in found:
+            arrays.append(_converted(table.column(found[field.name]), field))
+        else:
+            arrays.append(pa.nulls(table.num_rows, field.type))
+    return pa.table(arrays, schema=schema)
+
+
+def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if column.type == field.type:
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not _may_become(column.type, field.type):
+        raise Unfit(f"column {field.name!r} is {column.type}, not {field.type}")
+    try:
+        converted = column.cast(field.type)
+        # "007" is not 7: who reads it as a number could not tell them apart any more
+        if (
+            pa.types.is_integer(field.type)
+            and _is_text(column.type)
+            and converted.cast(pa.string()) != column.cast(pa.string())
+        ):
+            raise Unfit(f"column {field.name!r} is {column.type}, and not each value is a plain number")
+    except pa.ArrowInvalid as error:
+        raise Unfit(f"column {field.name!r} is {column.type}, and does not fit {field.type}: {error}") from None
+    return converted
+
+
+def _may_become(is_: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether values of one type may be exact in another one. That each of them is, the cast checks."""
+    types = pa.types
+    if is_ == wanted or types.is_null(is_):
+        return True
+    if types.is_integer(wanted):
+        return bool(types.is_integer(is_) or types.is_floating(is_) or _is_text(is_))
+    if types.is_string(wanted):
+        return bool(_is_text(is_) or types.is_binary(is_) or types.is_large_binary(is_) or types.is_integer(is_))
+    if types.is_timestamp(wanted):
+        return bool(types.is_timestamp(is_))
+    if types.is_list(wanted):
+        return bool(
+            (types.is_list(is_) or types.is_large_list(is_) or types.is_fixed_size_list(is_))
+            and types.is_integer(is_.value_type)
+        )
+    return False
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def newest_version(table: pa.Table) -> int | None:
+    """Return the highest schema version of a table's rows, ``None`` where they have none."""
+    highest = pc.max(table.column("schema_version")).as_py()
+    return None if highest is None else int(highest)

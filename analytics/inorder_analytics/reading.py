@@ -1,0 +1,247 @@
+"""Trace files under a path: which there are, whether they are whole, and what is in them.
+
+Names that begin with ``.`` or ``_`` are passed over, folders too (writers use them for what is not finished), and so is
+what is not called ``*.parquet``. Files that are damaged are listed with the reason and left out; they never end a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from inorder.errors import InvalidOption
+from inorder.traces.schema import NAMES, SCHEMA_VERSION
+from inorder_analytics.columns import Unfit, arrow_schema, check, conform, found_in, is_exact
+
+EXISTING = "a file or folder that exists, or a URL of one, such as s3://bucket/traces"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """A file that may be a trace.
+
+    Attributes:
+        file: its path, absolute where it is of this machine, else its URL.
+        name: its path below what was asked for.
+        bytes: its size.
+        version: what changes with its content, as far as the storage tells.
+    """
+
+    file: str
+    name: str
+    bytes: int
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A file that was left out, and why."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A file whose footer is whole.
+
+    Attributes:
+        schema: its columns, as they are in the file.
+        is_exact: its columns have our names and types (:func:`inorder_analytics.columns.is_exact`), so that any reader
+            may take it as it is; others are to be read through :meth:`Traces.read`.
+        schema_version: the highest of its rows, as its footer says; ``None`` where it does not say.
+    """
+
+    file: TraceFile
+    rows: int
+    schema: pa.Schema
+    is_exact: bool
+    schema_version: int | None
+
+    @property
+    def is_newer(self) -> bool:
+        """It has rows of a newer release: what is new in them is not seen."""
+        return self.schema_version is not None and self.schema_version > SCHEMA_VERSION
+
+
+@dataclass(slots=True)
+class Survey:
+    """What lies under a path, by the footers alone: a damaged page shows only when it is read."""
+
+    path: str
+    files: list[Surveyed] = field(default_factory=list)
+    damaged: list[Damaged] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(each.rows for each in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(each.file.bytes for each in self.files)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know, in words."""
+        newer = sum(each.is_newer for each in self.files)
+        text = f"{newer} of {len(self.files)} files have rows of a newer release; columns that are new are not read"
+        return [text] if newer else []
+
+
+class Traces:
+    """The trace files under a path or fsspec URL, as they were found when it was made.
+
+    Args:
+        path: a folder (with all below it) or one file.
+
+    Attributes:
+        files: in the order of their names.
+        damaged: what could not be read so far.
+
+    Raises:
+        InvalidOption: there is no such path, or nothing that opens such a URL.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        self.filesystem, self._root = _opened(self.path)
+        self.files = self.listed()
+        self.damaged: list[Damaged] = []
+
+    def listed(self) -> list[TraceFile]:
+        """Return the files that are there now. Raises InvalidOption where the path is gone."""
+        filesystem, root = self.filesystem, self._root
+        filesystem.invalidate_cache()
+        if not filesystem.exists(root):
+            raise InvalidOption("PATH", self.path, EXISTING)
+        if filesystem.isfile(root):
+            return [self._file(filesystem.info(root), root.rsplit("/", 1)[-1])]
+        found = []
+        for full, info in filesystem.find(root, detail=True).items():
+            name = full[len(root) :].lstrip("/")
+            parts = name.split("/")
+            if name.endswith(".parquet") and not any(part.startswith((".", "_")) for part in parts):
+                found.append(self._file(info, name))
+        return sorted(found, key=lambda each: each.name.split("/"))
+
+    def _file(self, info: Mapping[str, Any], name: str) -> TraceFile:
+        full = str(info["name"])
+        url = full if _is_local(self.filesystem) else self.filesystem.unstrip_protocol(full)
+        marks = (info.get(key) for key in ("ino", "mtime", "LastModified", "ETag", "etag", "created"))
+        version = "-".join(str(mark) for mark in marks if mark is not None)
+        return TraceFile(url, name, int(info.get("size") or 0), version)
+
+    def survey(self) -> Survey:
+        """Look at the footer of each file."""
+        survey = Survey(self.path)
+        for each in self.files:
+            try:
+                with self._open(each) as opened:
+                    found = opened.schema_arrow
+                    check(found)
+                    version = _schema_version(opened.metadata, found)
+                    rows = opened.metadata.num_rows
+            except Exception as error:  # whatever reading other people's bytes may raise
+                survey.damaged.append(Damaged(each.file, _reason(error)))
+            else:
+                survey.files.append(Surveyed(each, rows, found, is_exact(found), version))
+        return survey
+
+    def tables(self, names: Iterable[str] = NAMES) -> Iterator[tuple[TraceFile, pa.Table]]:
+        """Return each whole file with its rows, in our types; the others are added to ``damaged``.
+
+        A file is read as a whole before anything of it is returned: of a damaged one no part is.
+        """
+        for each in self.files:
+            try:
+                table = self.read(each, names)
+            except Exception as error:  # likewise
+                self.damaged.append(Damaged(each.file, _reason(error)))
+            else:
+                yield each, table
+
+    def table(self, names: Iterable[str] = NAMES) -> pa.Table:
+        """Return the rows of all whole files as one table, which has all columns even where there is no file."""
+        names = tuple(names)
+        return pa.concat_tables([arrow_schema(names).empty_table(), *(table for _, table in self.tables(names))])
+
+    def read(self, file: TraceFile, names: Iterable[str] = NAMES) -> pa.Table:
+        """Return the rows of one file, in our types. Raises whatever says that it is damaged."""
+        names = tuple(names)
+        with self._open(file) as opened:
+            check(opened.schema_arrow)
+            found = found_in(opened.schema_arrow)
+            wanted = [found[name] for name in names if name in found]
+            rows = opened.metadata.num_rows
+            table = opened.read(columns=wanted) if wanted else pa.table({"": pa.nulls(rows)})
+            table = conform(table, names)
+            table.validate(full=True)  # that text is UTF-8, for one
+            return table
+
+    def _open(self, file: TraceFile) -> pq.ParquetFile:
+        if file.bytes == 0:
+            raise Unfit("it is empty (zero bytes)")
+        if _is_local(self.filesystem):
+            return pq.ParquetFile(file.file)
+        with self.filesystem.open(file.file, "rb") as opened:
+            return pq.ParquetFile(pa.BufferReader(opened.read()))
+
+
+def survey(path: str | Path) -> Survey:
+    """Look at the footers of all trace files under a path. Raises InvalidOption where there is no such path."""
+    return Traces(path).survey()
+
+
+def rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Return the rows of a table by column name; instants as microseconds since 1970 in UTC."""
+    columns = [
+        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        for column in table.columns
+    ]
+    names = table.column_names
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _opened(path: str) -> tuple[Any, str]:
+    if "://" not in path:  # whatever it looks like: "a::b" is a name, too
+        return fsspec.filesystem("file"), str(Path(path).absolute())
+    try:
+        filesystem, root = fsspec.core.url_to_fs(path)
+    except (ValueError, ImportError) as error:
+        raise InvalidOption("PATH", path, f"a folder or a URL that can be opened ({error})") from None
+    return filesystem, root.rstrip("/")
+
+
+def _is_local(filesystem: Any) -> bool:
+    protocol = filesystem.protocol
+    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+
+def _schema_version(metadata: pq.FileMetaData, schema: pa.Schema) -> int | None:
+    """Return the highest schema version of a file's rows by the statistics of its footer."""
+    name = found_in(schema).get("schema_version")
+    if name is None:
+        return None
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    found = [
+        column.statistics.max
+        for group in groups
+        for column in (group.column(at) for at in range(group.num_columns))
+        if column.path_in_schema == name and column.statistics is not None and column.statistics.has_min_max
+    ]
+    return max((each for each in found if isinstance(each, int)), default=None)
+
+
+def _reason(error: Exception) -> str:
+    """Say in one line why a file cannot be read."""
+    lines = str(error).strip().splitlines()
+    return f"{lines[0]}" if lines else type(error).__name__

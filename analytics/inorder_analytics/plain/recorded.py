@@ -1,0 +1,253 @@
+"""The rows of one run, sorted out: who published what, in which order each subscriber got it, who wanted what.
+
+What the rows leave open is settled here once, for all metrics:
+
+- A row without a run belongs to the run ``""``; a row without a client or kind says nothing.
+- A subscriber's incarnations follow each other by the first time that any of their rows was made (ties: by number).
+- An event that was accepted more than once counts as the first of them, by the time of its publish call.
+- An event that a subscriber got more than once counts where it came first.
+- The offset of a clock is the measurement with the least error, of these the earliest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from inorder.traces.schema import DROPPED_VERDICTS
+
+Row = Mapping[str, Any]
+"""By column name; instants in microseconds since 1970 (:func:`inorder_analytics.reading.rows`)."""
+Topic = tuple[int, int]
+"""(domain, topic id)"""
+Event = tuple[int, int, int]
+"""(domain, topic id, number), in one run"""
+Session = tuple[str, int]
+"""(client id, incarnation)"""
+
+NOTIFIED: Final = ("in_order", "late")
+"""Verdicts by which a subscriber was notified of an event with a number."""
+ARRIVED: Final = (*NOTIFIED, *DROPPED_VERDICTS)
+"""Verdicts of arrivals that have a number."""
+
+
+@dataclass(slots=True)
+class Interest:
+    """One client's subscriptions of one topic: when each began and ended (in the order of its rows), and at which
+    number."""
+
+    began: list[tuple[tuple[int, int], int]] = field(default_factory=list)
+    ended: list[tuple[tuple[int, int], int]] = field(default_factory=list)
+
+    def covers(self, number: int) -> bool:
+        """Tell whether an event was meant for the client: a subscription began below its number, and no later end of
+        one is below it too."""
+        return any(
+            start < number and not any(later > at and end < number for later, end in self.ended)
+            for at, start in self.began
+        )
+
+
+@dataclass
+class Recorded:
+    """One run.
+
+    Attributes:
+        accepted: by event, the row of its publish.
+        notifications: rows with a verdict of :data:`NOTIFIED`, of numbered events, repetitions included.
+        clients: of a subscriber, incarnations in their order.
+        labels: topics as space and name with a colon between; where rows disagree the least.
+    """
+
+    run: str
+    rows: int = 0
+    publishers: set[str] = field(default_factory=set)
+    subscribers: set[str] = field(default_factory=set)
+    accepted: dict[Event, Row] = field(default_factory=dict)
+    notifications: list[Row] = field(default_factory=list)
+    gaps: list[Row] = field(default_factory=list)
+    dropped_rows: int = 0
+    labels: dict[Topic, str] = field(default_factory=dict)
+    _arrivals: list[Row] = field(default_factory=list)
+    _interests: dict[Topic, dict[str, Interest]] = field(default_factory=dict)
+    _changes: list[Row] = field(default_factory=list)
+    _clocks: dict[Session, tuple[int, int, int]] = field(default_factory=dict)
+    _began: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        """Take one row."""
+        self.rows += 1
+        client, kind = row["client"], row["kind"]
+        if client is None or kind is None:
+            return
+        began = self._began.setdefault(client, {})
+        incarnation, when = _or(row["incarnation"], 0), _or(row["recorded_at"], 0)
+        began[incarnation] = min(when, began.get(incarnation, when))
+        self._name(row)
+        if kind == "published":
+            self._published(client, row)
+        elif kind == "notified":
+            self._notified(client, row)
+        elif kind == "gap":
+            self.gaps.append(row)
+        elif kind in ("subscribed", "unsubscribed"):
+            self._changes.append(row)
+            if kind == "subscribed":
+                self.subscribers.add(client)
+        elif kind == "clock":
+            self._clock((client, incarnation), row)
+        elif kind == "dropped":
+            self.dropped_rows += _or(row["count"], 0)
+
+    def _name(self, row: Row) -> None:
+        topic = topic_of(row)
+        if topic is not None and row["topic"] is not None:
+            label = f"{_or(row['space'], '')}:{row['topic']}"
+            self.labels[topic] = min(label, self.labels.get(topic, label))
+
+    def _published(self, client: str, row: Row) -> None:
+        self.publishers.add(client)
+        event = event_of(row)
+        if event is None or row["outcome"] != "accepted" or row["ordering"] not in ("total", None):
+            return
+        before = self.accepted.get(event)
+        if before is None or _earlier(row) < _earlier(before):
+            self.accepted[event] = row
+
+    def _notified(self, client: str, row: Row) -> None:
+        verdict = row["verdict"]
+        if verdict not in DROPPED_VERDICTS:
+            self.subscribers.add(client)
+        if verdict not in ARRIVED or event_of(row) is None:
+            return
+        self._arrivals.append(row)
+        if verdict in NOTIFIED:
+            self.notifications.append(row)
+
+    def _clock(self, session: Session, row: Row) -> None:
+        if row["offset_us"] is None or row["error_us"] is None:
+            return
+        found = row["error_us"], _or(row["recorded_at"], 0), row["offset_us"]
+        self._clocks[session] = min(found, self._clocks.get(session, found))
+
+    # -- what the rows say together ------------------------------------------------------------------------------
+
+    def order_of(self, row: Row) -> int:
+        """Return which of its client's incarnations a row is of, from 0."""
+        return self._orders[row["client"]][_or(row["incarnation"], 0)]
+
+    @cached_property
+    def _orders(self) -> dict[str, dict[int, int]]:
+        return {
+            client: {each: at for at, each in enumerate(sorted(began, key=lambda each: (began[each], each)))}
+            for client, began in self._began.items()
+        }
+
+    @cached_property
+    def events(self) -> set[Event]:
+        """What the broker accepted, or any subscriber got."""
+        return self.accepted.keys() | {event for row in self._arrivals if (event := event_of(row)) is not None}
+
+    @cached_property
+    def raw(self) -> dict[str, list[Event]]:
+        """By client: what the broker gave it, each event where it came first."""
+        came = [row for row in self._arrivals if row["arrival_index"] is not None and not row["repaired"]]
+        return self._streams(came, "arrival_index")
+
+    @cached_property
+    def delivered(self) -> dict[str, list[Event]]:
+        """By client: what its application was notified of in order."""
+        told = [row for row in self.notifications if row["verdict"] == "in_order" and row["delivery_index"] is not None]
+        return self._streams(told, "delivery_index")
+
+    def _streams(self, rows: list[Row], index: str) -> dict[str, list[Event]]:
+        streams: dict[str, dict[Event, None]] = {}
+        for row in sorted(rows, key=lambda row: (self.order_of(row), row[index], event_of(row))):
+            event = event_of(row)
+            if event is not None:
+                streams.setdefault(row["client"], {}).setdefault(event)
+        return {client: list(stream) for client, stream in streams.items()}
+
+    @cached_property
+    def first_notified(self) -> dict[Event, dict[str, Row]]:
+        """By event and client: the first notification, in order or late."""
+        found: dict[Event, dict[str, Row]] = {}
+        for row in sorted(self.notifications, key=lambda row: (self.order_of(row), _or(row["delivery_index"], 0))):
+            event = event_of(row)
+            if event is not None:
+                found.setdefault(event, {}).setdefault(row["client"], row)
+        return found
+
+    def interested(self, event: Event) -> list[str]:
+        """Return the clients for which an event was meant, sorted: those that were subscribed; of a topic of which
+        nobody recorded a subscription, those that were notified of anything in it."""
+        topic, number = event[:2], event[2]
+        spans = self._spans.get(topic)
+        if spans is None:
+            return self._audience.get(topic, [])
+        return sorted(client for client, interest in spans.items() if interest.covers(number))
+
+    @cached_property
+    def _spans(self) -> dict[Topic, dict[str, Interest]]:
+        spans: dict[Topic, dict[str, Interest]] = {}
+        for row in self._changes:
+            topic = topic_of(row)
+            if topic is None or (row["kind"] == "subscribed" and row["number"] is None):
+                continue
+            interest = spans.setdefault(topic, {}).setdefault(row["client"], Interest())
+            at = self.order_of(row), _or(row["recorded_at"], 0)
+            if row["kind"] == "subscribed":
+                interest.began.append((at, row["number"]))
+            else:  # where it ended is not known: it is not said to have been interested in anything
+                interest.ended.append((at, _or(row["number"], -1)))
+        return {topic: each for topic, each in spans.items() if any(interest.began for interest in each.values())}
+
+    @cached_property
+    def _audience(self) -> dict[Topic, list[str]]:
+        found: dict[Topic, set[str]] = {}
+        for row in self.notifications:
+            topic = topic_of(row)
+            if topic is not None:
+                found.setdefault(topic, set()).add(row["client"])
+        return {topic: sorted(clients) for topic, clients in found.items()}
+
+    def clock_of(self, row: Row) -> tuple[int, int | None]:
+        """Return offset and error bound of the clock that a row was written by, in microseconds; (0, None) where it was
+        never measured."""
+        found = self._clocks.get((row["client"], _or(row["incarnation"], 0)))
+        return (0, None) if found is None else (found[2], found[0])
+
+    def label(self, topic: Topic) -> str:
+        """Return a topic's name with its space; its id where no row names it."""
+        return self.labels.get(topic, f"topic {topic[1]}")
+
+
+def recorded_runs(rows: Iterable[Row]) -> dict[str, Recorded]:
+    """Sort rows out by run; sorted by its name."""
+    runs: dict[str, Recorded] = {}
+    for row in rows:
+        run = _or(row["run"], "")
+        runs.setdefault(run, Recorded(run)).add(row)
+    return dict(sorted(runs.items()))
+
+
+def topic_of(row: Row) -> Topic | None:
+    """Return the topic of a row, ``None`` where it has none."""
+    domain, topic = row["domain"], row["topic_id"]
+    return None if domain is None or topic is None else (domain, topic)
+
+
+def event_of(row: Row) -> Event | None:
+    """Return the event of a row, ``None`` where it has none."""
+    domain, topic, number = row["domain"], row["topic_id"], row["number"]
+    return None if domain is None or topic is None or number is None else (domain, topic, number)
+
+
+def _earlier(row: Row) -> tuple[int, str, int, int]:
+    return _or(row["published_at"], 2**63), row["client"], _or(row["incarnation"], 0), _or(row["counter"], 0)
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value

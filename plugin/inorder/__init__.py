@@ -3,6 +3,7 @@
 from inorder.client import Client, ClientStats, ClientTimes
 from inorder.core.notifications import Bounded, Event, Gap, GapReason, Receipt, Reconnected, Verdict
 from inorder.errors import InorderError
+from inorder.traces import Traces
 
 __all__ = [
     "Bounded",
@@ -15,5 +16,6 @@ __all__ = [
     "InorderError",
     "Receipt",
     "Reconnected",
+    "Traces",
     "Verdict",
 ]

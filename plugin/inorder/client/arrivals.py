@@ -8,6 +8,7 @@ import msgspec
 
 from inorder.client import clock
 from inorder.client.observing import Observer
+from inorder.client.recording import Recording
 from inorder.client.routing import Routes
 from inorder.core.fifo import FifoSequencer
 from inorder.core.lease import Lease
@@ -52,7 +53,7 @@ class Arrivals:
     Args:
         ordering, subscriber, routes, lease: the client's.
         domain: returns the domain id once a worker told it.
-        notify: takes each notification, in order.
+        notify: takes each notification, in order; returns whether the application gets it.
         gap_timeout: for ``fifo`` streams, s.
     """
 
@@ -63,7 +64,7 @@ class Arrivals:
         routes: Routes,
         lease: Lease,
         domain: Callable[[], int],
-        notify: Callable[[Event | Gap], None],
+        notify: Callable[[Event | Gap], bool],
         gap_timeout: float,
     ) -> None:
         self._ordering, self._subscriber, self._routes = ordering, subscriber, routes
@@ -78,6 +79,7 @@ class Arrivals:
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
         self.gaps = self.missed = 0
         self.observer: Observer | None = None
+        self.recording: Recording | None = None
 
     def learn(self, topics: Iterable[TopicInfo]) -> None:
         """Workers named topics."""
@@ -99,6 +101,10 @@ class Arrivals:
     def note_repeats(self, starts: Iterable[TopicStart]) -> None:
         """A durable subscription resumes: which numbers may have been notified of before?"""
         self._repeats.update((each.topic.id, each.repeats) for each in starts if each.repeats)
+
+    def name_of(self, topic: int) -> TopicInfo | None:
+        """Return what workers told of a topic."""
+        return self._names.get(topic)
 
     def named(self, deps: list[int]) -> tuple[tuple[str, int], ...]:
         """Return dependencies by topic name, those that are known."""
@@ -141,7 +147,7 @@ class Arrivals:
             stamp.topic,
             stamp.number,
             stamp.deps,
-            (space, arrival),
+            (space, arrival, 0 if self.recording is None else self.recording.next_arrival()),
             len(arrival.payload),
             now,
             retained=arrival.retained,
@@ -149,6 +155,8 @@ class Arrivals:
         if counts.duplicates != before and self._is_overlap(space, arrival, stamp, overlaps):
             counts.duplicates = before
             self.counts.overlaps += 1
+            if self.recording is not None:
+                self.recording.was_overlap()
         if outputs:
             self.deliver(outputs)
 
@@ -190,7 +198,12 @@ class Arrivals:
             self._ordering.unsequenced(topic, now)
         self.counts.unsequenced += 1
         number = stamp.number if isinstance(stamp, TotalStamp) else None
-        self._out(space, arrival, Verdict.UNSEQUENCED, number, [])
+        self._plain(space, arrival, Verdict.UNSEQUENCED, number, now)
+
+    def _plain(self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, arrived: float) -> None:
+        """Notify of what the ordering module has nothing to do with."""
+        if self._out(space, arrival, verdict, number, []) and self.recording is not None:
+            self.recording.notified_plain(space, arrival, verdict, number, arrived)
 
     def _fifo(
         self,
@@ -202,10 +215,12 @@ class Arrivals:
         number: int | None = None,
     ) -> None:
         if arrival.retained:
-            self._out(space, arrival, Verdict.RETAINED, number, [])
+            self._plain(space, arrival, Verdict.RETAINED, number, now)
             return
-        for its_space, its, its_number in self.fifo.receive(stream, counter, (space, arrival, number), now):
-            self._out(its_space, its, Verdict.FIFO, its_number, [])
+        for its_space, its, its_number, arrived in self.fifo.receive(
+            stream, counter, (space, arrival, number, now), now
+        ):
+            self._plain(its_space, its, Verdict.FIFO, its_number, arrived)
 
     # -- the event log (R18) -----------------------------------------------------------------------------------
 
@@ -222,7 +237,7 @@ class Arrivals:
         if content is None:
             return Found(event.number, event.deps, None, 0)
         arrival = Arrival(info.name, content.payload, qos=content.qos, properties=tuple(content.properties))
-        return Found(event.number, event.deps, (info.space, arrival), len(content.payload))
+        return Found(event.number, event.deps, (info.space, arrival, 0), len(content.payload))
 
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
@@ -247,23 +262,27 @@ class Arrivals:
         """Notify what the ordering module let go."""
         for output in outputs:
             if isinstance(output, Sequenced):
-                space, arrival = output.content
+                space, arrival, _ = output.content
                 if output.verdict is Verdict.UNSEQUENCED:
-                    self._discredited(space, arrival, output.number)
+                    self._discredited(space, arrival, output)
                 else:
                     if self._repeats and output.number <= self._repeats.get(output.topic, 0):
                         arrival.redelivered = True
-                    self._out(space, arrival, output.verdict, output.number, output.deps, output.repaired)
+                    is_told = self._out(space, arrival, output.verdict, output.number, output.deps, output.repaired)
                     if self.observer is not None:
                         self.observer.notified(output, output.verdict)
+                    if is_told and self.recording is not None:
+                        self.recording.notified(output, space, arrival)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
 
-    def _discredited(self, space: str, arrival: Arrival, number: int) -> None:
+    def _discredited(self, space: str, arrival: Arrival, entry: Sequenced) -> None:
         """The ordering module has no place for its stamp; its topic may have been unsubscribed while it waited."""
         if self._routes.of(space, arrival.topic) is not None:
             self.counts.unsequenced += 1
-            self._out(space, arrival, Verdict.UNSEQUENCED, number, [])
+            is_told = self._out(space, arrival, Verdict.UNSEQUENCED, entry.number, [])
+            if is_told and self.recording is not None:
+                self.recording.notified(entry, space, arrival)
 
     def _gap(self, found: GapFound, info: TopicInfo) -> None:
         self.gaps += 1
@@ -271,14 +290,16 @@ class Arrivals:
         if found.reason == "unstamped":
             hint = "messages without stamps arrived instead: a bridge or an old protocol version strips them"
             self._alarm("unstamped", info.space, info.name, found.first, hint)
-        self._notify(Gap(info.space, info.name, found.first, found.last, found.reason))
+        gap = Gap(info.space, info.name, found.first, found.last, found.reason)
+        if self._notify(gap) and self.recording is not None:
+            self.recording.gap(gap)
 
     def tick(self, now: float) -> None:
         """Time passed."""
         self.check_lease(now)
         self.deliver(self._ordering.tick(now))
-        for space, arrival, number in self.fifo.tick(now):
-            self._out(space, arrival, Verdict.FIFO, number, [])
+        for space, arrival, number, arrived in self.fifo.tick(now):
+            self._plain(space, arrival, Verdict.FIFO, number, arrived)
 
     def _out(
         self,
@@ -288,9 +309,10 @@ class Arrivals:
         number: int | None,
         deps: list[int],
         repaired: bool = False,
-    ) -> None:
+    ) -> bool:
+        """Notify of an event; return whether the application gets it."""
         self.delivered[verdict] += 1
-        self._notify(
+        return self._notify(
             Event(
                 space,
                 arrival.topic,

@@ -7,6 +7,7 @@ import datetime
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -21,6 +22,7 @@ from inorder.client.ens_link import EnsLink
 from inorder.client.observing import Observer
 from inorder.client.options import ClientTimes
 from inorder.client.publishing import LOG_ALLOWANCE, Publish, Publishing
+from inorder.client.recording import Recording
 from inorder.client.replaying import Replaying
 from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
@@ -60,6 +62,8 @@ from inorder.core.wire import (
 from inorder.errors import Closed, InorderError, InvalidOption, PayloadTooLarge, UsageError
 from inorder.logs import logger
 from inorder.ports import Arrival, Outgoing
+from inorder.traces.options import Traces, traces_of
+from inorder.traces.recorder import Recorder
 
 _log = logger("inorder.client")
 
@@ -114,10 +118,11 @@ class Client:
         options: for the adapters (QoS defaults, TLS, ... see each adapter); override the URL's query.
         times: timers and bounds.
         tls: for the connection to the workers.
+        traces: record what happens to every event: a folder, a URL of fsspec, or :class:`Traces`; by default nothing.
 
     Raises:
         InvalidOption: an argument or URL is not allowed.
-        MissingExtra: an adapter's library is not installed.
+        MissingExtra: an adapter's library is not installed, or what records traces.
     """
 
     def __init__(
@@ -133,6 +138,7 @@ class Client:
         options: Mapping[str, Any] | None = None,
         times: ClientTimes | None = None,
         tls: ssl.SSLContext | None = None,
+        traces: str | Path | Traces | None = None,
     ) -> None:
         self.client_id = _checked_id(client_id)
         _check_durable(durable, client_id, workers)
@@ -141,6 +147,8 @@ class Client:
         self._mode = _checked_mode(mode)
         self._domain = 0
         self._permissions = Permissions()
+        self._traces = None if traces is None else traces_of(traces)
+        self._recording: Recording | None = None
         self._links = self._make_links(brokers, space, options or {})
         self._hello = Hello(
             *PROTOCOL_VERSIONS, _checked_token(token), self.client_id, self.incarnation, "inorder-python"
@@ -215,12 +223,14 @@ class Client:
 
     async def __aenter__(self) -> Self:
         """Connect to the workers and all brokers. Raises WorkerUnreachable, BrokerUnreachable, Unauthorized,
-        VersionMismatch."""
+        VersionMismatch; InvalidOption where traces cannot be written."""
         if self._state != "new":
             raise UsageError("a client is opened once; make a new one")
         self._loop = asyncio.get_running_loop()
         self._state = "open"
         try:
+            if self._traces is not None:
+                await self._prepare_traces(self._traces)
             if self._worker is not None:
                 await self._worker.connect()
             for link in self._links.values():
@@ -230,6 +240,8 @@ class Client:
         except BaseException:
             await self.close()
             raise
+        if self._recording is not None:
+            self._recording.opened(self.incarnation, self._domain, self._mode_name)
         if self._worker is not None:
             self._start(self._worker.run(), "worker links")
             self._report_later()
@@ -237,6 +249,22 @@ class Client:
             self._start(link.run(), f"broker link {space}")
         await self._resume()
         return self
+
+    async def _prepare_traces(self, traces: Traces) -> None:
+        """Look whether traces can be written, before anything else; that loads libraries and may wait for the disk."""
+        recorder = Recorder(traces, self.client_id, self._loop.time)
+        await asyncio.to_thread(recorder.prepare, self.incarnation)
+        arrivals = self._arrivals
+        self._recording = recording = Recording(
+            recorder, self._loop.time, arrivals.name_of, arrivals.topic_id, lambda: self._observer.offset
+        )
+        self._publishing.recording = arrivals.recording = self._ordering.watcher = recording
+        self._stream.gap_placed = recording.gap
+        recording.flush_every(traces.flush_interval)
+
+    @property
+    def _mode_name(self) -> str:
+        return "bounded" if isinstance(self._mode, Bounded) else self._mode
 
     async def _resume(self) -> None:
         """R18: go on with the durable subscription that waits for this client."""
@@ -315,6 +343,10 @@ class Client:
             if failure is not None:
                 _log.info("event=close_failed error=%s", repr(failure))
         self._stream.end()
+        if self._recording is not None:
+            if self._durable is None:
+                self._recording.ended_all(self._ordering.clock)
+            await self._recording.close(max(0.0, deadline - self._loop.time()))
 
     async def _drain(self, deadline: float) -> None:
         """Let publishes finish and say good-bye to the topic managers: the topics linger, then count no more."""
@@ -603,6 +635,8 @@ class Client:
         if self._durable is not None:
             self._durable.forget(self._stream.not_done_with)
         self._subscribing.other_domain(self._loop.time())
+        if self._recording is not None:
+            self._recording.opened(self.incarnation, domain, self._mode_name)
         return self.incarnation
 
     def stages_lost(self, stages: set[int]) -> None:

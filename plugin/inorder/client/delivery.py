@@ -38,6 +38,8 @@ class DeliveryStream(AsyncIterator[Notification]):
         self.done_with: Callable[[Notification], None] | None = None
         """Called with the last notification taken when the next one is asked for (R18)."""
         self._taken: Notification | None = None
+        self.gap_placed: Callable[[Gap], None] = lambda gap: None
+        """Called with each gap that stands for events that were given up."""
 
     @property
     def not_done_with(self) -> int:
@@ -47,22 +49,23 @@ class DeliveryStream(AsyncIterator[Notification]):
     def __len__(self) -> int:
         return len(self._queue)
 
-    def put(self, item: Notification) -> None:
-        """Append a notification; after the end there are none."""
+    def put(self, item: Notification) -> bool:
+        """Append a notification; return whether it is in the stream. After the end there are none."""
         if self._ended:
-            return
+            return False
         size = len(item.payload) if isinstance(item, Event) else 0
         if self._overflow is not None and not self._has_room():
             self._give_up(item)
-            return
+            return False
         if len(self._queue) >= self._max_events or self._bytes + size > self._max_bytes:
             self._overflow = {}
             self._is_loss_logged = False
             self._give_up(item)
-            return
+            return False
         self._bytes += size
         self._queue.append(item)
         self._wake()
+        return True
 
     def _has_room(self) -> bool:
         """Tell whether an overflow is over; if so its gaps take their place."""
@@ -71,7 +74,9 @@ class DeliveryStream(AsyncIterator[Notification]):
         overflow, self._overflow = self._overflow or {}, None
         for (space, topic), ranges in overflow.items():
             for first, last in ranges:
-                self._queue.append(Gap(space, topic, first, last, GapReason.OVERFLOW))
+                gap = Gap(space, topic, first, last, GapReason.OVERFLOW)
+                self._queue.append(gap)
+                self.gap_placed(gap)
         return True
 
     def _give_up(self, item: Notification) -> None:

@@ -137,6 +137,11 @@ class Observer:
         """A worker has taken a report."""
         self._offset.answered(frame.request, frame.at_us, self._wall_us())
 
+    @property
+    def offset(self) -> tuple[int, int]:
+        """What to add to this machine's clock for the worker's, and the bound of its error (µs; -1: not known)."""
+        return self._offset.best
+
     def other_worker(self) -> None:
         """Reports go to another worker from now on."""
         self._offset.forget()

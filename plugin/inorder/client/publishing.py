@@ -6,11 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from math import inf
+from math import inf, nan
 
 from inorder.client import clock
 from inorder.client.ens_link import EnsLink
 from inorder.client.observing import Observer
+from inorder.client.recording import Recording
 from inorder.core.notifications import Receipt
 from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
@@ -46,6 +47,9 @@ class Publish(asyncio.Future[Receipt]):
         self.is_fifo = False
         self.was_handed = False
         self.published_at = self.stamped_at = loop.time()
+        self.accepted_at = nan
+        self.counter = 0  # of a fifo stream
+        self.is_recorded = False
         self.asked_at = inf  # when its request left, by the clock that goes on while the machine sleeps
         self.is_asked_twice = False
         self.on_cancel: Callable[[Publish], None] | None = None
@@ -74,6 +78,7 @@ class Publishing:
         late_confirms: numbers that were abandoned before they were confirmed.
         accepted: numbered events that brokers have accepted.
         observer: told of each of them.
+        recording: told of each publish that ended.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class Publishing:
         self.late_confirms = 0
         self.accepted = 0
         self.observer: Observer | None = None
+        self.recording: Recording | None = None
 
     def check_log(self, space: str, message: Outgoing) -> None:
         """Raise PayloadTooLarge for what the event log of its topic could not take (R18)."""
@@ -140,6 +146,7 @@ class Publishing:
             key = link.space, message.topic
             counter = self._fifo[key] = self._fifo.get(key, 0) + 1
             message.stamp = encode_stamp(FifoStamp(self._incarnation, counter))
+            publish.counter = counter
             # who reads properties is known for total order only: the payload form is read by all of ours
             message.in_payload = not link.ens.capabilities.properties
         publish.was_handed = True
@@ -149,6 +156,7 @@ class Publishing:
         self._open.discard(publish)
         if not publish.was_handed:
             self._leave_plain(publish)
+            self._record(publish, None, None)
 
     def _leave_plain(self, publish: Publish) -> None:
         waiting = self._plain[publish.link.space]
@@ -159,9 +167,12 @@ class Publishing:
 
     def _plain_outcome(self, publish: Publish, error: Exception | None) -> None:
         self._leave_plain(publish)
-        self._finish(publish, error or Receipt(publish.link.space, publish.message.topic, None))
+        if error is None and self.recording is not None:
+            publish.accepted_at = publish.get_loop().time()
+        self._finish(publish, None, error or Receipt(publish.link.space, publish.message.topic, None))
 
-    def _finish(self, publish: Publish, outcome: Receipt | Exception) -> None:
+    def _finish(self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception) -> None:
+        self._record(publish, publication, outcome)
         self._open.discard(publish)
         publish.on_cancel = publish.publication = None
         if not publish.done():
@@ -170,11 +181,20 @@ class Publishing:
             else:
                 publish.set_exception(outcome)
 
+    def _record(
+        self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception | None
+    ) -> None:
+        """A publish ended; ``None``: its caller cancelled it before it was handed over."""
+        if self.recording is not None:
+            self.recording.publish_ended(publish, publication, outcome)
+
     def _cancelled(self, publish: Publish) -> None:
         self._open.discard(publish)
         publication, publish.publication = publish.publication, None
         if publication is not None:
             self._take_back(publication)
+            if not publication.handed:  # else the broker's word tells what became of it
+                self._record(publish, publication, None)
 
     def _take_back(self, publication: Publication) -> None:
         """Nobody wants it any more: unless it was handed over, its number becomes void."""
@@ -202,12 +222,12 @@ class Publishing:
             if publication.state is PublicationState.STAMPED:
                 self._hand_over(publication)
         for publication in answers.forgotten:
-            self._finish(publication.content, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
+            self._finish(publication.content, publication, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
         for publication in answers.refused:
             limit = self.machine.max_open
-            self._finish(publication.content, TooManyUnconfirmed(publication.topic[1], limit))
+            self._finish(publication.content, publication, TooManyUnconfirmed(publication.topic[1], limit))
         for publication in answers.abandoned:
-            self._finish(publication.content, Abandoned(publication.topic[1], publication.number))
+            self._finish(publication.content, publication, Abandoned(publication.topic[1], publication.number))
         self.settle_wanted()  # what was cancelled meanwhile
 
     def _to_be_asked_again(self, ready: list[Publication]) -> list[Publication]:
@@ -243,10 +263,12 @@ class Publishing:
             return  # of a former domain: nobody is to be told (and the caller was)
         if error is not None:
             self.machine.refused(publication)
-            self._finish(publish, error)
+            self._finish(publish, publication, error)
         else:
             self.machine.accepted(publication)
             self.accepted += 1
+            if self.recording is not None:
+                publish.accepted_at = publish.get_loop().time()
             if self.observer is not None:
                 self.observer.accepted(
                     publication.topic_id, publication.number, publish.published_at, publish.stamped_at
@@ -254,7 +276,7 @@ class Publishing:
             if clock.waking_or_sleeping() - publish.asked_at > self.grace / 2:
                 self._slow.append(publication)  # the answer to its confirmation tells whether it was abandoned
             else:
-                self._finish(publish, self._receipt(publication))
+                self._finish(publish, publication, self._receipt(publication))
         self.settle_wanted()
 
     def _receipt(self, publication: Publication) -> Receipt:
@@ -273,9 +295,9 @@ class Publishing:
             if each.state is not PublicationState.DONE:
                 self._slow.append(each)
             elif (each.topic_id, each.number) in late:
-                self._finish(each.content, Abandoned(each.topic[1], each.number))
+                self._finish(each.content, each, Abandoned(each.topic[1], each.number))
             else:
-                self._finish(each.content, self._receipt(each))
+                self._finish(each.content, each, self._receipt(each))
         self.settle_wanted()  # what was accepted while these were on their way
 
     # -- connections -------------------------------------------------------------------------------------------
@@ -298,9 +320,10 @@ class Publishing:
         for publication in former.unfinished():
             publish: Publish = publication.content
             if publish.publication is not publication:
-                continue  # accepted or cancelled: the caller knows, and the workers need not
-            if publication.is_asked:
-                self._finish(publish, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
+                # accepted or cancelled: the caller knows, and the workers need not
+                self._record(publish, publication, Forgotten(publication.topic[1], may_be_delivered=True))
+            elif publication.is_asked:
+                self._finish(publish, publication, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
             else:
                 publish.publication = self.machine.publish(
                     publication.topic, publish, publication.to_log, publication.size
@@ -322,10 +345,21 @@ class Publishing:
         if self._open:
             _log.warning("event=publishes_given_up count=%d reason=%s", len(self._open), error)
         for publish in list(self._open):
-            if publish.publication is not None:
-                self._take_back(publish.publication)
-            self._finish(publish, error)
+            publication = publish.publication
+            if publication is not None:
+                self._take_back(publication)
+            self._finish(publish, publication, error)
             publish.exception()  # said above, once for all: not again for each that nobody awaits
+        if self.recording is not None:
+            self._record_handed(error)
+
+    def _record_handed(self, error: Exception) -> None:
+        """Nobody will know what became of publishes that were cancelled when the broker had been given them."""
+        for publication in self.machine.unfinished():
+            self._record(publication.content, publication, error)
+        for waiting in self._plain.values():
+            for publish in waiting:
+                self._record(publish, None, error)
 
 
 def _to_log(message: Outgoing) -> bytes:

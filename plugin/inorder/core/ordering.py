@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from copy import copy
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -89,6 +89,19 @@ class OrderingCounts(msgspec.Struct):
 Output = Sequenced | GapFound
 
 
+class Watcher(Protocol):
+    """Is told of what no output tells, as it happens; for traces. It must not call the ordering module."""
+
+    def began(self, topic: int, number: int) -> None:
+        """A topic's clock was taken: it begins behind this number."""
+
+    def ended(self, topic: int, number: int) -> None:
+        """A topic's clock is dropped; this was the last number notified of or skipped."""
+
+    def dropped(self, entry: Sequenced, why: Literal["duplicate", "before"]) -> None:
+        """An arrival was dropped, and counted."""
+
+
 class OrderingModule:
     """One client's subscription clock and everything that waits for it.
 
@@ -103,6 +116,7 @@ class OrderingModule:
         self.mode = mode
         self.times = times or OrderingTimes()
         self.counts = OrderingCounts()
+        self.watcher: Watcher | None = None
         self._bound = Bounded(buffer=0) if mode == "tag" else mode if isinstance(mode, Bounded) else None
         self._clock: dict[int, int] = {}
         self._start: dict[int, int] = {}
@@ -179,7 +193,7 @@ class OrderingModule:
         known = room.get(topic, number)
         if known is not None:
             if not known.is_hole or number <= self._reported.get(topic, 0):
-                self.counts.duplicates += 1
+                self._drop_duplicate(entry)
                 return
             room.remove(known)
         if topic in self._bases:
@@ -209,11 +223,18 @@ class OrderingModule:
             self._out.append(entry)
         elif entry.number <= self._start[entry.topic]:
             self.counts.before += 1
+            if self.watcher is not None:
+                self.watcher.dropped(entry, "before")
         elif (jumped := self._jumped.get(entry.topic)) and jumped.take(entry.number):
             entry.verdict = Verdict.LATE
             self._out.append(entry)
         else:
-            self.counts.duplicates += 1
+            self._drop_duplicate(entry)
+
+    def _drop_duplicate(self, entry: Sequenced) -> None:
+        self.counts.duplicates += 1
+        if self.watcher is not None:
+            self.watcher.dropped(entry, "duplicate")
 
     def _is_full(self, entry: Sequenced) -> bool:
         times, room = self.times, self._room
@@ -516,6 +537,8 @@ class OrderingModule:
             for first, last in jumped.overdue(now, 0.0):
                 self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
         for topic, clock in self._clock.items():
+            if self.watcher is not None:
+                self.watcher.ended(topic, clock)
             first = max(clock, self._reported.get(topic, 0)) + 1
             self._out.append(GapFound(topic, first, max(first, self._missing[topic].known), GapReason.RESTORED))
         self._out += [GapFound(topic, first, first, GapReason.RESTORED) for topic, first in self._interrupted.items()]
@@ -546,7 +569,9 @@ class OrderingModule:
         """Drop all that is known of topics; return what slept on their numbers."""
         awake: deque[Sequenced] = deque()
         for topic in topics:
-            self._clock.pop(topic, None)
+            clock = self._clock.pop(topic, None)
+            if clock is not None and self.watcher is not None:
+                self.watcher.ended(topic, clock)
             self._start.pop(topic, None)
             self._missing.pop(topic, None)
             self._behind.discard(topic)
@@ -601,8 +626,7 @@ class OrderingModule:
             self._out.append(GapFound(topic, first, number, GapReason.EXPIRED))
         elif first is not None and first - 1 > number:  # R18: saved was less than we have notified of
             number, base = first - 1, []
-        self._clock[topic] = self._start[topic] = number
-        self._missing[topic] = MissingNumbers(number)
+        self._take_clock(topic, number)
         self._raise_base(topic, number + 1, base)
         self._rise_to_floor(topic, now)
         if start.reached > self._clock[topic]:  # what is missing was missed long ago: it is asked for at once
@@ -610,6 +634,12 @@ class OrderingModule:
             self._vouch(topic, start.reached)
         self._learn_given_up(topic, now)
         return True
+
+    def _take_clock(self, topic: int, number: int) -> None:
+        self._clock[topic] = self._start[topic] = number
+        self._missing[topic] = MissingNumbers(number)
+        if self.watcher is not None:
+            self.watcher.began(topic, number)
 
     def _learn_given_up(self, topic: int, now: float) -> None:
         """What was given up before the topic's clock was known is missing in it."""
@@ -635,8 +665,7 @@ class OrderingModule:
         parked: list[Sequenced] = []
         for topic in mine:
             if topic not in self._clock:
-                self._clock[topic] = self._start[topic] = 0
-                self._missing[topic] = MissingNumbers(0)
+                self._take_clock(topic, 0)
                 self._rise_to_floor(topic, now)
                 self._learn_given_up(topic, now)
             awake.extend(self._held.pop(topic, ()))

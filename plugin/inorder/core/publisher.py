@@ -61,7 +61,7 @@ class Publication:
         content: the client's own; opaque here.
         to_log: returns what an event log keeps of it (R18), or ``None`` where that is too large; ``size``: its bytes.
         info: the topic's id and stage, once a worker named it.
-        number, deps, in_payload: its timestamp, once stamped.
+        number, deps, in_payload: its timestamp, once stamped; ``top``: the highest stage that it visited.
         cancelled: the caller gave up; a number that was not handed over becomes void.
         handed: the ENS was given it at least once, so it may have been delivered.
         doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
@@ -91,6 +91,7 @@ class Publication:
         "size",
         "state",
         "to_log",
+        "top",
         "topic",
         "use",
     )
@@ -110,6 +111,7 @@ class Publication:
         self.number = 0
         self.deps: list[int] = []
         self.in_payload = False
+        self.top = 0
         self.cancelled = False
         self.handed = False
         self.doubtful = False
@@ -126,6 +128,12 @@ class Publication:
         """The topic's id; a worker has named it."""
         assert self.info is not None
         return self.info.id
+
+    @property
+    def topic_stage(self) -> int:
+        """The topic's stage; a worker has named it."""
+        assert self.info is not None
+        return self.info.stage
 
 
 class Answers:
@@ -461,6 +469,7 @@ class Publisher:
                 continue
             publication.number, publication.deps = event.number, event.deps
             publication.in_payload = event.in_payload
+            publication.top = publication.topic_stage
             if publication.use is not None:
                 publication.use.number = event.number
             if publication.cancelled and not publication.handed:

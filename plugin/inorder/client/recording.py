@@ -1,0 +1,208 @@
+"""What the client's parts tell its recorder: publishes that ended, arrivals, notifications, topics that begin and end.
+
+There is one only where the client was given ``traces``; nothing here is done otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from math import nan
+from typing import TYPE_CHECKING, Literal
+
+from inorder.core.notifications import Gap, Receipt, Verdict
+from inorder.core.publisher import Publication
+from inorder.core.waiting import Sequenced
+from inorder.core.wire import TopicInfo
+from inorder.errors import Abandoned, Closed, Forgotten, Refused, TooManyUnconfirmed, UsageError
+from inorder.ports import Arrival
+from inorder.traces.lanes import NOTHING, REDELIVERED, REPAIRED, RETAINED, TopicName
+from inorder.traces.recorder import Recorder
+
+if TYPE_CHECKING:
+    from inorder.client.publishing import Publish
+
+_NO_STAMP = (NOTHING, NOTHING, NOTHING, NOTHING)
+
+
+class Recording:
+    """Between a client and its recorder.
+
+    Args:
+        recorder: takes the rows.
+        clock: the event loop's, s.
+        name_of: returns what workers told of a topic.
+        id_of: returns a topic's id, where workers told it.
+        offset: returns the clock's offset and the bound of its error (µs; -1: not known).
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        clock: Callable[[], float],
+        name_of: Callable[[int], TopicInfo | None],
+        id_of: Callable[[str, str], int | None],
+        offset: Callable[[], tuple[int, int]],
+    ) -> None:
+        self._recorder, self._clock, self._name_of, self._id_of = recorder, clock, name_of, id_of
+        self._offset, self._told_offset = offset, (0, -1)
+        self._arrivals = 0
+        self._dropped: list[tuple[Sequenced, str]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    def opened(self, incarnation: int, domain: int, mode: str) -> None:
+        """The client is there; or it goes on in another domain, as if it were new."""
+        self._tell_dropped()
+        self._arrivals = 0
+        self._told_offset = (0, -1)
+        self._recorder.opened(incarnation, domain, mode)
+
+    def flush_every(self, seconds: float) -> None:
+        """Hand over what there is at least this often."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self.flush_every, seconds)
+        self._tell()
+        self._recorder.flush()
+
+    def _tell(self) -> None:
+        """Record what is not told as it happens."""
+        self._tell_dropped()
+        offset, error = self._offset()
+        if error >= 0 and (offset, error) != self._told_offset:
+            self._told_offset = offset, error
+            self._recorder.clock(offset, error)
+
+    async def close(self, seconds: float) -> None:
+        """Have the rest written."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell()
+        await self._recorder.close(seconds)
+
+    # -- publishes -----------------------------------------------------------------------------------------------------
+
+    def publish_ended(
+        self, publish: Publish, publication: Publication | None, outcome: Receipt | BaseException | None
+    ) -> None:
+        """A publish ended: with its receipt, an error, or by its caller's cancelling (``None``). What is told of it
+        after that counts no more."""
+        if publish.is_recorded:
+            return
+        publish.is_recorded = True
+        message, space = publish.message, publish.link.space
+        topic_id = number = counter = NOTHING
+        stamp, stamped_at, ordering = _NO_STAMP, nan, "none"
+        deps: list[int] = []
+        if publication is not None:
+            ordering, counter = "total", publication.counter
+            info = publication.info
+            if info is not None:
+                topic_id = info.id
+                if publication.number > 0:
+                    number = publication.number
+                if message.stamp is not None:
+                    deps, stamped_at = publication.deps, publish.stamped_at
+                    stamp = (len(message.stamp), info.stage, publication.entry, publication.top)
+        elif publish.is_fifo:
+            ordering, counter = "fifo", publish.counter or NOTHING
+        self._recorder.published(
+            space, message.topic, topic_id, _outcome(publish, publication, outcome), ordering, counter, number,
+            len(message.payload), stamp, deps,
+            (publish.published_at, stamped_at, publish.accepted_at, self._clock()),
+        )  # fmt: skip
+
+    # -- arrivals and notifications ------------------------------------------------------------------------------------
+
+    def next_arrival(self) -> int:
+        """Return the index of the arrival that the ordering module gets now."""
+        if self._dropped:
+            self._tell_dropped()
+        self._arrivals += 1
+        return self._arrivals
+
+    def notified(self, entry: Sequenced, space: str, arrival: Arrival) -> None:
+        """The application was notified of an event with a timestamp."""
+        self._sequenced(entry, (space, arrival.topic, entry.topic), arrival, entry.verdict)
+
+    def notified_plain(
+        self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, arrived: float
+    ) -> None:
+        """The application was notified of an event that the ordering module has nothing to do with."""
+        name = space, arrival.topic, self._id_of(space, arrival.topic) or NOTHING
+        at = NOTHING if number is None else number
+        self._recorder.notified(
+            name, verdict, _flags(arrival), at, NOTHING, 0, 0, len(arrival.payload), None, arrived
+        )
+
+    def was_overlap(self) -> None:
+        """What was dropped last is no repetition, but the copy for another filter."""
+        del self._dropped[-1:]
+
+    def _tell_dropped(self) -> None:
+        dropped, self._dropped = self._dropped, []
+        for entry, why in dropped:
+            space, arrival, _ = entry.content
+            self._sequenced(entry, (space, arrival.topic, entry.topic), arrival, why)
+
+    def _sequenced(self, entry: Sequenced, name: TopicName, arrival: Arrival, verdict: str) -> None:
+        flags = _flags(arrival)
+        arrived = entry.arrived
+        if entry.repaired:
+            flags |= REPAIRED
+            arrived = nan
+        self._recorder.notified(
+            name, verdict, flags, entry.number, entry.content[2] or NOTHING, entry.waited_topic, entry.waited_number,
+            entry.size, entry.deps, arrived,
+        )  # fmt: skip
+
+    def gap(self, gap: Gap) -> None:
+        """The application was told of a gap."""
+        topic = self._id_of(gap.space, gap.topic) or NOTHING
+        self._recorder.gap((gap.space, gap.topic, topic), gap.first, gap.last, gap.reason)
+
+    # -- what the ordering module tells (see Watcher) ------------------------------------------------------------------
+
+    def began(self, topic: int, number: int) -> None:
+        """A topic's clock was taken."""
+        if (name := self._named(topic)) is not None:
+            self._recorder.subscribed(name, number)
+
+    def ended(self, topic: int, number: int) -> None:
+        """A topic's subscription is over."""
+        if (name := self._named(topic)) is not None:
+            self._recorder.unsubscribed(name, number)
+
+    def ended_all(self, clock: Mapping[int, int]) -> None:
+        """The client closes, and its subscription ends with it: of these topics, at these numbers."""
+        for topic, number in clock.items():
+            self.ended(topic, number)
+
+    def dropped(self, entry: Sequenced, why: Literal["duplicate", "before"]) -> None:
+        """An arrival was dropped; whether it is the copy for another filter is found out next."""
+        self._dropped.append((entry, why))
+
+    def _named(self, topic: int) -> TopicName | None:
+        info = self._name_of(topic)
+        return None if info is None else (info.space, info.name, topic)
+
+
+def _flags(arrival: Arrival) -> int:
+    return (RETAINED if arrival.retained else 0) | (REDELIVERED if arrival.redelivered else 0)
+
+
+def _outcome(publish: Publish, publication: Publication | None, outcome: Receipt | BaseException | None) -> str:
+    if isinstance(outcome, Receipt):
+        return "accepted"
+    if outcome is None:
+        return "cancelled"
+    if isinstance(outcome, Forgotten):
+        return "forgotten"
+    if isinstance(outcome, Abandoned):
+        return "abandoned"
+    if isinstance(outcome, (Refused, TooManyUnconfirmed, UsageError)) and not isinstance(outcome, Closed):
+        # this hand-over certainly failed; of an earlier one nobody may know
+        return "unknown" if publication is not None and publication.doubtful else "refused"
+    was_handed = publish.was_handed if publication is None else publication.handed
+    return "unknown" if was_handed else "failed"

@@ -1,0 +1,113 @@
+"""The place where trace files go: a folder of this machine, or any that fsspec knows."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from inorder.errors import InvalidOption
+from inorder.traces.options import safe_name
+
+OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "obs", "r2"})
+"""Their objects appear whole or not at all, and have no cheap renaming."""
+
+
+class Folder(Protocol):
+    """Where the files of one run go. Whatever fails raises OSError, or an error of the store's own library."""
+
+    def write(self, name: str, fill: Any) -> None:
+        """Make a file of this name, whole or not at all; ``fill`` is called with what to write it to."""
+
+
+class LocalFolder:
+    """A folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def write(self, name: str, fill: Any) -> None:
+        """See :class:`Folder`."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        made = self._path / f".{name}.tmp"
+        try:
+            with made.open("wb") as file:
+                fill(file)
+            os.replace(made, self._path / name)
+        except BaseException:
+            with suppress(OSError):
+                made.unlink()
+            raise
+
+    def check(self) -> None:
+        """Raise OSError where nothing can be written."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        made = self._path / f".{os.getpid()}-{os.urandom(4).hex()}.tmp"
+        made.touch(exist_ok=False)
+        made.unlink()
+
+
+class RemoteFolder:
+    """A folder of a file system that fsspec knows."""
+
+    def __init__(self, files: Any, path: str) -> None:
+        self._files, self._path = files, path.rstrip("/")
+        protocols = {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
+        self._is_object_store = not OBJECT_STORES.isdisjoint(protocols)
+
+    def __str__(self) -> str:
+        return self._path
+
+    def write(self, name: str, fill: Any) -> None:
+        """See :class:`Folder`."""
+        content = io.BytesIO()
+        fill(content)
+        if self._is_object_store:
+            self._files.pipe_file(f"{self._path}/{name}", content.getvalue())
+            return
+        self._files.makedirs(self._path, exist_ok=True)
+        made = f"{self._path}/.{name}.tmp"
+        try:
+            self._files.pipe_file(made, content.getvalue())
+            self._files.mv(made, f"{self._path}/{name}")
+        except BaseException:
+            with suppress(Exception):
+                self._files.rm_file(made)
+            raise
+
+    def check(self) -> None:
+        """Raise what the store raises where nothing can be written."""
+        if not self._is_object_store:
+            self._files.makedirs(self._path, exist_ok=True)
+        made = f"{self._path}/.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+        self._files.pipe_file(made, b"")
+        self._files.rm_file(made)
+
+
+def open_folder(url: str | Path, run: str) -> LocalFolder | RemoteFolder:
+    """Return the folder of a run, after a look whether it can be written. Raises InvalidOption where it cannot."""
+    try:
+        folder = _folder(url, safe_name(run))
+        folder.check()
+    except Exception as error:  # each store raises errors of its own library
+        reason = str(error) or type(error).__name__
+        raise InvalidOption("traces", url, f"a place that can be written; this one cannot: {reason}") from error
+    return folder
+
+
+def _folder(url: str | Path, run: str) -> LocalFolder | RemoteFolder:
+    text = os.fspath(url)
+    if "://" not in text:
+        return LocalFolder(Path(text) / run)
+    import fsspec
+
+    files, path = fsspec.core.url_to_fs(text)
+    if "file" in ({files.protocol} if isinstance(files.protocol, str) else set(files.protocol)):
+        return LocalFolder(Path(path) / run)
+    return RemoteFolder(files, f"{path.rstrip('/')}/{run}")
+

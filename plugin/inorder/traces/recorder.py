@@ -1,0 +1,308 @@
+"""The recorder's side in the event loop: rows into lanes, full lanes to the writer's thread.
+
+What it does for an event is one record into memory that is there already, some hundred nanoseconds; it never waits for
+the disk. What may wait to be written is bounded, and rows beyond are counted instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from inorder.core.notifications import Verdict
+from inorder.traces.lanes import (
+    HOW_BITS,
+    LANE_ROWS,
+    NOTHING,
+    NOTIFIED,
+    PUBLISHED,
+    REDELIVERED,
+    REPAIRED,
+    RETAINED,
+    SEQUENCED,
+    Lane,
+    Layout,
+    TopicName,
+)
+from inorder.traces.options import Traces
+from inorder.traces.schema import DROPPED_VERDICTS, OUTCOMES
+
+if TYPE_CHECKING:
+    from inorder.traces.writer import Writer
+
+ORDERINGS: Final = ("total", "fifo", "none")
+VERDICTS: Final = (*map(str, Verdict), *DROPPED_VERDICTS)
+
+_VERDICT = {verdict: at for at, verdict in enumerate(VERDICTS)}
+_OUTCOME = {outcome: at for at, outcome in enumerate(OUTCOMES)}
+_ORDERING = {ordering: at << HOW_BITS for at, ordering in enumerate(ORDERINGS)}
+_FIRST_DROPPED = len(VERDICTS) - len(DROPPED_VERDICTS)
+_NUMBERED = PUBLISHED.struct.size, NOTIFIED.struct.size
+_pack_published = PUBLISHED.struct.pack_into
+_pack_notified = NOTIFIED.struct.pack_into
+
+Row = dict[str, Any]
+"""A row of another kind than those of lanes, by column."""
+
+
+class Others:
+    """Rows of all other kinds, which are few; ``recorded_at`` and the like are µs since 1970 in them."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def weight(self) -> int:
+        """How many there are."""
+        return len(self.rows)
+
+
+class Recorder:
+    """Records what one client does.
+
+    All methods but :meth:`prepare` are called on the event loop's thread, and none raises but that one.
+
+    Args:
+        traces: where, and how.
+        client_id: whose rows these are.
+        clock: the event loop's, s.
+        wall_ns: the time of day, ns since 1970.
+    """
+
+    def __init__(
+        self,
+        traces: Traces,
+        client_id: str,
+        clock: Callable[[], float],
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._traces, self._client_id, self._clock, self._wall_ns = traces, client_id, clock, wall_ns
+        self._run = traces.run_id
+        self._room = max(64, min(LANE_ROWS, traces.max_buffered_rows // 8))
+        self._writer: Writer | None = None
+        self._incarnation = self._domain = 0
+        self._handed = 0
+        self._delivered = 0
+        self._others = Others()
+        self._published, self._notified = self._lane(PUBLISHED), self._lane(NOTIFIED)
+
+    def prepare(self, incarnation: int) -> None:
+        """Look whether the place can be written, and start the writer's thread. This loads libraries and waits for the
+        disk. Raises InvalidOption where it cannot."""
+        from inorder.traces.writer import Writer
+
+        self._writer = Writer(self._traces, self._run, self._client_id, incarnation)
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def opened(self, incarnation: int, domain: int, mode: str) -> None:
+        """A client began, or began anew in another domain: arrivals and notifications count from 1 again."""
+        self.flush(close_file=False)
+        self._incarnation, self._domain, self._delivered = incarnation, domain, 0
+        for lane in (self._published, self._notified):
+            lane.incarnation, lane.domain = incarnation, domain
+        self._other("opened", detail=mode)
+
+    def published(
+        self,
+        space: str,
+        topic: str,
+        topic_id: int,
+        outcome: str,
+        ordering: str,
+        counter: int,
+        number: int,
+        size: int,
+        stamp: Sequence[int],
+        deps: list[int],
+        times: Sequence[float],
+    ) -> None:
+        """A publish ended.
+
+        Args:
+            topic_id, counter, number: :data:`~inorder.traces.lanes.NOTHING` where it has none.
+            stamp: bytes of the timestamp; stage of the topic, stage that was entered, highest stage; each NOTHING where
+                it is not known.
+            times: when it was published, stamped, accepted, and now: of the event loop, NaN where it was not.
+        """
+        lane = self._published
+        if lane.is_full:
+            lane = self._next(lane)
+        key = space, topic, topic_id
+        at = lane.places.get(key)
+        if at is None:
+            at = lane.place(key, key)
+        if deps:
+            lane.numbers.fromlist(deps)
+        count = lane.count
+        _pack_published(
+            lane.raw, count * _NUMBERED[0],
+            at, _OUTCOME[outcome] | _ORDERING[ordering], number, counter, size, len(lane.numbers), *stamp, *times,
+        )  # fmt: skip
+        lane.count = count + 1
+
+    def notified(
+        self,
+        name: TopicName,
+        verdict: str,
+        flags: int,
+        number: int,
+        arrival_index: int,
+        waited_topic: int,
+        waited_number: int,
+        size: int,
+        deps: list[int] | None,
+        arrived: float,
+    ) -> None:
+        """The application was notified of an event, or an arrival was dropped.
+
+        Args:
+            name: the topic's space, name and id.
+            verdict: one of :data:`VERDICTS`.
+            flags: of :mod:`inorder.traces.lanes`, ``RETAINED | REDELIVERED | REPAIRED``.
+            number, arrival_index: NOTHING where there is none.
+            waited_topic, waited_number: what it waited for last; 0 where it did not.
+            deps: ``None`` where it has no timestamp.
+            arrived: when it arrived, by the event loop's clock; NaN where the broker did not notify of it.
+        """
+        lane = self._notified
+        if lane.is_full:
+            lane = self._next(lane)
+        at = lane.places.get(name)
+        if at is None:
+            at = lane.place(name, name)
+        numbers = lane.numbers
+        if deps is not None:
+            flags |= SEQUENCED
+            if deps:
+                numbers.fromlist(deps)
+        code = _VERDICT[verdict]
+        index = NOTHING
+        if code < _FIRST_DROPPED:
+            index = self._delivered = self._delivered + 1
+        count = lane.count
+        _pack_notified(
+            lane.raw, count * _NUMBERED[1],
+            at, code | flags, number, arrival_index, index, waited_topic, waited_number, size, len(numbers),
+            arrived, self._clock(),
+        )  # fmt: skip
+        lane.count = count + 1
+
+    def gap(self, name: TopicName, first: int, last: int, reason: str) -> None:
+        """Numbers will not come."""
+        self._delivered += 1
+        self._of_topic("gap", name, number=first, last_number=last, detail=reason, delivery_index=self._delivered)
+
+    def subscribed(self, name: TopicName, number: int) -> None:
+        """The subscription of a topic began behind this number."""
+        self._of_topic("subscribed", name, number=number)
+
+    def unsubscribed(self, name: TopicName, number: int) -> None:
+        """The subscription of a topic ended; this was the last number notified of or skipped."""
+        self._of_topic("unsubscribed", name, number=number)
+
+    def clock(self, offset_us: int, error_us: int) -> None:
+        """The offset of the worker's clock was found."""
+        self._other("clock", offset_us=offset_us, error_us=error_us)
+
+    def _of_topic(self, kind: str, name: TopicName, **columns: Any) -> None:
+        space, topic, topic_id = name
+        self._other(kind, space=space, topic=topic, topic_id=None if topic_id == NOTHING else topic_id, **columns)
+
+    def _other(self, kind: str, **columns: Any) -> None:
+        rows = self._others.rows
+        at = self._wall_ns() // 1000
+        known = {"kind": kind, "recorded_at": at, "incarnation": self._incarnation, "domain": self._domain}
+        rows.append({**known, **columns})
+        if len(rows) >= self._room:
+            others, self._others = self._others, Others()
+            self._hand_over(others)
+
+    # -- to the writer -------------------------------------------------------------------------------------------------
+
+    def _lane(self, layout: Layout) -> Lane:
+        """Return an empty lane, one that the writer is done with where there is one."""
+        lane = None if self._writer is None else self._writer.used(layout)
+        lane = lane or Lane(layout, self._room)
+        lane.incarnation, lane.domain = self._incarnation, self._domain
+        lane.zero_us = self._zero_us()
+        return lane
+
+    def _zero_us(self) -> int:
+        """Return when the event loop's clock stood at 0, by the quickest of a few looks: the process may be paused
+        within one. It is looked at again for each lane, for that clock stands still while the machine sleeps."""
+        looks = []
+        for _ in range(3):
+            before = self._clock()
+            wall = self._wall_ns()
+            after = self._clock()
+            looks.append((after - before, wall / 1000 - (before + after) * 500_000))
+        return round(min(looks)[1])
+
+    def _next(self, lane: Lane) -> Lane:
+        """A lane is full: return an empty one in its place."""
+        following = self._lane(lane.layout)
+        if lane.layout is PUBLISHED:
+            self._published = following
+        else:
+            self._notified = following
+        self._hand_over(lane)
+        return following
+
+    def _hand_over(self, rows: Lane | Others) -> None:
+        writer, weight = self._writer, rows.weight
+        if writer is None:
+            return
+        if self._handed - writer.done + weight > self._traces.max_buffered_rows:
+            writer.drop(rows)
+        else:
+            self._handed += weight
+            writer.take(rows)
+
+    def flush(self, *, close_file: bool = True) -> None:
+        """Hand over all that is there, and have the file closed."""
+        for lane in (self._published, self._notified):
+            if lane.count:
+                self._next(lane)
+            else:
+                lane.zero_us = self._zero_us()
+        if self._others.rows:
+            others, self._others = self._others, Others()
+            self._hand_over(others)
+        if close_file and self._writer is not None:
+            self._writer.close_file()
+
+    async def close(self, seconds: float) -> None:
+        """Have the rest written, within this many seconds and those of the settings. What could not be written is said
+        in the log."""
+        self.flush()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            deadline = time.monotonic() + seconds + self._traces.close_timeout
+            ended = asyncio.get_running_loop().create_future()
+            writer.stop(deadline, _telling(ended))
+            await asyncio.wait([ended], timeout=max(0.0, deadline - time.monotonic()))
+            writer.left()
+
+
+def _telling(ended: asyncio.Future[None]) -> Callable[[], None]:
+    """Return what resolves a future from another thread; its loop may be closed by then."""
+    loop = ended.get_loop()
+
+    def tell() -> None:
+        try:
+            loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+        except RuntimeError:
+            return
+
+    return tell
+
+
+__all__ = ["NOTHING", "REDELIVERED", "REPAIRED", "RETAINED", "Recorder"]

@@ -31,7 +31,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.core.names": "",
         "inorder.core.filters": "inorder.errors inorder.core.names",
         "inorder.ports": "inorder.errors inorder.core.names",
-        "inorder.traces": "inorder.errors inorder.core",
+        "inorder.traces": "inorder.errors inorder.core inorder.logs",
         "inorder.logs": "",
         "inorder.listening": "",
         "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces inorder.logs",
@@ -39,7 +39,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.admin": "inorder.errors inorder.core",
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
-        "inorder": "inorder.errors inorder.core inorder.ports inorder.client",
+        "inorder": "inorder.errors inorder.core inorder.ports inorder.client inorder.traces",
         "inorder.sync": "inorder inorder.errors inorder.client",
         "inorder.testing": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker",
         "inorder.testing.services": "inorder.errors inorder.listening",

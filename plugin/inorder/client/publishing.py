@@ -181,9 +181,7 @@ class Publishing:
             else:
                 publish.set_exception(outcome)
 
-    def _record(
-        self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception | None
-    ) -> None:
+    def _record(self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception | None) -> None:
         """A publish ended; ``None``: its caller cancelled it before it was handed over."""
         if self.recording is not None:
             self.recording.publish_ended(publish, publication, outcome)
@@ -222,7 +220,9 @@ class Publishing:
             if publication.state is PublicationState.STAMPED:
                 self._hand_over(publication)
         for publication in answers.forgotten:
-            self._finish(publication.content, publication, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
+            self._finish(
+                publication.content, publication, Forgotten(publication.topic[1], may_be_delivered=publication.handed)
+            )
         for publication in answers.refused:
             limit = self.machine.max_open
             self._finish(publication.content, publication, TooManyUnconfirmed(publication.topic[1], limit))

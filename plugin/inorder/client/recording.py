@@ -132,9 +132,7 @@ class Recording:
         """The application was notified of an event that the ordering module has nothing to do with."""
         name = space, arrival.topic, self._id_of(space, arrival.topic) or NOTHING
         at = NOTHING if number is None else number
-        self._recorder.notified(
-            name, verdict, _flags(arrival), at, NOTHING, 0, 0, len(arrival.payload), None, arrived
-        )
+        self._recorder.notified(name, verdict, _flags(arrival), at, NOTHING, 0, 0, len(arrival.payload), None, arrived)
 
     def was_overlap(self) -> None:
         """What was dropped last is no repetition, but the copy for another filter."""

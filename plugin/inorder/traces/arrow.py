@@ -1,4 +1,4 @@
-"""The columns of a trace in Arrow's types, and lanes as record batches: by column, with no Python object for a value."""
+"""The columns of a trace in Arrow's types, and rows as record batches: by column, with no Python object for a value."""
 
 from __future__ import annotations
 

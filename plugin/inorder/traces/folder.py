@@ -110,4 +110,3 @@ def _folder(url: str | Path, run: str) -> LocalFolder | RemoteFolder:
     if "file" in ({files.protocol} if isinstance(files.protocol, str) else set(files.protocol)):
         return LocalFolder(Path(path) / run)
     return RemoteFolder(files, f"{path.rstrip('/')}/{run}")
-

@@ -102,6 +102,5 @@ def _check_whole(name: str, value: object, lowest: int) -> None:
 
 
 def _check_seconds(name: str, value: object) -> None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value) or value <= 0:
         raise InvalidOption(name, value, "a number of seconds above 0")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from inorder.core.notifications import Verdict
@@ -18,9 +19,6 @@ from inorder.traces.lanes import (
     NOTHING,
     NOTIFIED,
     PUBLISHED,
-    REDELIVERED,
-    REPAIRED,
-    RETAINED,
     SEQUENCED,
     Lane,
     Layout,
@@ -296,13 +294,12 @@ def _telling(ended: asyncio.Future[None]) -> Callable[[], None]:
     """Return what resolves a future from another thread; its loop may be closed by then."""
     loop = ended.get_loop()
 
+    def resolve() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
     def tell() -> None:
-        try:
-            loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
-        except RuntimeError:
-            return
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(resolve)
 
     return tell
-
-
-__all__ = ["NOTHING", "REDELIVERED", "REPAIRED", "RETAINED", "Recorder"]

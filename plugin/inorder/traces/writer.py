@@ -225,7 +225,9 @@ def _fill(file: Any, batches: list[pa.RecordBatch]) -> None:
 
 def _dropped_row(count: int, incarnation: int) -> Others:
     others = Others()
-    others.rows.append({"kind": "dropped", "recorded_at": time.time_ns() // 1000, "incarnation": incarnation, "count": count})
+    others.rows.append(
+        {"kind": "dropped", "recorded_at": time.time_ns() // 1000, "incarnation": incarnation, "count": count}
+    )
     return others
 
 

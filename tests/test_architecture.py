@@ -29,6 +29,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.errors": "",
         "inorder.core": "inorder.errors",
         "inorder.core.names": "",
+        "inorder.core.popularity": "",
         "inorder.core.filters": "inorder.errors inorder.core.names",
         "inorder.ports": "inorder.errors inorder.core.names",
         "inorder.traces": "inorder.errors inorder.core inorder.logs",

@@ -36,10 +36,18 @@ def add(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -
     return key
 
 
-def change(connection: sa.Connection, table: sa.Table, key: Any, values: Mapping[str, Any]) -> bool:
-    """Change a row of a table whose key is one column, and seal it again; false if it is not there."""
+def change(
+    connection: sa.Connection,
+    table: sa.Table,
+    key: Any,
+    values: Mapping[str, Any],
+    *conditions: sa.ColumnElement[bool],
+) -> bool:
+    """Change a row of a table whose key is one column, and seal it again; false if it is not there, or is not as the
+    conditions say. The row is locked before it is looked at, so of several that want the same change one makes it."""
     (column,) = table.primary_key
-    found = connection.execute(sa.select(table).where(column == key)).mappings().one_or_none()
+    wanted = sa.select(table).where(column == key, *conditions).with_for_update()
+    found = connection.execute(wanted).mappings().one_or_none()
     if found is None:
         return False
     row = {**found, **values}

@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """As a number; as Alembic's revision it has four digits."""
 ALEMBIC_SINCE: Final = 3
 """Stores of older versions have no ``alembic_version``."""
@@ -164,14 +164,23 @@ analytics_runs = sa.Table(
     "analytics_runs",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("source", sa.Text, nullable=False),
-    sa.Column("started_ms", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False, comment="analyze"),
+    sa.Column("source", sa.Text, nullable=False, comment="where the traces are"),
+    sa.Column("job", sa.Text, nullable=False, comment="JSON: what is to be done"),
+    sa.Column("schedule", sa.Text, nullable=True, comment="id of the schedule that was due; null: somebody asked"),
+    sa.Column("by", sa.Text, nullable=False, comment="who asked for it, or made the schedule"),
+    sa.Column("queued_ms", sa.BigInteger, nullable=False),
+    sa.Column("started_ms", sa.BigInteger, nullable=True),
     sa.Column("ended_ms", sa.BigInteger, nullable=True),
-    sa.Column("outcome", sa.Text, nullable=False),
-    sa.Column("detail", sa.Text, nullable=False, comment="JSON"),
-    sa.Column("log", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False, comment="queued, running, done, failed or cancelled"),
+    sa.Column("reason", sa.Text, nullable=False, comment="why it failed or was cancelled, else empty"),
+    sa.Column("cancelled_by", sa.Text, nullable=True, comment="who wants it to end; null: nobody"),
+    sa.Column("owner", sa.Text, nullable=False, comment="the process that runs it (see identity); empty: none yet"),
+    sa.Column("beat", sa.BigInteger, nullable=False, comment="rises while the owner lives"),
+    sa.Column("progress", sa.Text, nullable=True, comment="JSON: step, of, what"),
+    sa.Column("summary", sa.Text, nullable=True, comment="JSON: the figures of the result that lists show"),
+    sa.Column("result", sa.Text, nullable=True, comment="JSON: the result, of a bounded size"),
+    sa.Column("log", sa.Text, nullable=False, comment="the last lines that the job said"),
     sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
 )
 
@@ -179,13 +188,17 @@ schedules = sa.Table(
     "schedules",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("cron", sa.Text, nullable=False),
-    sa.Column("job", sa.Text, nullable=False, comment="JSON"),
+    sa.Column("name", sa.Text, nullable=False, comment="for people"),
+    sa.Column("cron", sa.Text, nullable=False, comment="five fields"),
+    sa.Column("timezone", sa.Text, nullable=False, comment="in which cron is meant, as the IANA names it"),
+    sa.Column("job", sa.Text, nullable=False, comment="JSON: what is to be done"),
     sa.Column("is_on", sa.Boolean, nullable=False),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False, comment="who made it"),
+    sa.Column("after_ms", sa.BigInteger, nullable=False, comment="it is due at the first time of cron after this one"),
+    sa.Column("fired_ms", sa.BigInteger, nullable=True, comment="when it last made a run; null: never"),
     sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
+    sa.UniqueConstraint("name", name="schedules_name"),
 )
 
 RECORDS: Final = (tokens, audit, order_history, takeovers, analytics_runs, schedules)

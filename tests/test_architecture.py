@@ -91,6 +91,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
         "fastapi": "inorder_controlplane inorder_webui",
         "starlette": "inorder_controlplane inorder_webui",
         "uvicorn": "inorder_controlplane",
+        "cronsim": "inorder_controlplane",
         "pyarrow": "inorder.traces inorder_analytics",
         "fsspec": "inorder.traces inorder_analytics",
         "numpy": "inorder_analytics",

@@ -20,6 +20,7 @@ from inorder_controlplane.guards import Hosts, SecurityHeaders
 from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.pages import Pages
 from inorder_controlplane.routes import registry
+from inorder_controlplane.running import running
 from inorder_controlplane.settings import ControlPlaneSettings
 from inorder_controlplane.watching import watching
 
@@ -73,7 +74,7 @@ def create_app(
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: Context = app.state.context
     try:
-        async with watching(context):
+        async with watching(context), running(context):
             yield
     finally:
         if context.access is not None:

@@ -82,6 +82,9 @@ def _route(path: str, method: str, operation: dict[str, Any], document: dict[str
         schema = (part or {}).get("content", {}).get("application/json", {}).get("schema")
         for at, sample in enumerate(_examples(schema, document)):
             yield f"{'or' if at else title}:\n\n```json\n{_text(sample)}\n```\n"
+    for kind in _answer(operation).get("content", {}):
+        if kind.startswith("text/"):
+            yield f"Answer: `{kind}`.\n"
 
 
 def _answer(operation: dict[str, Any]) -> dict[str, Any]:

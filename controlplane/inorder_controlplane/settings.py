@@ -21,6 +21,12 @@ class ControlPlaneSettings:
         login_rate: failed logins from one address in a minute, before further ones are refused.
         brokers: ``[space=]URL`` of the brokers, for the live tail and for test events.
         lease: of the workers: one that shows no sign of life for so long is suspect.
+        traces: folders, and beginnings of URLs, that analyses may read and write; none: they cannot be started here.
+        masters: of Spark, that analyses may use beside local ones.
+        analyses: how many run here at a time; 0: none, they wait for others on this store.
+        analysis_lease: who runs an analysis and shows no sign of life for so long is taken for gone.
+        cancel_grace: between SIGTERM and SIGKILL for an analysis that is to end.
+        keep_runs: runs that have ended are kept, of all that were; the oldest go first.
     """
 
     host: str = "127.0.0.1"
@@ -33,3 +39,9 @@ class ControlPlaneSettings:
     login_rate: int = 10
     brokers: tuple[str, ...] = field(default=(), repr=False)
     lease: float = 2.0
+    traces: tuple[str, ...] = ()
+    masters: tuple[str, ...] = ()
+    analyses: int = 1
+    analysis_lease: float = 30.0
+    cancel_grace: float = 10.0
+    keep_runs: int = 1000

@@ -1,83 +1,261 @@
-"""``/analytics``: runs over traces and their schedules, as the store has them."""
+"""``/analytics``: runs of analyses over traces, what became of them, and what may be analysed here."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any, Final
 
-import sqlalchemy as sa
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import PlainTextResponse
 
-from inorder.worker import schema
+from inorder.errors import InvalidOption
+from inorder.worker import analyses
+from inorder.worker.analyses import OPEN, Analyses, Run
+from inorder.worker.store import Store
+from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import Context, ContextDep
-from inorder_controlplane.models.analytics import AnalyticsRun, Schedule
+from inorder_controlplane.cron import Cron
+from inorder_controlplane.models.analytics import (
+    RESULT_EXAMPLE,
+    AnalyticsRun,
+    AnalyticsRunDetail,
+    CronAnswer,
+    Job,
+    Outcome,
+    Places,
+    Progress,
+    ShownJob,
+)
 from inorder_controlplane.models.common import moment, moment_or_none
 from inorder_controlplane.paging import ListQueryDep, Page, page_of
-from inorder_controlplane.principals import Viewer
+from inorder_controlplane.principals import Operator, Viewer
+from inorder_controlplane.problems import Problem
+from inorder_controlplane.running import places_of, runner_of
+from inorder_controlplane.tables import csv_of, exact
 
 router = APIRouter(prefix="/analytics", tags=["analytics"])
 
+Id = Annotated[str, Path(pattern="^[0-9a-z]{1,64}$", description="the run's id")]
+MAX_WAITING: Final = 100
+"""Runs that may wait for their turn."""
+NEXT_TIMES: Final = 3
+
+
+@router.get("/places", operation_id="getAnalyticsPlaces")
+async def get_places(_: Viewer, context: ContextDep) -> Places:
+    """Return what may be analysed here, and where results may go."""
+    places = places_of(context)
+    return Places(
+        traces=list(places.traces),
+        masters=list(places.masters),
+        concurrency=context.settings.analyses,
+        found=await context.database.call(lambda _: places.found()),
+    )
+
+
+@router.get("/cron", operation_id="explainCron")
+async def explain_cron(
+    _: Viewer,
+    context: ContextDep,
+    expression: Annotated[str, Query(max_length=100, description="minute, hour, day of month, month, day of week")],
+    timezone: Annotated[str, Query(max_length=64, description="in which it is meant")] = "UTC",
+) -> CronAnswer:
+    """Return the next three times of a cron expression."""
+    cron = cron_of(expression, timezone, "query")
+    return CronAnswer(next=[moment(each) for each in cron.upcoming(context.now_ms(), NEXT_TIMES)])
+
 
 @router.get("/runs", operation_id="listAnalyticsRuns")
-async def list_runs(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[AnalyticsRun]:
-    """List the runs of analyses, the newest first."""
+async def list_runs(
+    _: Viewer,
+    context: ContextDep,
+    query: ListQueryDep,
+    outcome: Annotated[Outcome | None, Query(description="only runs with this outcome")] = None,
+    schedule: Annotated[
+        str | None, Query(pattern="^[0-9a-z]{1,64}$", description="only runs of the schedule with this id")
+    ] = None,
+) -> Page[AnalyticsRun]:
+    """List the runs of analyses, the newest first. Results and logs are left out."""
+    found = await context.database.call(lambda store: Analyses(store).list())
+    now_ms = context.now_ms()
     items, following, total = page_of(
-        await _rows(context, schema.analytics_runs),
+        [each for each in found if outcome in (None, each.outcome) and schedule in (None, each.schedule)],
         query,
-        ident=lambda row: str(row["id"]),
+        ident=lambda run: run.id,
         sorts={
-            "started_at": lambda row: int(row["started_ms"]),
-            "ended_at": lambda row: row["ended_ms"],
-            "kind": lambda row: str(row["kind"]),
-            "outcome": lambda row: str(row["outcome"]),
+            "queued_at": lambda run: run.queued_ms,
+            "started_at": lambda run: run.started_ms,
+            "ended_at": lambda run: run.ended_ms,
+            "duration_s": lambda run: duration(run, now_ms),
+            "kind": lambda run: run.job.kind,
+            "source": lambda run: run.job.source,
+            "outcome": lambda run: run.outcome,
+            "by": lambda run: run.by,
         },
-        default="-started_at",
-        text=lambda row: f"{row['id']} {row['kind']} {row['source']} {row['outcome']} {row['by']}",
+        default="-queued_at",
+        text=lambda run: f"{run.id} {run.job.kind} {run.job.source} {run.outcome} {run.by} {run.reason}",
     )
-    return Page(items=[_run(row) for row in items], next=following, total=total)
+    return Page(items=[AnalyticsRun(**facts(run, now_ms)) for run in items], next=following, total=total)
 
 
-@router.get("/schedules", operation_id="listSchedules")
-async def list_schedules(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Schedule]:
-    """List when which analyses are due."""
-    items, following, total = page_of(
-        await _rows(context, schema.schedules),
-        query,
-        ident=lambda row: str(row["id"]),
-        sorts={"name": lambda row: str(row["name"]), "created_at": lambda row: int(row["created_ms"])},
-        default="name",
-        text=lambda row: f"{row['id']} {row['name']} {row['cron']} {row['by']}",
+@router.post("/runs", operation_id="startAnalysis", status_code=201)
+async def start_run(who: Operator, body: Job, context: ContextDep, response: Response) -> AnalyticsRun:
+    """Ask for an analysis. It waits for its turn; one control plane of those on this store runs it."""
+    places_of(context).check(body.source, body.out, body.master)
+    job = analyses.Job(**body.model_dump())
+
+    def queue(store: Store) -> Run:
+        require_room(store)
+        return Analyses(store).queue(job, who.name)
+
+    async with audited(context, who, "analysis.start", body.source, **body.model_dump(exclude={"source"})) as result:
+        run = await context.database.call(queue)
+        result["id"] = run.id
+    runner_of(context).wake()
+    response.headers["Location"] = f"/api/v1/analytics/runs/{run.id}"
+    return AnalyticsRun(**facts(run, context.now_ms()))
+
+
+@router.get("/runs/{run_id}", operation_id="getAnalyticsRun")
+async def get_run(_: Viewer, run_id: Id, context: ContextDep) -> AnalyticsRunDetail:
+    """Return a run with its result and the end of its log."""
+    run = await known(context, run_id)
+    result, log = await context.database.call(
+        lambda store: (Analyses(store).result(run_id), Analyses(store).log(run_id))
     )
-    return Page(items=[_schedule(row) for row in items], next=following, total=total)
+    return AnalyticsRunDetail(**facts(run, context.now_ms()), result=exact(result), log=log or "")
 
 
-async def _rows(context: Context, table: sa.Table) -> list[Any]:
-    return await context.database.call(
-        lambda store: list(store.run(lambda connection: connection.execute(sa.select(table)).mappings().all()))
-    )
+RESULT_CONTENT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "the result, or one of its lists as CSV",
+        "content": {
+            "application/json": {"schema": {"type": "object", "examples": [RESULT_EXAMPLE]}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
+    }
+}
 
 
-def _run(row: Any) -> AnalyticsRun:
-    return AnalyticsRun(
-        id=row["id"],
-        kind=row["kind"],
-        source=row["source"],
-        started_at=moment(row["started_ms"]),
-        ended_at=moment_or_none(row["ended_ms"]),
-        outcome=row["outcome"],
-        detail=json.loads(row["detail"]),
-        log=row["log"],
-        by=row["by"],
-    )
+@router.get(
+    "/runs/{run_id}/result", operation_id="downloadAnalyticsResult", response_class=Response, responses=RESULT_CONTENT
+)
+async def download_result(
+    _: Viewer,
+    run_id: Id,
+    context: ContextDep,
+    list_: Annotated[
+        str | None,
+        Query(alias="list", max_length=64, description="as CSV, this list of it: by_topic, worst_pairs, ..."),
+    ] = None,
+) -> Response:
+    """Return a run's result to be kept: JSON, or one of its lists as CSV."""
+    run = await known(context, run_id)
+    result = exact(await context.database.call(lambda store: Analyses(store).result(run_id)))
+    if result is None:
+        raise Problem("not-found", f"the run has no result: it is {run.outcome}")
+    name = f"analysis-{run_id}.json" if list_ is None else f"analysis-{run_id}-{list_}.csv"
+    if list_ is None:
+        kept: Response = Response(json.dumps(result, ensure_ascii=False), media_type="application/json")
+    else:
+        kept = PlainTextResponse(csv_of(result, list_), media_type="text/csv")
+    kept.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return kept
 
 
-def _schedule(row: Any) -> Schedule:
-    return Schedule(
-        id=row["id"],
-        name=row["name"],
-        cron=row["cron"],
-        job=json.loads(row["job"]),
-        is_on=row["is_on"],
-        created_at=moment(row["created_ms"]),
-        by=row["by"],
-    )
+@router.get("/runs/{run_id}/log", operation_id="readAnalyticsLog", response_class=PlainTextResponse)
+async def read_log(_: Viewer, run_id: Id, context: ContextDep) -> PlainTextResponse:
+    """Return the last lines that a run said, as text."""
+    await known(context, run_id)
+    return PlainTextResponse(await context.database.call(lambda store: Analyses(store).log(run_id)) or "")
+
+
+@router.post("/runs/{run_id}/cancel", operation_id="cancelAnalysis")
+async def cancel_run(who: Operator, run_id: Id, context: ContextDep) -> AnalyticsRun:
+    """End a run: at once while it waits, else as soon as its process has ended."""
+    _require_open(await known(context, run_id))
+    async with audited(context, who, "analysis.cancel", run_id):
+        run = await context.database.call(lambda store: Analyses(store).cancel(run_id, who.name))
+        if run is None:
+            raise Problem("not-found", "there is no run of this id")
+        if run.outcome != "cancelled":
+            _require_open(run)
+    runner_of(context).wake()
+    return AnalyticsRun(**facts(run, context.now_ms()))
+
+
+@router.delete("/runs/{run_id}", operation_id="removeAnalyticsRun", status_code=204)
+async def remove_run(who: Operator, run_id: Id, context: ContextDep) -> None:
+    """Forget a run that has ended, with its result and log. What it wrote elsewhere stays."""
+    run = await known(context, run_id)
+    if run.outcome in OPEN:
+        raise Problem("conflict", f"the run is {run.outcome}: cancel it first")
+    async with audited(context, who, "analysis.remove", run_id, source=run.job.source):
+        await context.database.call(lambda store: Analyses(store).remove(run_id))
+
+
+# -- what schedules share ----------------------------------------------------------------------------------------------
+
+
+async def known(context: Context, run_id: str) -> Run:
+    """Return a run. Raises Problem."""
+    run = await context.database.call(lambda store: Analyses(store).get(run_id))
+    if run is None:
+        raise Problem("not-found", "there is no run of this id")
+    return run
+
+
+def require_room(store: Store) -> None:
+    """Raise Problem while too many runs wait."""
+    if len(Analyses(store).open()) >= MAX_WAITING:
+        raise Problem("conflict", f"{MAX_WAITING} runs wait already", allowed="cancel some of them, or wait")
+
+
+def cron_of(text: str, timezone: str, where: str) -> Cron:
+    """Return an expression. Raises Problem."""
+    try:
+        return Cron(text, timezone)
+    except InvalidOption as error:
+        name = "timezone" if error.option == "timezone" else "cron" if where == "body" else "expression"
+        wrong = (f"{where}.{name}", f"{error.value!r} is not allowed: {error.allowed}")
+        raise Problem("invalid", str(error), allowed=error.allowed, errors=[wrong]) from None
+
+
+def facts(run: Run, now_ms: int) -> dict[str, Any]:
+    """Return a run as the API shows it."""
+    return {
+        "id": run.id,
+        "kind": run.job.kind,
+        "source": run.job.source,
+        "job": shown(run.job),
+        "schedule": run.schedule,
+        "by": run.by,
+        "queued_at": moment(run.queued_ms),
+        "started_at": moment_or_none(run.started_ms),
+        "ended_at": moment_or_none(run.ended_ms),
+        "duration_s": duration(run, now_ms),
+        "outcome": run.outcome,
+        "reason": run.reason or None,
+        "cancelled_by": run.cancelled_by,
+        "owner": run.owner or None,
+        "progress": run.progress and Progress(**run.progress._asdict()),
+        "summary": exact(run.summary),
+    }
+
+
+def shown(job: analyses.Job) -> ShownJob:
+    """Return a job as the API shows it."""
+    return ShownJob(source=job.source, out=job.out, window_s=job.window_s, max_pairs=job.max_pairs, master=job.master)
+
+
+def duration(run: Run, now_ms: int) -> float | None:
+    """Return how long a run has taken, in seconds; ``None`` before it began."""
+    if run.started_ms is None:
+        return None
+    end = now_ms if run.ended_ms is None else run.ended_ms
+    return max(0, end - run.started_ms) / 1000
+
+
+def _require_open(run: Run) -> None:
+    if run.outcome not in OPEN:
+        raise Problem("conflict", f"the run has ended: it is {run.outcome}")

@@ -16,7 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from inorder.worker import records
-from inorder.worker.results import LOG_BYTES, bounded, last_lines, storable, summary_of
+from inorder.worker.results import LOG_BYTES, RESULT_BYTES, last_lines, storable, summary_of
 from inorder.worker.schema import analytics_runs
 from inorder.worker.store import Store
 
@@ -215,13 +215,16 @@ class Analyses:
         result: Mapping[str, Any] | None = None,
         log: str | None = None,
     ) -> bool:
-        """Write what became of a run; false if it was not the owner's any more, and nothing was written."""
+        """Write what became of a run; false if it was not the owner's any more, and nothing was written. Raises
+        ValueError for a result that is too large."""
         values: dict[str, Any] = {
             "ended_ms": records.now_ms(), "outcome": outcome, "reason": storable(reason)[:2000]
         }  # fmt: skip
         if result is not None:
-            values["result"] = bounded(result)
-            values["summary"] = json.dumps(summary_of(json.loads(values["result"])))
+            values["result"] = json.dumps(result, allow_nan=False)
+            values["summary"] = json.dumps(summary_of(result))
+            if len(values["result"]) > RESULT_BYTES:
+                raise ValueError(f"a result of {len(values['result'])} bytes is over the limit of {RESULT_BYTES}")
         if log is not None:
             values["log"] = last_lines(storable(log), LOG_BYTES)
         return self._store.write(

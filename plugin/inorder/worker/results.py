@@ -1,42 +1,26 @@
-"""What is kept of an analysis: a result of a bounded size, its figures, and the last lines that it said."""
+"""What the store keeps of an analysis: its result, the figures of it for lists, and the last lines that it said."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-RESULT_BYTES: Final = 1024 * 1024
-"""Of a result in the store; lists are cut until it fits, and ``cut`` says what they were."""
+RESULT_BYTES: Final = 2 * 1024 * 1024
+"""Of a result as JSON. Those who make one keep below it by themselves (``Result.bounded``)."""
 LOG_BYTES: Final = 64 * 1024
-SUMMARY_ENTRIES: Final = 32
+SUMMARY_ENTRIES: Final = 64
 """Entries of an object in the summary; a larger one is left out."""
 
 _Plain = str | int | float | bool | None
 
 
-def bounded(result: Mapping[str, Any], limit: int = RESULT_BYTES) -> str:
-    """Return a result as JSON that is no longer than ``limit`` bytes. Where it would be, the longest list loses its
-    second half, again and again, and ``cut`` has the number of items that each such list had."""
-    kept: dict[str, Any] = json.loads(msgspec.json.encode(result))  # NaN and infinity become null
-    sizes = {name: _size(value) for name, value in kept.items()}
-    cut: dict[str, int] = {}
-    while sum(sizes.values()) > limit - 1024:
-        lists = [name for name, value in kept.items() if isinstance(value, list) and value]
-        if not lists:
-            raise ValueError("a result without lists is small")
-        longest = max(lists, key=lambda name: sizes[name])
-        cut.setdefault(longest, len(kept[longest]))
-        kept[longest] = kept[longest][: len(kept[longest]) // 2]
-        sizes[longest] = _size(kept[longest])
-    return json.dumps({**kept, "cut": cut} if cut else kept)
-
-
 def summary_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of a result: what is no list and holds none."""
-    return {name: value for name, value in result.items() if _is_figure(value)}
+    """Return the figures of a result: what is no list. Of a list inside an object its length stays."""
+    return {
+        name: _counted(value) if isinstance(value, dict) else value
+        for name, value in result.items()
+        if isinstance(value, _Plain) or (isinstance(value, dict) and len(value) <= SUMMARY_ENTRIES)
+    }
 
 
 def last_lines(text: str, limit: int) -> str:
@@ -54,11 +38,5 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\0").encode(errors="replace").decode()
 
 
-def _size(value: Any) -> int:
-    return len(json.dumps(value)) + 80
-
-
-def _is_figure(value: Any) -> bool:
-    if isinstance(value, dict):
-        return len(value) <= SUMMARY_ENTRIES and all(isinstance(each, _Plain) for each in value.values())
-    return isinstance(value, _Plain)
+def _counted(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: len(each) if isinstance(each, list | dict) else each for name, each in value.items()}

@@ -1,0 +1,164 @@
+"""One analysis in a process of its own, with a group of its own: nothing of Spark is ever loaded here.
+
+The process reports over a pipe that is only for that, one JSON object a line: ``{"type": "progress", "step", "of",
+"what"}`` and at its end ``{"type": "result", "result"}``; what it says on stdout and stderr is its log. It gets none of
+our secrets, and cannot reach the store. Its stdin is a pipe whose other end is ours: when that closes, because we were
+killed, it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from inorder.logs import logger
+from inorder.worker.analyses import Job, Progress
+from inorder.worker.results import LOG_BYTES, RESULT_BYTES, last_lines, storable
+
+COMMAND: Final = (sys.executable, "-P", "-m", "inorder", "analyze")
+"""-P: no module is taken from the folder that we happen to be in."""
+DRAIN_SECONDS: Final = 2.0
+"""How long the pipes of a process that has ended may stay open elsewhere."""
+_OURS: Final = re.compile(r"INORDER_|PG[A-Z]")
+"""Variables of inorder and of PostgreSQL's clients: tokens, URLs of stores, passwords."""
+_SECRET_NAME: Final = re.compile(r"(?i)secret|token|passw|credential|_key$|_key_id$")
+_IN_URL: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:]*:)[^\s/@]+@")
+_MASK: Final = "***"
+
+log = logger("inorder.controlplane")
+
+
+def arguments(job: Job, source: str, out: str | None, report: int) -> list[str]:
+    """Return the arguments of the command for a job, with places that were checked."""
+    given = [f"--window={job.window_s:g}", f"--max-pairs={job.max_pairs}", f"--master={job.master}"]
+    if out is not None:
+        given.append(f"--out={out}")
+    return [*given, f"--report-fd={report}", "--", source]
+
+
+def environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that an analysis gets: all but ours. Those of object stores and of Spark are for it."""
+    return {name: value for name, value in ours.items() if not _OURS.match(name)}
+
+
+def masked(text: str, secrets: Sequence[str]) -> str:
+    """Return a text without these secrets, and without passwords in URLs."""
+    for secret in secrets:
+        text = text.replace(secret, _MASK)
+    return _IN_URL.sub(rf"\1{_MASK}@", text)
+
+
+class AnalysisProcess:
+    """Runs a job; ``start`` first, then ``wait``.
+
+    Attributes:
+        progress: how far it is, as far as it has said.
+        result: of its end.
+    """
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self._command = command
+        self.progress: Progress | None = None
+        self.result: dict[str, Any] | None = None
+        self._log = bytearray()
+        self._secrets = [value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= 8]
+        self._process: asyncio.subprocess.Process | None = None
+        self._readers: list[asyncio.Task[None]] = []
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def log(self) -> str:
+        """Its last lines."""
+        return last_lines(masked(storable(self._log.decode(errors="replace")), self._secrets), LOG_BYTES)
+
+    async def start(self, job: Job, source: str, out: str | None) -> None:
+        """Start it. Raises OSError."""
+        reading, writing = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                *arguments(job, source, out, writing),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environment(os.environ),
+                pass_fds=(writing,),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        assert self._process.stdout is not None
+        self._readers = [
+            asyncio.create_task(self._read_log(self._process.stdout), name="inorder-analysis-log"),
+            asyncio.create_task(self._read_reports(reading), name="inorder-analysis-reports"),
+        ]
+
+    async def wait(self) -> int:
+        """Return its exit code, once it and all that it has started are gone; negative: the signal that ended it."""
+        assert self._process is not None
+        code = await self._process.wait()
+        self._signal(signal.SIGKILL)  # whatever it left behind
+        _, open_ones = await asyncio.wait(self._readers, timeout=DRAIN_SECONDS)
+        for task in open_ones:
+            task.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._stopping is not None:
+            self._stopping.cancel()
+        return code
+
+    def stop(self, grace: float) -> None:
+        """Ask it to end, where it was started, and kill it if it has not within ``grace`` seconds. ``wait`` returns
+        then."""
+        if self._process is not None and self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(grace), name="inorder-analysis-stop")
+
+    async def _stop(self, grace: float) -> None:
+        self._signal(signal.SIGTERM)
+        await asyncio.sleep(grace)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    async def _read_log(self, stream: asyncio.StreamReader) -> None:
+        while data := await stream.read(64 * 1024):
+            self._log += data
+            del self._log[: -2 * LOG_BYTES]
+
+    async def _read_reports(self, descriptor: int) -> None:
+        reader = asyncio.StreamReader(limit=RESULT_BYTES + 4096)
+        pipe = os.fdopen(descriptor, "rb", buffering=0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            while line := await reader.readline():
+                self._take(line)
+        except ValueError:
+            log.error("event=analysis_report_too_long limit=%s", RESULT_BYTES)
+        finally:
+            transport.close()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            match json.loads(line):
+                case {"type": "progress", "step": int(step), "of": int(of), "what": str(what)}:
+                    self.progress = Progress(step, of, what)
+                case {"type": "result", "result": dict(result)}:
+                    self.result = result
+        except ValueError:
+            log.warning("event=analysis_report_not_read bytes=%s", len(line))

@@ -44,7 +44,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.sync": "inorder inorder.errors inorder.client",
         "inorder.testing": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker",
         "inorder.testing.services": "inorder.errors inorder.listening",
-        "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker"
+        "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.traces"
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
         " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder.traces inorder_controlplane"

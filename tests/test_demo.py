@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from inorder.demo.brokers import Layout
@@ -155,6 +156,37 @@ def test_demo_on_memory() -> None:
     figures = demo("--broker", "memory", "--events", "2000", "--seed", "3")
     assert_ordered(figures, 2000)
     assert figures["inversions_without"] > 50
+
+
+def test_the_run_with_inorder_can_be_recorded(tmp_path: Path) -> None:
+    """Of one run; the two subscribers' arrivals differ in order, their notifications do not."""
+    figures = demo("--broker", "memory", "--events", "2000", "--seed", "3", "--traces", str(tmp_path))
+    assert_ordered(figures, 2000)
+    rows = [row for file in sorted(tmp_path.rglob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    assert len({row["run"] for row in rows}) == 1
+    assert {row["client"] for row in rows} == {
+        f"demo-{role}-{site}" for role in ("publisher", "subscriber") for site in ("east", "west")
+    }
+    published = [row for row in rows if row["kind"] == "published"]
+    assert {(row["topic"], row["number"]) for row in published if row["outcome"] == "accepted"} == {
+        (f"demo/{site}", number) for site in ("east", "west") for number in range(1, 1001)
+    }
+
+    def stream(site: str, index: str) -> list[tuple[str, int]]:
+        of_site = [row for row in rows if row["client"] == f"demo-subscriber-{site}" and row["kind"] == "notified"]
+        return [(row["topic"], row["number"]) for row in sorted(of_site, key=lambda row: row[index])]
+
+    assert stream("east", "arrival_index") != stream("west", "arrival_index")
+    assert stream("east", "delivery_index") == stream("west", "delivery_index")
+
+
+def test_a_place_that_cannot_be_recorded_in_is_said_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "inorder", "demo", "--traces", str(tmp_path / "file")]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert shown.returncode == 2
+    assert shown.stdout == ""
+    assert "a place that can be written" in shown.stderr
 
 
 def test_a_run_can_be_looked_at_until_it_is_stopped() -> None:

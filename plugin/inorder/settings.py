@@ -116,6 +116,8 @@ class ClientSection(_Section):
     max_wait: float | None = _option(None, "bounded: seconds that an event may wait", "a number from 0", ge=0,
                                      allow_inf_nan=False)  # fmt: skip
 
+    traces: str | None = _option(None, "folder or fsspec URL to record traces in; none: nothing is recorded",
+                                 "a folder, or a URL of fsspec", min_length=1)  # fmt: skip
     tls: bool = _option(False, "TLS to the workers, trusting the system's authorities", "true or false")
     tls_ca: Path | None = _option(None, "TLS to the workers, trusting this authority", "a path to a PEM file")
     tls_cert: Path | None = _option(None, "TLS to the workers, showing this certificate", "a path to a PEM file")

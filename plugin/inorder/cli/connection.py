@@ -46,6 +46,7 @@ def make_client(section: ClientSection, *, durable: bool = False) -> inorder.Cli
             **{field.name: getattr(section, field.name) for field in fields(inorder.ClientTimes)}
         ),
         tls=worker_tls(section),
+        traces=section.traces,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,14 @@ def demo(
             min=0, max=65_535, metavar="PORT", help="With --serve: port of the page (8080); 0 takes any free one."
         ),
     ] = None,
+    traces: Annotated[
+        str | None,
+        typer.Option(
+            "--traces",
+            metavar="DIR",
+            help="Record the run with inorder: a folder, or a URL such as s3://bucket/traces.",
+        ),
+    ] = None,
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
@@ -57,15 +66,21 @@ def demo(
     """
     from inorder.cli.demo_page import Page
     from inorder.demo.brokers import ABOUT, layout
-    from inorder.demo.run import run_demo
+    from inorder.demo.run import demo_traces, run_demo
 
+    recorded = demo_traces(traces) if traces is not None else None
     console = output.console(stderr=json)
     if not json:
         console.print(f"Two publishers at {rate:g} events/s each, two subscribers of both topics: {ABOUT[broker]}.")
     report = functools.partial(_report, console, is_json=json)
     with layout(broker, seed) as brokers, _Show(console, quiet=json) as show:
         page = Page(console, brokers.brokers(), port, show, report, is_json=json) if serve else None
-        outcome = run_until_stopped(run_demo(brokers, events=events, rate=rate, show=show, onlooker=page))
+        outcome = run_until_stopped(
+            run_demo(brokers, events=events, rate=rate, show=show, onlooker=page, traces=recorded)
+        )
+    if recorded is not None:
+        about = f"the run with inorder is recorded in {recorded.url} as run {recorded.run_id}"
+        output.say(output.printable(f"{about}: inorder traces audit {shlex.quote(str(recorded.url))}"))
     if not serve:
         report(outcome)
         if not json:

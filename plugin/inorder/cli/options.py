@@ -75,6 +75,15 @@ TlsCa = Annotated[
 ClientId = Annotated[
     str | None, typer.Option(metavar="TEXT", rich_help_panel=CONNECTION, help="Name of this client; else a random one.")
 ]
+Traces = Annotated[
+    str | None,
+    typer.Option(
+        "--traces",
+        metavar="DIR",
+        rich_help_panel=CONNECTION,
+        help="Record what happens to each event: a folder, or a URL of fsspec. INORDER_RUN names the run.",
+    ),
+]
 Space = Annotated[
     str | None,
     typer.Option(

@@ -50,6 +50,7 @@ def pub(
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
     client_id: options.ClientId = None,
+    traces: options.Traces = None,
     json: options.Json = False,
     config: options.Config = None,
     debug: options.Debug = False,
@@ -65,6 +66,7 @@ def pub(
         "token": token,
         "tls_ca": tls_ca,
         "client_id": client_id,
+        "traces": traces,
     }
     loaded = options.settings(config, client=client)
     publish = {"order": str(order), "qos": qos, "retain": retain, "space": space}

@@ -65,6 +65,7 @@ def sub(
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
     client_id: options.ClientId = None,
+    traces: options.Traces = None,
     json: options.Json = False,
     config: options.Config = None,
     debug: options.Debug = False,
@@ -83,6 +84,7 @@ def sub(
         "token": token,
         "tls_ca": tls_ca,
         "client_id": client_id,
+        "traces": traces,
     }
     client |= {"mode": mode, "buffer": buffer, "max_wait": max_wait}
     loaded = options.settings(config, client=client)

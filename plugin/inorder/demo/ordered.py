@@ -51,7 +51,8 @@ async def run_ordered(job: SiteJob, link: Link) -> SiteResult:
 def _client(job: SiteJob, channels: tuple[Channel, ...], role: str) -> inorder.Client:
     spaces = {channel.space: channel.url for channel in channels if channel.space is not None}
     brokers: str | dict[str, str] = spaces or channels[0].url
-    return inorder.Client(brokers, workers=list(job.workers), client_id=f"demo-{role}-{job.name}")
+    traces = inorder.Traces(job.traces, run=job.run) if job.traces else None
+    return inorder.Client(brokers, workers=list(job.workers), client_id=f"demo-{role}-{job.name}", traces=traces)
 
 
 async def _publish(client: inorder.Client, job: SiteJob, start: float) -> list[str]:

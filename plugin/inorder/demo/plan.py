@@ -50,6 +50,7 @@ class SiteJob(msgspec.Struct, frozen=True, kw_only=True):
         count: events of one topic.
         rate: events a second of one publisher.
         workers: addresses of the ordering workers; empty for the half without inorder.
+        traces, run: where its clients record, and as which run; empty: nowhere.
     """
 
     name: str
@@ -59,6 +60,8 @@ class SiteJob(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     rate: float
     workers: tuple[str, ...] = ()
+    traces: str = ""
+    run: str = ""
 
     @property
     def total(self) -> int:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from inorder.demo.brokers import Layout
 from inorder.demo.outcome import Half, Outcome, half
 from inorder.demo.plan import BrokerKind, SiteJob
 from inorder.demo.processes import Progress, run_here, run_in_processes
 from inorder.errors import MissingExtra
+from inorder.traces import Traces
+from inorder.traces.options import RUN_VARIABLE
 
 if TYPE_CHECKING:
     from inorder.worker import Worker
@@ -36,14 +42,33 @@ class Onlooker(Protocol):
         """The run is over; everything is kept up until this returns."""
 
 
+def demo_traces(url: str) -> Traces:
+    """Return where a demo records, each as a run of its own unless ``INORDER_RUN`` names one. Raises InvalidOption and
+    MissingExtra, also where the place cannot be written."""
+    run = os.environ.get(RUN_VARIABLE) or f"demo-{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}"
+    traces = Traces(url, run=run)
+    traces.check()
+    return traces
+
+
 async def run_demo(
-    layout: Layout, *, events: int, rate: float, show: Show, onlooker: Onlooker | None = None
+    layout: Layout,
+    *,
+    events: int,
+    rate: float,
+    show: Show,
+    onlooker: Onlooker | None = None,
+    traces: Traces | None = None,
 ) -> Outcome:
-    """Run both halves on brokers that are up, at ``rate`` events a second and publisher."""
+    """Run both halves on brokers that are up, at ``rate`` events a second and publisher; the clients of the half with
+    inorder record ``traces``."""
     count = events // 2
     without = await _run_half(layout.jobs(count, rate), "without inorder", show)
     async with _worker() as worker, onlooker.beside(worker) if onlooker else contextlib.nullcontext():
-        ordered = await _run_half(layout.jobs(count, rate, (worker.address,)), "with inorder", show)
+        jobs = layout.jobs(count, rate, (worker.address,))
+        if traces is not None:
+            jobs = [replace(job, traces=str(traces.url), run=traces.run_id) for job in jobs]
+        ordered = await _run_half(jobs, "with inorder", show)
         outcome = Outcome(layout.kind, 2 * count, rate, without, ordered)
         if onlooker is not None:
             await onlooker.stay(outcome)

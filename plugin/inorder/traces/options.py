@@ -69,6 +69,12 @@ class Traces:
         _check_run(RUN_VARIABLE, run)
         return run
 
+    def check(self) -> None:
+        """Look whether the place can be written. Raises InvalidOption where it cannot."""
+        from inorder.traces.folder import open_folder
+
+        open_folder(self.url, self.run_id)
+
 
 def traces_of(given: object) -> Traces:
     """Return the options for what a client was given as ``traces``. Raises what :class:`Traces` does."""

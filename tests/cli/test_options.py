@@ -38,7 +38,8 @@ WRONG: dict[str, list[str]] = {
     "--http-port": ["x", "-1", "70000"], "--qos": ["3"], "--rate": ["0", "nan"], "--repeat": ["0"], "--seed": ["x"],
     "--session-timeout": ["x", "0", "1"], "--stage": ["x", "-1"], "--stages": ["x", "0", "65"],
     "--store": ["inorder.db", "oracle://x/y"], "--timeout": ["x", "0", "nan"], "--tls-ca": ["no.pem", "x" * 300],
-    "--tls-cert": ["no.pem"], "--tls-key": ["no.pem"], "--wait": ["x", "-1", "nan"], "--worker": ["localhost"],
+    "--tls-cert": ["no.pem"], "--tls-key": ["no.pem"], "--traces": ["", "/dev/null/x"],
+    "--wait": ["x", "-1", "nan"], "--worker": ["localhost"],
 }  # fmt: skip
 """Values that no command takes."""
 ALSO_WRONG = {
@@ -136,7 +137,9 @@ def test_settings_from_elsewhere_are_named_with_their_place(cli: Cli, monkeypatc
     cli("worker", "--lease", "2").assert_refused(2, "worker.hosted", "(env INORDER_WORKER__HOSTED)")
 
 
-@pytest.mark.parametrize("name", ["ordering", "order", "qos", "retain", "space", "from_", "alpha", "beta", "window_s"])
+@pytest.mark.parametrize(
+    "name", ["ordering", "order", "qos", "retain", "space", "from_", "alpha", "beta", "traces", "window_s"]
+)
 def test_arguments_of_clients_and_operators_are_named_as_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert failures.report(InvalidOption(name, 7, "something else")) == 2
     assert capsys.readouterr().err == f"error: invalid --{name.partition('_')[0]} 7: allowed is something else\n"

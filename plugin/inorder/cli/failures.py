@@ -79,7 +79,7 @@ _TOKEN_HINT = "give the worker's token with INORDER_CLIENT__TOKEN or --token"
 
 # What clients and operators call their arguments, and which option of the command line they come from. (Settings say so
 # themselves.)
-_FLAGS = {name: f"--{name}" for name in ("ordering", "order", "qos", "retain", "space", "alpha", "beta")}
+_FLAGS = {name: f"--{name}" for name in ("ordering", "order", "qos", "retain", "space", "alpha", "beta", "traces")}
 _FLAGS |= {"from_": "--from", "window_s": "--window"}
 
 

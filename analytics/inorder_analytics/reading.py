@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from inorder.errors import InvalidOption
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
 from inorder_analytics.columns import Unfit, arrow_schema, check, conform, found_in, is_exact
+
+Row: Any = msgspec.defstruct("Row", [(name, Any, None) for name in NAMES], gc=False, module=__name__)
+"""One row: an attribute for each column, ``None`` where it is null; instants are microseconds since 1970 in UTC."""
 
 EXISTING = "a file or folder that exists, or a URL of one, such as s3://bucket/traces"
 
@@ -200,15 +204,24 @@ def survey(path: str | Path) -> Survey:
     return Traces(path).survey()
 
 
-def rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Return the rows of a table by column name; instants as microseconds since 1970 in UTC."""
-    columns = [
-        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-        for column in table.columns
-    ]
-    names = table.column_names
-    for values in zip(*columns, strict=True):
-        yield dict(zip(names, values, strict=True))
+def rows(table: pa.Table) -> Iterator[Row]:
+    """Return the rows of a table; columns that it does not have are null."""
+    columns = {name: _values(table.column(name)) for name in table.column_names}
+    nothing = [None] * table.num_rows
+    return map(Row, *(columns.get(name, nothing) for name in NAMES))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    if not pa.types.is_string(column.type):
+        return list(column.to_pylist())
+    values: list[Any] = []
+    for chunk in column.chunks:  # each text once, not once for each row
+        coded = chunk.dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        values += [None if at is None else texts[at] for at in coded.indices.to_pylist()]
+    return values
 
 
 def _opened(path: str) -> tuple[Any, str]:

@@ -10,7 +10,7 @@ from tests.analytics.traces import EPOCH_US, INCARNATION, Trace, write
 
 from inorder_analytics.plain import measure, measure_rows
 from inorder_analytics.plain.percentiles import nearest_rank
-from inorder_analytics.reading import Traces
+from inorder_analytics.reading import Row, Traces
 from inorder_analytics.results import (
     ClockError,
     Percentiles,
@@ -22,7 +22,7 @@ from inorder_analytics.results import (
 
 
 def measured(trace: Trace, window_s: float = 60.0) -> Result:
-    return measure_rows(trace.rows, window_s=window_s)
+    return measure_rows((Row(**row) for row in trace.rows), window_s=window_s)
 
 
 def same(value: float) -> Percentiles:

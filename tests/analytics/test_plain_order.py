@@ -11,6 +11,7 @@ from tests.analytics.traces import Trace
 
 from inorder_analytics.plain import measure_rows
 from inorder_analytics.plain.streams import compare, inversions
+from inorder_analytics.reading import Row
 from inorder_analytics.results import Displacement, EventName, Result, Witness
 
 # one, two, S, sum of D, greatest D, inversions, descents, triples in both, in either
@@ -66,7 +67,7 @@ def test_random_streams_against_the_obvious(one: list[int], two: list[int]) -> N
 
 
 def measured(*traces: Trace, max_pairs: int = 200, seed: int = 0) -> Result:
-    return measure_rows((row for trace in traces for row in trace.rows), max_pairs=max_pairs, seed=seed)
+    return measure_rows((Row(**row) for trace in traces for row in trace.rows), max_pairs=max_pairs, seed=seed)
 
 
 def three() -> Trace:

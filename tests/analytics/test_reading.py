@@ -41,7 +41,7 @@ def write(path: Path, *given: dict[str, Any]) -> Path:
 
 
 def numbers(traces: Traces) -> list[int | None]:
-    return [row["number"] for _, table in traces.tables() for row in rows(table)]
+    return [row.number for _, table in traces.tables() for row in rows(table)]
 
 
 # -- B75 ---------------------------------------------------------------------------------------------------------------
@@ -171,15 +171,14 @@ def test_numbers_that_are_not_exact_are_damage(tmp_path: Path, given: pa.Array) 
 
 def test_a_topic_that_is_a_number_is_text(tmp_path: Path) -> None:
     (row,) = rows(drifted(tmp_path, topic=pa.array([42], pa.int32())).table())
-    assert row["topic"] == "42"
+    assert row.topic == "42"
 
 
 def test_names_in_another_case_missing_and_unknown_columns(tmp_path: Path) -> None:
     traces = drifted(tmp_path, Number=pa.array([5], pa.int32()), lag=pa.array([9]), RUN=pa.array(["r"]))
     (row,) = rows(traces.table())
-    assert (row["number"], row["run"]) == (5, "r")
-    assert set(row) == set(NAMES)
-    assert {name for name, value in row.items() if value is not None} == {"number", "run"}
+    assert (row.number, row.run) == (5, "r")
+    assert {name for name in NAMES if getattr(row, name) is not None} == {"number", "run"}
 
 
 def test_the_exact_name_counts_and_two_alike_are_damage(tmp_path: Path) -> None:
@@ -210,13 +209,13 @@ def test_instants_are_the_same_whatever_zone_and_unit_they_were_written_in(tmp_p
         pq.write_table(pa.table({"published_at": given}), tmp_path / f"{at}.parquet")
     traces = Traces(tmp_path)
     assert traces.table(["published_at"]).column(0).to_pylist() == [when] * 3
-    assert {row["published_at"] for row in rows(traces.table())} == {round(when.timestamp() * 1_000_000)}
+    assert {row.published_at for row in rows(traces.table())} == {round(when.timestamp() * 1_000_000)}
     assert traces.damaged == []
 
 
 def test_dependencies_are_lists_of_any_kind(tmp_path: Path) -> None:
     traces = drifted(tmp_path, dependencies=pa.array([[1, 2], None], pa.large_list(pa.int32())))
-    assert [row["dependencies"] for row in rows(traces.table())] == [[1, 2], None]
+    assert [row.dependencies for row in rows(traces.table())] == [[1, 2], None]
     traces = drifted(tmp_path, dependencies=pa.array(["1,2"]))
     assert "dependencies" in traces.survey().damaged[0].reason
 
@@ -227,5 +226,5 @@ def test_dependencies_are_lists_of_any_kind(tmp_path: Path) -> None:
 def test_topics_come_back_exact_and_apart(tmp_path: Path) -> None:
     for at, topic in enumerate(TOPICS):
         write(tmp_path / f"topic={at}" / f"{at:02}.parquet", {"topic": topic, "run": topic, "client": topic})
-    found = [(row["topic"], row["run"], row["client"]) for row in rows(Traces(tmp_path).table())]
+    found = [(row.topic, row.run, row.client) for row in rows(Traces(tmp_path).table())]
     assert sorted(found) == sorted((topic, topic, topic) for topic in TOPICS)

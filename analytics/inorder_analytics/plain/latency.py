@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from inorder_analytics.plain.recorded import Event, Recorded, Row
+from inorder_analytics.plain.recorded import Event, Recorded
+from inorder_analytics.reading import Row
 
 SECOND_US: Final = 1_000_000
 
@@ -63,7 +64,7 @@ def lived(run: Recorded) -> Iterator[Lived]:
                 own[client] = ended - began
         missing = len(wanted) - len(own)
         if not own:
-            yield Lived(event, published["published_at"], own, missing)
+            yield Lived(event, published.published_at, own, missing)
             continue
         last = min(own, key=lambda client: (-own[client], client))
         yield _split(run, event, published, told[last], own, missing, own[last])
@@ -76,7 +77,7 @@ def _split(
     errors = run.clock_of(published)[1], run.clock_of(notified)[1]
     return Lived(
         event,
-        published["published_at"],
+        published.published_at,
         own,
         missing,
         latency,
@@ -89,7 +90,7 @@ def _split(
 
 def _corrected(run: Recorded, row: Row, name: str) -> int | None:
     """Return a time of a row by the worker's clock."""
-    value: int | None = row[name]
+    value: int | None = getattr(row, name)
     return None if value is None else value + run.clock_of(row)[0]
 
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from inorder_analytics.plain.latency import Lived, lived
 from inorder_analytics.plain.overhead import entries_of, message_overhead, popularity, stages_of, topic_order
 from inorder_analytics.plain.percentiles import in_ms, mean, ms, nearest_rank, percent
-from inorder_analytics.plain.recorded import Event, Recorded, Row, event_of, recorded_runs
+from inorder_analytics.plain.recorded import Event, Recorded, event_of, recorded_runs
 from inorder_analytics.plain.streams import Common, compare
-from inorder_analytics.reading import Traces, rows
+from inorder_analytics.reading import Row, Traces, rows
 from inorder_analytics.results import (
     WORST_PAIRS,
     ClockError,
@@ -158,9 +158,9 @@ def _summary(runs: Sequence[_Measured]) -> dict[str, Any]:
     living = [each for measured in runs for each in measured.lived]
     gaps: Counter[str] = Counter()
     for row in chain.from_iterable(run.gaps for run in recorded):
-        if row["number"] is not None:
-            last = row["number"] if row["last_number"] is None else row["last_number"]
-            gaps[row["detail"] or ""] += last - row["number"] + 1
+        if row.number is not None:
+            last = row.number if row.last_number is None else row.last_number
+            gaps[row.detail or ""] += last - row.number + 1
     summary = Summary(
         events=sum(len(run.events) for run in recorded),
         subscribers=len(set().union(*(run.subscribers for run in recorded))),
@@ -216,7 +216,7 @@ def _latency(living: Sequence[Lived]) -> dict[str, Any]:
 def _overhead(accepted: Sequence[Row]) -> dict[str, Any]:
     entries = mean([each for row in accepted if (each := entries_of(row)) is not None])
     return {
-        "bytes_per_event": mean([row["stamp_bytes"] for row in accepted if row["stamp_bytes"] is not None]),
+        "bytes_per_event": mean([row.stamp_bytes for row in accepted if row.stamp_bytes is not None]),
         "bytes_per_event_24": None if entries is None else 24 * entries,
         "entries_per_event": entries,
         "stages_per_event": mean([each for row in accepted if (each := stages_of(row)) is not None]),
@@ -224,7 +224,7 @@ def _overhead(accepted: Sequence[Row]) -> dict[str, Any]:
 
 
 def _late_percent(notifications: Iterable[Row]) -> float | None:
-    verdicts = Counter(row["verdict"] for row in notifications)
+    verdicts = Counter(row.verdict for row in notifications)
     return percent(verdicts["late"], verdicts.total())
 
 
@@ -241,7 +241,7 @@ def _by_topic(measured: _Measured) -> list[TopicFigures]:
     events = Counter(run.label(event[:2]) for event in run.events)
     notifications: dict[str, list[Row]] = defaultdict(list)
     for row in run.notifications:
-        notifications[run.label((row["domain"], row["topic_id"]))].append(row)
+        notifications[run.label((row.domain, row.topic_id))].append(row)
     living: dict[str, list[Lived]] = defaultdict(list)
     for each in measured.lived:
         living[run.label(each.event[:2])].append(each)
@@ -262,7 +262,7 @@ def _by_subscriber(measured: _Measured) -> list[SubscriberFigures]:
     run = measured.run
     notifications: dict[str, list[Row]] = defaultdict(list)
     for row in run.notifications:
-        notifications[row["client"]].append(row)
+        notifications[row.client].append(row)
     own: dict[str, list[int]] = defaultdict(list)
     meant: Counter[str] = Counter()
     for each in measured.lived:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from inorder.core.popularity import swaps
 from inorder_analytics.plain.percentiles import percent
-from inorder_analytics.plain.recorded import Recorded, Row
+from inorder_analytics.plain.recorded import Recorded
+from inorder_analytics.reading import Row
 from inorder_analytics.results import StageOverhead, TopicOrder, TopicPopularity
 
 ALPHA, BETA = 0.1, 0.2
@@ -16,16 +17,16 @@ ALPHA, BETA = 0.1, 0.2
 
 def entries_of(row: Row) -> int | None:
     """Return how many entries a publish's timestamp had, its own number included."""
-    if row["entries"] is not None:
-        return int(row["entries"])
-    return None if row["dependencies"] is None else 1 + len(row["dependencies"]) // 2
+    if row.entries is not None:
+        return int(row.entries)
+    return None if row.dependencies is None else 1 + len(row.dependencies) // 2
 
 
 def stages_of(row: Row) -> int | None:
     """Return how many stages a publish's timestamp visited."""
-    if row["entry_stage"] is None or row["top_stage"] is None:
+    if row.entry_stage is None or row.top_stage is None:
         return None
-    return int(row["entry_stage"] - row["top_stage"] + 1)
+    return int(row.entry_stage - row.top_stage + 1)
 
 
 def message_overhead(run: Recorded) -> Iterator[StageOverhead]:
@@ -33,12 +34,12 @@ def message_overhead(run: Recorded) -> Iterator[StageOverhead]:
     own: Counter[int] = Counter()
     foreign: Counter[int] = Counter()
     for row in run.accepted.values():
-        home = row["stage"]
+        home = row.stage
         if home is None:
             continue
         own[home] += 1
         if stages_of(row) is not None:
-            foreign.update(each for each in range(row["top_stage"], row["entry_stage"] + 1) if each != home)
+            foreign.update(each for each in range(row.top_stage, row.entry_stage + 1) if each != home)
     for stage in sorted(own.keys() | foreign.keys()):
         share = percent(foreign[stage], own[stage] + foreign[stage])
         yield StageOverhead(run=run.run, stage=stage, own=own[stage], foreign=foreign[stage], percent=share)
@@ -64,9 +65,9 @@ def topic_order(run: Recorded) -> TopicOrder:
     counts = Counter(ranks[run.label(event[:2])] for event in run.events)
     latest: dict[int, tuple[int, int, int]] = {}
     for event, row in run.accepted.items():
-        if row["stage"] is not None:
+        if row.stage is not None:
             rank = ranks[run.label(event[:2])]
-            found = row["published_at"] or 0, event[2], row["stage"]
+            found = row.published_at or 0, event[2], row.stage
             latest[rank] = max(found, latest.get(rank, found))
     if not latest:
         return TopicOrder(run=run.run)

@@ -11,15 +11,14 @@ What the rows leave open is settled here once, for all metrics:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 from inorder.traces.schema import DROPPED_VERDICTS
+from inorder_analytics.reading import Row
 
-Row = Mapping[str, Any]
-"""By column name; instants in microseconds since 1970 (:func:`inorder_analytics.reading.rows`)."""
 Topic = tuple[int, int]
 """(domain, topic id)"""
 Event = tuple[int, int, int]
@@ -79,11 +78,11 @@ class Recorded:
     def add(self, row: Row) -> None:
         """Take one row."""
         self.rows += 1
-        client, kind = row["client"], row["kind"]
+        client, kind = row.client, row.kind
         if client is None or kind is None:
             return
         began = self._began.setdefault(client, {})
-        incarnation, when = _or(row["incarnation"], 0), _or(row["recorded_at"], 0)
+        incarnation, when = _or(row.incarnation, 0), _or(row.recorded_at, 0)
         began[incarnation] = min(when, began.get(incarnation, when))
         self._name(row)
         if kind == "published":
@@ -99,25 +98,25 @@ class Recorded:
         elif kind == "clock":
             self._clock((client, incarnation), row)
         elif kind == "dropped":
-            self.dropped_rows += _or(row["count"], 0)
+            self.dropped_rows += _or(row.count, 0)
 
     def _name(self, row: Row) -> None:
         topic = topic_of(row)
-        if topic is not None and row["topic"] is not None:
-            label = f"{_or(row['space'], '')}:{row['topic']}"
+        if topic is not None and row.topic is not None:
+            label = f"{_or(row.space, '')}:{row.topic}"
             self.labels[topic] = min(label, self.labels.get(topic, label))
 
     def _published(self, client: str, row: Row) -> None:
         self.publishers.add(client)
         event = event_of(row)
-        if event is None or row["outcome"] != "accepted" or row["ordering"] not in ("total", None):
+        if event is None or row.outcome != "accepted" or row.ordering not in ("total", None):
             return
         before = self.accepted.get(event)
         if before is None or _earlier(row) < _earlier(before):
             self.accepted[event] = row
 
     def _notified(self, client: str, row: Row) -> None:
-        verdict = row["verdict"]
+        verdict = row.verdict
         if verdict not in DROPPED_VERDICTS:
             self.subscribers.add(client)
         if verdict not in ARRIVED or event_of(row) is None:
@@ -127,16 +126,16 @@ class Recorded:
             self.notifications.append(row)
 
     def _clock(self, session: Session, row: Row) -> None:
-        if row["offset_us"] is None or row["error_us"] is None:
+        if row.offset_us is None or row.error_us is None:
             return
-        found = row["error_us"], _or(row["recorded_at"], 0), row["offset_us"]
+        found = row.error_us, _or(row.recorded_at, 0), row.offset_us
         self._clocks[session] = min(found, self._clocks.get(session, found))
 
     # -- what the rows say together ------------------------------------------------------------------------------
 
     def order_of(self, row: Row) -> int:
         """Return which of its client's incarnations a row is of, from 0."""
-        return self._orders[row["client"]][_or(row["incarnation"], 0)]
+        return self._orders[row.client][_or(row.incarnation, 0)]
 
     @cached_property
     def _orders(self) -> dict[str, dict[int, int]]:
@@ -153,31 +152,31 @@ class Recorded:
     @cached_property
     def raw(self) -> dict[str, list[Event]]:
         """By client: what the broker gave it, each event where it came first."""
-        came = [row for row in self._arrivals if row["arrival_index"] is not None and not row["repaired"]]
+        came = [row for row in self._arrivals if row.arrival_index is not None and not row.repaired]
         return self._streams(came, "arrival_index")
 
     @cached_property
     def delivered(self) -> dict[str, list[Event]]:
         """By client: what its application was notified of in order."""
-        told = [row for row in self.notifications if row["verdict"] == "in_order" and row["delivery_index"] is not None]
+        told = [row for row in self.notifications if row.verdict == "in_order" and row.delivery_index is not None]
         return self._streams(told, "delivery_index")
 
     def _streams(self, rows: list[Row], index: str) -> dict[str, list[Event]]:
         streams: dict[str, dict[Event, None]] = {}
-        for row in sorted(rows, key=lambda row: (self.order_of(row), row[index], event_of(row))):
+        for row in sorted(rows, key=lambda row: (self.order_of(row), getattr(row, index), event_of(row))):
             event = event_of(row)
             if event is not None:
-                streams.setdefault(row["client"], {}).setdefault(event)
+                streams.setdefault(row.client, {}).setdefault(event)
         return {client: list(stream) for client, stream in streams.items()}
 
     @cached_property
     def first_notified(self) -> dict[Event, dict[str, Row]]:
         """By event and client: the first notification, in order or late."""
         found: dict[Event, dict[str, Row]] = {}
-        for row in sorted(self.notifications, key=lambda row: (self.order_of(row), _or(row["delivery_index"], 0))):
+        for row in sorted(self.notifications, key=lambda row: (self.order_of(row), _or(row.delivery_index, 0))):
             event = event_of(row)
             if event is not None:
-                found.setdefault(event, {}).setdefault(row["client"], row)
+                found.setdefault(event, {}).setdefault(row.client, row)
         return found
 
     def interested(self, event: Event) -> list[str]:
@@ -194,14 +193,14 @@ class Recorded:
         spans: dict[Topic, dict[str, Interest]] = {}
         for row in self._changes:
             topic = topic_of(row)
-            if topic is None or (row["kind"] == "subscribed" and row["number"] is None):
+            if topic is None or (row.kind == "subscribed" and row.number is None):
                 continue
-            interest = spans.setdefault(topic, {}).setdefault(row["client"], Interest())
-            at = self.order_of(row), _or(row["recorded_at"], 0)
-            if row["kind"] == "subscribed":
-                interest.began.append((at, row["number"]))
+            interest = spans.setdefault(topic, {}).setdefault(row.client, Interest())
+            at = self.order_of(row), _or(row.recorded_at, 0)
+            if row.kind == "subscribed":
+                interest.began.append((at, row.number))
             else:  # where it ended is not known: it is not said to have been interested in anything
-                interest.ended.append((at, _or(row["number"], -1)))
+                interest.ended.append((at, _or(row.number, -1)))
         return {topic: each for topic, each in spans.items() if any(interest.began for interest in each.values())}
 
     @cached_property
@@ -210,13 +209,13 @@ class Recorded:
         for row in self.notifications:
             topic = topic_of(row)
             if topic is not None:
-                found.setdefault(topic, set()).add(row["client"])
+                found.setdefault(topic, set()).add(row.client)
         return {topic: sorted(clients) for topic, clients in found.items()}
 
     def clock_of(self, row: Row) -> tuple[int, int | None]:
         """Return offset and error bound of the clock that a row was written by, in microseconds; (0, None) where it was
         never measured."""
-        found = self._clocks.get((row["client"], _or(row["incarnation"], 0)))
+        found = self._clocks.get((row.client, _or(row.incarnation, 0)))
         return (0, None) if found is None else (found[2], found[0])
 
     def label(self, topic: Topic) -> str:
@@ -228,25 +227,25 @@ def recorded_runs(rows: Iterable[Row]) -> dict[str, Recorded]:
     """Sort rows out by run; sorted by its name."""
     runs: dict[str, Recorded] = {}
     for row in rows:
-        run = _or(row["run"], "")
+        run = _or(row.run, "")
         runs.setdefault(run, Recorded(run)).add(row)
     return dict(sorted(runs.items()))
 
 
 def topic_of(row: Row) -> Topic | None:
     """Return the topic of a row, ``None`` where it has none."""
-    domain, topic = row["domain"], row["topic_id"]
+    domain, topic = row.domain, row.topic_id
     return None if domain is None or topic is None else (domain, topic)
 
 
 def event_of(row: Row) -> Event | None:
     """Return the event of a row, ``None`` where it has none."""
-    domain, topic, number = row["domain"], row["topic_id"], row["number"]
+    domain, topic, number = row.domain, row.topic_id, row.number
     return None if domain is None or topic is None or number is None else (domain, topic, number)
 
 
 def _earlier(row: Row) -> tuple[int, str, int, int]:
-    return _or(row["published_at"], 2**63), row["client"], _or(row["incarnation"], 0), _or(row["counter"], 0)
+    return _or(row.published_at, 2**63), row.client, _or(row.incarnation, 0), _or(row.counter, 0)
 
 
 def _or(value: Any, default: Any) -> Any:

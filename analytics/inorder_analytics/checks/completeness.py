@@ -95,12 +95,13 @@ def _check_reason(
 
 
 def check_completeness(history: History) -> Iterator[Violation]:
-    """R7, R17: every number of a span was notified, is void (by whoever's word), or was reported; R12: and so was every
-    one between the two spans of an interruption.
+    """R7, R17: every number of a span was notified, is void (by whoever's word; or perhaps, where nobody recorded what
+    it is), or was reported; R12: and so was every one between the two spans of an interruption.
 
     Of spans that a bounded or tag subscriber dropped nothing is said: what it had jumped might still have come.
     """
-    voids = by_topic((*place, place[1]) for place, state in history.states.items() if state in ("VOID", "RELEASED"))
+    skipped = [(*place, place[1]) for place, state in history.states.items() if state in ("VOID", "RELEASED")]
+    voids = by_topic(skipped + history.unknown)
     latest = _latest_published(history)
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():

@@ -242,6 +242,8 @@ class History:
         subscribers: by client id.
         states: what the stages say of each number at the end (``PENDING``, ``CONFIRMED``, ``VOID``, ``ABANDONED``);
             ``RELEASED`` is void by the word of an operator, who cannot know whether the event was handed over.
+        unknown: ranges (topic, first, last) of numbers of which it was not recorded what they are, so that they may be
+            void.
         unheard: dependencies of numbers whose timestamp no publisher may have got, as the stages keep them.
         heads: the highest confirmed number of each topic at the end.
         unfinished: what still waited at the end.
@@ -255,6 +257,7 @@ class History:
     places: dict[Place, EventId] = field(default_factory=dict)
     subscribers: dict[str, SubscriberHistory] = field(default_factory=dict)
     states: dict[Place, str] = field(default_factory=dict)
+    unknown: list[tuple[int, int, int]] = field(default_factory=list)
     unheard: dict[Place, Mapping[int, int]] = field(default_factory=dict)
     heads: dict[int, int] = field(default_factory=dict)
     unfinished: list[Unfinished] = field(default_factory=list)

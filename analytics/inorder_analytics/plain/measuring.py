@@ -13,18 +13,14 @@ from msgspec.structs import replace
 
 from inorder_analytics.plain.latency import Lived, lived
 from inorder_analytics.plain.overhead import entries_of, message_overhead, popularity, stages_of, topic_order
+from inorder_analytics.plain.pairs import Pair, compared, order_figures, worst_pairs
 from inorder_analytics.plain.percentiles import in_ms, mean, ms, nearest_rank, percent
 from inorder_analytics.plain.recorded import Event, Recorded, event_of, recorded_runs
-from inorder_analytics.plain.streams import Common, compare
 from inorder_analytics.reading import Row, Traces, rows
 from inorder_analytics.results import (
-    WORST_PAIRS,
     ClockError,
     Damaged,
-    Displacement,
-    EventName,
     Files,
-    PairFigures,
     Pairs,
     Result,
     RunFigures,
@@ -32,24 +28,11 @@ from inorder_analytics.results import (
     Summary,
     TopicFigures,
     WindowFigures,
-    Witness,
 )
-from inorder_analytics.sampling import pairs_of
 
 WINDOW_S: Final = 60.0
 MAX_PAIRS: Final = 200
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class _Pair:
-    """Two subscribers of a run, compared."""
-
-    run: Recorded
-    a: str
-    b: str
-    raw: Common[Event]
-    delivered: Common[Event]
 
 
 @dataclass(slots=True)
@@ -58,7 +41,7 @@ class _Measured:
 
     run: Recorded
     pairs: Pairs
-    compared: list[_Pair]
+    compared: list[Pair]
     lived: list[Lived] = field(default_factory=list)
 
 
@@ -119,7 +102,7 @@ def measure_rows(
         by_topic=[figures for each in runs for figures in _by_topic(each)],
         by_subscriber=[figures for each in runs for figures in _by_subscriber(each)],
         by_window=[figures for each in runs for figures in _by_window(each, window_us)],
-        worst_pairs=_worst([pair for each in runs for pair in each.compared]),
+        worst_pairs=worst_pairs([pair for each in runs for pair in each.compared]),
         message_overhead=[overhead for each in runs for overhead in message_overhead(each.run)],
         popularity=[topic for each in runs for topic in popularity(each.run)],
         topic_order=[topic_order(each.run) for each in runs],
@@ -128,18 +111,7 @@ def measure_rows(
 
 
 def _measured(run: Recorded, max_pairs: int, seed: int) -> _Measured:
-    total, used = pairs_of(run.run, run.raw.keys() | run.delivered.keys(), max_pairs, seed)
-    compared = [
-        _Pair(
-            run,
-            a,
-            b,
-            compare(run.raw.get(a, []), run.raw.get(b, [])),
-            compare(run.delivered.get(a, []), run.delivered.get(b, [])),
-        )
-        for a, b in used
-    ]
-    return _Measured(run, Pairs(total=total, used=len(used), limit=max_pairs, seed=seed), compared, list(lived(run)))
+    return _Measured(run, *compared(run, max_pairs, seed), list(lived(run)))
 
 
 def _all_pairs(runs: Sequence[_Measured], limit: int, seed: int) -> Pairs:
@@ -170,33 +142,12 @@ def _summary(runs: Sequence[_Measured]) -> dict[str, Any]:
         notified_1s_percent=_notified_1s(living),
         gaps=dict(sorted(gaps.items())),
         dropped_rows=sum(run.dropped_rows for run in recorded),
-        **_order([pair.raw for pair in pairs], "raw"),
-        **_order([pair.delivered for pair in pairs], "delivered"),
+        **order_figures([pair.raw for pair in pairs], "raw"),
+        **order_figures([pair.delivered for pair in pairs], "delivered"),
         **_latency(living),
         **_overhead([row for run in recorded for row in run.accepted.values()]),
     )
     return {name: getattr(summary, name) for name in Summary.__struct_fields__}
-
-
-def _order(streams: Sequence[Common[Event]], which: str) -> dict[str, Any]:
-    """Return what pairs of streams say of the order: raw or delivered."""
-    used = [each for each in streams if each.length]
-    events = sum(each.length for each in used)
-    degrees = [each.ordering_degree for each in used if each.ordering_degree is not None]
-    descents, neighbours = sum(each.descents for each in used), sum(each.length - 1 for each in used)
-    displaced = sum(each.displaced for each in used)
-    both, either = (sum(getattr(each, f"triples_{name}") for each in used) for name in ("both", "either"))
-    detection = "sequence_detection_raw_percent" if which == "raw" else "sequence_detection_percent"
-    return {
-        f"ordering_degree_{which}": 1 - sum(each.displaced / each.length for each in used) / events if events else None,
-        f"ordering_degree_{which}_min": min(degrees, default=None),
-        f"tno_violations_{which}": sum(each.inversions for each in used),
-        f"conflict_rate_{which}": descents / neighbours if neighbours else None,
-        f"displacement_{which}": Displacement(
-            mean=displaced / events if events else None, max=max((each.furthest for each in used), default=None)
-        ),
-        detection: percent(both, either),
-    }
 
 
 def _latency(living: Sequence[Lived]) -> dict[str, Any]:
@@ -233,7 +184,7 @@ def _notified_1s(living: Iterable[Lived]) -> float | None:
     return percent(sum(each.is_prompt for each in interesting), len(interesting))
 
 
-# -- by topic, subscriber, window, pair --------------------------------------------------------------------------------
+# -- by topic, subscriber, window --------------------------------------------------------------------------------
 
 
 def _by_topic(measured: _Measured) -> list[TopicFigures]:
@@ -306,38 +257,3 @@ def _by_window(measured: _Measured, window_us: int) -> list[WindowFigures]:
         )
         for start in sorted(windows)
     ]
-
-
-def _worst(pairs: Iterable[_Pair]) -> list[PairFigures]:
-    figures = [
-        PairFigures(
-            run=pair.run.run,
-            a=pair.a,
-            b=pair.b,
-            length=pair.delivered.length,
-            length_raw=pair.raw.length,
-            ordering_degree_raw=pair.raw.ordering_degree,
-            ordering_degree_delivered=pair.delivered.ordering_degree,
-            tno_violations_raw=pair.raw.inversions,
-            tno_violations_delivered=pair.delivered.inversions,
-            witness=_witness(pair),
-        )
-        for pair in pairs
-    ]
-    return sorted(figures, key=_rank)[:WORST_PAIRS]
-
-
-def _rank(pair: PairFigures) -> tuple[float, float, str, str, str]:
-    """The worst first; those without a common stream last."""
-    degrees = pair.ordering_degree_delivered, pair.ordering_degree_raw
-    delivered, raw = (2.0 if degree is None else degree for degree in degrees)
-    return delivered, raw, pair.run, pair.a, pair.b
-
-
-def _witness(pair: _Pair) -> Witness | None:
-    if pair.delivered.first_descent is None:
-        return None
-    first, second = (
-        EventName(topic=pair.run.label(event[:2]), number=event[2]) for event in pair.delivered.first_descent
-    )
-    return Witness(first=first, second=second)

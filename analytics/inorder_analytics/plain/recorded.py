@@ -11,7 +11,8 @@ What the rows leave open is settled here once, for all metrics:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -55,8 +56,13 @@ class Recorded:
 
     Attributes:
         accepted: by event, the row of its publish.
+        published: rows of all publishes with total order.
+        told: rows of all notifications, whatever their verdict.
         notifications: rows with a verdict of :data:`NOTIFIED`, of numbered events, repetitions included.
-        clients: of a subscriber, incarnations in their order.
+        changes: rows of subscriptions that began or ended.
+        modes: how each session waits: strict, bounded or tag.
+        dropped: rows that a session could not record.
+        repeated: arrivals that were dropped as repetitions, or as older than the subscription.
         labels: topics as space and name with a colon between; where rows disagree the least.
     """
 
@@ -65,13 +71,17 @@ class Recorded:
     publishers: set[str] = field(default_factory=set)
     subscribers: set[str] = field(default_factory=set)
     accepted: dict[Event, Row] = field(default_factory=dict)
+    published: list[Row] = field(default_factory=list)
+    told: list[Row] = field(default_factory=list)
     notifications: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
-    dropped_rows: int = 0
+    changes: list[Row] = field(default_factory=list)
+    modes: dict[Session, str] = field(default_factory=dict)
+    dropped: Counter[Session] = field(default_factory=Counter)
+    repeated: int = 0
     labels: dict[Topic, str] = field(default_factory=dict)
     _arrivals: list[Row] = field(default_factory=list)
     _interests: dict[Topic, dict[str, Interest]] = field(default_factory=dict)
-    _changes: list[Row] = field(default_factory=list)
     _clocks: dict[Session, tuple[int, int, int]] = field(default_factory=dict)
     _began: dict[str, dict[int, int]] = field(default_factory=dict)
 
@@ -92,13 +102,15 @@ class Recorded:
         elif kind == "gap":
             self.gaps.append(row)
         elif kind in ("subscribed", "unsubscribed"):
-            self._changes.append(row)
+            self.changes.append(row)
             if kind == "subscribed":
                 self.subscribers.add(client)
         elif kind == "clock":
             self._clock((client, incarnation), row)
         elif kind == "dropped":
-            self.dropped_rows += _or(row.count, 0)
+            self.dropped[client, incarnation] += _or(row.count, 0)
+        elif kind == "opened" and row.detail is not None:
+            self.modes[client, incarnation] = row.detail
 
     def _name(self, row: Row) -> None:
         topic = topic_of(row)
@@ -108,8 +120,11 @@ class Recorded:
 
     def _published(self, client: str, row: Row) -> None:
         self.publishers.add(client)
+        if row.ordering not in ("total", None):
+            return
+        self.published.append(row)
         event = event_of(row)
-        if event is None or row.outcome != "accepted" or row.ordering not in ("total", None):
+        if event is None or row.outcome != "accepted":
             return
         before = self.accepted.get(event)
         if before is None or _earlier(row) < _earlier(before):
@@ -119,6 +134,9 @@ class Recorded:
         verdict = row.verdict
         if verdict not in DROPPED_VERDICTS:
             self.subscribers.add(client)
+            self.told.append(row)
+        else:
+            self.repeated += 1
         if verdict not in ARRIVED or event_of(row) is None:
             return
         self._arrivals.append(row)
@@ -131,7 +149,18 @@ class Recorded:
         found = row.error_us, _or(row.recorded_at, 0), row.offset_us
         self._clocks[session] = min(found, self._clocks.get(session, found))
 
+    @property
+    def dropped_rows(self) -> int:
+        """Rows that could not be recorded."""
+        return self.dropped.total()
+
     # -- what the rows say together ------------------------------------------------------------------------------
+
+    def sessions(self) -> Iterator[tuple[Session, int]]:
+        """Return all sessions, each with which of its client's it is, from 0."""
+        for client in sorted(self._orders):
+            for incarnation, order in self._orders[client].items():
+                yield (client, incarnation), order
 
     def order_of(self, row: Row) -> int:
         """Return which of its client's incarnations a row is of, from 0."""
@@ -191,7 +220,7 @@ class Recorded:
     @cached_property
     def _spans(self) -> dict[Topic, dict[str, Interest]]:
         spans: dict[Topic, dict[str, Interest]] = {}
-        for row in self._changes:
+        for row in self.changes:
             topic = topic_of(row)
             if topic is None or (row.kind == "subscribed" and row.number is None):
                 continue

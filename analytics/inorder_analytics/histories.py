@@ -1,0 +1,241 @@
+"""Traces as histories for the checks of the protocol.
+
+A trace shows less than a simulation does, so a history says less, and checks stay silent where they cannot know:
+
+- Each incarnation of a client is a subscriber of its own: it knows nothing of what the one before was notified of. What
+  R18 promises across incarnations is judged apart (:attr:`Judged.resumed`).
+- Of events that no recorded publisher published the timestamps are known from their subscribers.
+- A number counts as one that must come only where its publish is recorded as accepted; any other one may be void.
+- A life of which rows are missing can break an order, but nothing is said about what it left out.
+- Times are by the worker's clock. Where a clock was not measured they decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from inorder_analytics.checks import History, Place, Resume, Span, Stamped, SubscriberHistory, highest
+from inorder_analytics.checks.ranges import Ranges
+from inorder_analytics.plain.recorded import NOTIFIED, Recorded, Session, Topic, event_of, topic_of
+from inorder_analytics.reading import Row
+
+HIGHEST = 2**63 - 1
+NUMBERED = frozenset({*NOTIFIED, "retained"})
+_BESIDE = frozenset({"replayed"})
+"""Verdicts of what no check speaks of."""
+
+
+@dataclass(slots=True)
+class Life:
+    """One incarnation of a client, as a subscriber.
+
+    Attributes:
+        name: the client id; with the number of the start where there are several.
+        mode: ``bounded`` where it is not recorded: that promises least of all that may be.
+        dropped: rows that it could not record.
+        is_damaged: files of its folder could not be read, and may have been its own.
+        holes: notifications that are not in the trace, by their indexes.
+    """
+
+    session: Session
+    name: str
+    mode: str | None
+    dropped: int
+    is_damaged: bool
+    rows: list[Row] = field(default_factory=list)
+    holes: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing of it is missing, up to where it ends."""
+        return not (self.dropped or self.holes or self.is_damaged)
+
+
+@dataclass(slots=True)
+class Judged:
+    """A run for the checks.
+
+    Attributes:
+        history: everything; subscribers are lives, by name.
+        lives: by name.
+        resumed: the same, with all lives of a client as one subscriber; only clients that have several, all complete.
+        counters: of each recorded publisher, which publishes are recorded.
+    """
+
+    history: History
+    lives: dict[str, Life]
+    resumed: History
+    counters: dict[Session, set[int]]
+
+    @property
+    def complete(self) -> History:
+        """The history with only those subscribers of whom nothing is missing."""
+        subscribers = self.history.subscribers
+        complete = {name: subscribers[name] for name, life in self.lives.items() if life.is_complete}
+        return replace(self.history, subscribers=complete)
+
+
+class Histories:
+    """Makes the history of one run.
+
+    Args:
+        linger: of the workers, s.
+        is_damaged: files could not be read, so nobody's rows count as complete.
+    """
+
+    def __init__(self, run: Recorded, linger: float, *, is_damaged: bool = False) -> None:
+        self._run, self._is_damaged = run, is_damaged
+        self._history = History(linger)
+        self._keys: dict[Topic, int] = {}
+        self._counters: dict[Session, set[int]] = defaultdict(set)
+
+    def made(self) -> Judged:
+        """Return the history."""
+        lives = self._lives()
+        accepted: dict[int, list[int]] = defaultdict(list)
+        for row in self._run.published:
+            self._publish(row, accepted)
+        self._unrecorded()
+        for life in lives.values():
+            self._subscriber(life)
+        self._spans(lives)
+        history = self._history
+        for topic in self._keys.values():
+            known = Ranges((number, number) for number in accepted[topic])
+            history.unknown += [(topic, *numbers) for numbers in known.missing(1, HIGHEST)]
+        return Judged(history, {life.name: life for life in lives.values()}, self._resumed(lives), self._counters)
+
+    # -- publishers ----------------------------------------------------------------------------------------------
+
+    def _publish(self, row: Row, accepted: dict[int, list[int]]) -> None:
+        if row.counter is None:
+            return
+        event = row.client, row.incarnation or 0, row.counter
+        self._counters[event[:2]].add(row.counter)
+        place = self._place(row)
+        publish = self._history.publish(event, 0 if place is None else place[0])
+        publish.outcome = "acknowledged" if row.outcome == "accepted" else "unknown"
+        if place is None:
+            return
+        if row.outcome == "accepted":
+            accepted[place[0]].append(place[1])
+        when, error = self._when(row, row.published_at)
+        stamped, _ = self._when(row, row.published_at if row.stamped_at is None else row.stamped_at)
+        self._history.stamp(event, place, self._deps(row), when - error, stamped)
+
+    def _unrecorded(self) -> None:
+        """Timestamps of events that no recorded publisher published: they were made before the first arrival."""
+        first: dict[Place, tuple[float, Row]] = {}
+        for row in self._run.notifications:
+            place = self._place(row)
+            if place is not None and place not in self._history.places:
+                when, _ = self._when(row, row.delivered_at if row.arrived_at is None else row.arrived_at)
+                first[place] = min((when, row), first.get(place, (inf, row)), key=lambda each: each[0])
+        for place, (when, row) in first.items():
+            event = f"unrecorded publisher in {self._history.topics[place[0]]}", place[1], 0
+            self._history.places[place] = event
+            self._history.stamped[event] = Stamped(event, place, highest(self._deps(row)), -inf, when)
+
+    # -- subscribers ---------------------------------------------------------------------------------------------
+
+    def _lives(self) -> dict[Session, Life]:
+        run = self._run
+        sessions = dict(run.sessions())
+        several = {client for (client, _), order in sessions.items() if order}
+        lives = {}
+        for session, order in sessions.items():
+            name = f"{session[0]} (start {order + 1})" if session[0] in several else session[0]
+            lives[session] = Life(session, name, run.modes.get(session), run.dropped[session], self._is_damaged)
+        for row in (*run.told, *run.gaps):
+            if row.delivery_index is not None:
+                lives[row.client, row.incarnation or 0].rows.append(row)
+        for life in lives.values():
+            life.rows.sort(key=lambda row: row.delivery_index)
+            indexes = {row.delivery_index for row in life.rows}
+            life.holes = max(indexes, default=0) - len(indexes)
+        return lives
+
+    def _subscriber(self, life: Life) -> None:
+        subscriber = self._history.subscriber(life.name, life.mode or "bounded")
+        self._fill(subscriber, life)
+
+    def _fill(self, subscriber: SubscriberHistory, life: Life) -> None:
+        for row in life.rows:
+            place = self._place(row)
+            if row.kind == "gap":
+                # of a store that was put back: numbers of the former domain, beside which nothing is in order any more
+                if place is not None and row.detail != "restored":
+                    last = place[1] if row.last_number is None else row.last_number
+                    subscriber.report(place[0], place[1], last, row.detail or "")
+                continue
+            if row.verdict in _BESIDE or (row.verdict == "retained" and not life.is_complete):
+                continue
+            if row.verdict not in NUMBERED:  # a number that it may have is one of another domain
+                place = None
+            event = None if place is None else self._history.places.get(place)
+            when, _ = self._when(row, row.delivered_at)
+            subscriber.notify(event, place, row.verdict or "", when, redelivered=bool(row.redelivered))
+
+    def _spans(self, lives: dict[Session, Life]) -> None:
+        going: dict[tuple[str, int], Span] = {}
+        order_of = self._run.order_of
+        for row in sorted(self._run.changes, key=lambda row: (order_of(row), row.recorded_at or 0)):
+            topic = topic_of(row)
+            life = lives[row.client, row.incarnation or 0]
+            if topic is None:
+                continue
+            key = self._key(topic)
+            when, error = self._when(row, row.recorded_at)
+            before = going.pop((life.name, key), None)
+            if before is not None:
+                ended = row.number if row.kind == "unsubscribed" else None
+                before.end, before.dropped = before.start if ended is None else ended, when
+            if row.kind == "subscribed" and row.number is not None:
+                span = going[life.name, key] = Span(key, row.number, when + error, when)
+                self._history.subscribers[life.name].spans.append(span)
+        for (name, _), span in going.items():
+            if self._history.subscribers[name].mode != "strict":
+                span.dropped = inf  # where it stopped, numbers that it had jumped might still have come
+
+    def _resumed(self, lives: dict[Session, Life]) -> History:
+        clients: dict[str, list[Life]] = defaultdict(list)
+        for life in lives.values():
+            clients[life.session[0]].append(life)
+        resumed = replace(self._history, subscribers={})
+        for client, each in clients.items():
+            if len(each) < 2 or not all(life.is_complete for life in each):
+                continue
+            subscriber = resumed.subscriber(client, each[-1].mode or "bounded")
+            for at, life in enumerate(each):
+                if at:
+                    subscriber.resumes.append(Resume({}, len(subscriber.notified), len(subscriber.gaps), 0))
+                self._fill(subscriber, life)
+        return resumed
+
+    # -- names and times -----------------------------------------------------------------------------------------
+
+    def _key(self, topic: Topic) -> int:
+        key = self._keys.get(topic)
+        if key is None:
+            key = self._keys[topic] = len(self._keys) + 1
+            self._history.topics[key] = self._run.label(topic)
+        return key
+
+    def _place(self, row: Row) -> Place | None:
+        event = event_of(row)
+        return None if event is None else (self._key(event[:2]), event[2])
+
+    def _deps(self, row: Row) -> list[int]:
+        flat = row.dependencies or []
+        pairs = [(self._key((row.domain, topic)), number) for topic, number in zip(flat[::2], flat[1::2], strict=False)]
+        return [part for pair in pairs for part in pair]
+
+    def _when(self, row: Row, value: int | None) -> tuple[float, float]:
+        """Return a time of a row by the worker's clock, in s, and the bound of its error, which is infinite where
+        nobody knows."""
+        offset, error = self._run.clock_of(row)
+        if value is None:
+            return (row.recorded_at or 0) / 1e6, inf
+        return (value + offset) / 1e6, inf if error is None else error / 1e6

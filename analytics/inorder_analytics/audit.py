@@ -5,6 +5,7 @@ What cannot be judged is said, too: rows may be missing, and some of what the ch
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from inorder.errors import InvalidOption
 from inorder_analytics.checks import History, SubscriberHistory, Violation, violations
 from inorder_analytics.checks.completeness import check_completeness, check_gaps, check_publishes
 from inorder_analytics.checks.numbers import check_unique_numbers
@@ -23,7 +25,7 @@ from inorder_analytics.plain.measuring import MAX_PAIRS
 from inorder_analytics.plain.pairs import Pair, compared, order_figures, worst_pairs
 from inorder_analytics.plain.recorded import Recorded, recorded_runs
 from inorder_analytics.reading import Damaged, Row, TraceFile, Traces, rows
-from inorder_analytics.results import PairFigures, Pairs
+from inorder_analytics.results import Pairs
 from inorder_analytics.sampling import pairs_of
 
 LINGER_S: Final = 60.0
@@ -51,22 +53,19 @@ class RunAudit:
 
     Attributes:
         names: how lives are called in violations, with their sessions.
-        figures: order, raw and delivered, by names of :class:`inorder_analytics.results.Summary`.
         gaps: numbers that subscribers were told to be missing, by reason.
         repeated: arrivals that were dropped as repetitions, or as older than the subscription.
     """
 
     run: str
     events: int
-    subscribers: int
     notifications: int
     late: int
     repeated: int
     dropped_rows: int
     gaps: dict[str, int]
-    figures: dict[str, Any]
     pairs: Pairs
-    compared: list[PairFigures]
+    compared: list[Pair]
     violations: list[Violation]
     not_judged: list[NotJudged]
     history: History
@@ -105,9 +104,14 @@ def audit(
         linger: of the workers that were used, s: order across an unsubscription longer ago is not promised (R20).
         max_pairs: the most pairs of subscribers that are compared in one run.
         seed: of the sample, where there are more.
+
+    Raises:
+        InvalidOption: there is no such run.
     """
     found = Audit(traces.path)
     recorded = recorded_runs(row for row in _rows(traces, found) if run is None or row.run == run)
+    if run is not None and run not in recorded:
+        raise InvalidOption("--run", run, "a run that has rows (inorder traces stats lists them)")
     found.damaged = traces.damaged
     found.runs = [
         _audited(each, linger, max_pairs, seed, is_damaged=bool(traces.damaged)) for each in recorded.values()
@@ -143,25 +147,18 @@ def _audited(run: Recorded, linger: float, max_pairs: int, seed: int, *, is_dama
     return RunAudit(
         run=run.run,
         events=len(run.events),
-        subscribers=len(run.subscribers),
         notifications=len(run.notifications),
         late=sum(row.verdict == "late" for row in run.notifications),
         repeated=run.repeated,
         dropped_rows=run.dropped_rows,
         gaps=dict(sorted(gaps.items())),
-        figures=_figures(each),
         pairs=pairs,
-        compared=worst_pairs(each),
+        compared=each,
         violations=[*broken, *_others(judged)],
         not_judged=[*_not_judged(run, judged), *unsure],
         history=judged.history,
         lives=judged.lives,
     )
-
-
-def _figures(pairs: list[Pair]) -> dict[str, Any]:
-    figures = order_figures([each.raw for each in pairs], "raw")
-    return figures | order_figures([each.delivered for each in pairs], "delivered")
 
 
 def _others(judged: Judged) -> Iterator[Violation]:
@@ -267,7 +264,8 @@ def _is_ordered(subscriber: SubscriberHistory) -> bool:
 
 
 def to_plain(found: Audit) -> dict[str, Any]:
-    """Return an audit as what a JSON encoder takes."""
+    """Return an audit as what a JSON encoder takes. Figures of the order have the names of
+    :class:`inorder_analytics.results.Summary`."""
     broken = [(each, violation) for each in found.runs for violation in each.violations]
     return {
         "path": found.path,
@@ -275,6 +273,7 @@ def to_plain(found: Audit) -> dict[str, Any]:
         "rows": found.rows,
         "copies": found.copies,
         "files": {"read": found.read, "bytes": found.bytes, "damaged": [_struct(each) for each in found.damaged]},
+        **_figures(found.runs),
         "violations": [_violation(each, violation) for each, violation in broken],
         "not_judged": [{"run": each.run, **_struct(one)} for each in found.runs for one in each.not_judged],
         "never_judged": list(NEVER_JUDGED),
@@ -282,14 +281,35 @@ def to_plain(found: Audit) -> dict[str, Any]:
     }
 
 
+def _figures(runs: list[RunAudit]) -> dict[str, Any]:
+    """Return counts and order, of one run or of several together."""
+    gaps: Counter[str] = Counter()
+    for each in runs:
+        gaps.update(each.gaps)
+    pairs = [pair for each in runs for pair in each.compared]
+    order = order_figures([pair.raw for pair in pairs], "raw")
+    order |= order_figures([pair.delivered for pair in pairs], "delivered")
+    sums = {
+        name: sum(getattr(each, name) for each in runs)
+        for name in ("notifications", "late", "repeated", "dropped_rows")
+    }
+    return {
+        "events": sum(each.events for each in runs),
+        "subscribers": len({life.session[0] for each in runs for life in each.lives.values() if life.rows}),
+        **sums,
+        "gaps": dict(sorted(gaps.items())),
+        **{name: msgspec.to_builtins(value) for name, value in sorted(order.items())},
+    }
+
+
 def _run(each: RunAudit) -> dict[str, Any]:
-    names = ("run", "events", "subscribers", "notifications", "late", "repeated", "dropped_rows", "gaps")
-    plain = {name: getattr(each, name) for name in names}
-    plain["violations"] = len(each.violations)
-    plain |= {name: msgspec.to_builtins(value) for name, value in sorted(each.figures.items())}
-    plain["pairs"] = msgspec.to_builtins(each.pairs)
-    plain["worst_pairs"] = msgspec.to_builtins(each.compared)
-    return plain
+    return {
+        "run": each.run,
+        **_figures([each]),
+        "violations": len(each.violations),
+        "pairs": msgspec.to_builtins(each.pairs),
+        "by_pair": msgspec.to_builtins(worst_pairs(each.compared, None)),
+    }
 
 
 def _violation(each: RunAudit, found: Violation) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.analytics.traces import DOMAIN, INCARNATION, Trace, write
 
+from inorder.errors import InvalidOption
 from inorder_analytics.audit import Audit, audit, to_plain
 from inorder_analytics.reading import Traces
 
@@ -76,9 +77,10 @@ def test_a_healthy_trace(tmp_path: Path) -> None:
     assert rules(found) == []
     assert found.is_ok
     (run,) = found.runs
-    assert (run.events, run.subscribers, run.notifications, run.not_judged) == (6, 2, 12, [])
-    assert run.figures["ordering_degree_delivered"] == 1
+    assert (run.events, run.notifications, run.not_judged) == (6, 12, [])
     assert run.pairs.used == 1
+    plain = to_plain(found)
+    assert (plain["subscribers"], plain["ordering_degree_delivered"], plain["tno_violations_raw"]) == (2, 1, 0)
 
 
 def test_two_deliveries_in_opposite_orders(tmp_path: Path) -> None:
@@ -90,8 +92,8 @@ def test_two_deliveries_in_opposite_orders(tmp_path: Path) -> None:
     assert rules(found) == ["R4", "TNO"]
     assert events_of(found, "TNO") == [([("mqtt:a", 2), ("mqtt:b", 2)], ["s1", "s2"])]
     assert events_of(found, "R4") == [([("mqtt:b", 2), ("mqtt:a", 2)], ["s2"])]
-    (pair,) = found.runs[0].compared
-    assert (pair.tno_violations_delivered, pair.length) == (1, 6)
+    (pair,) = to_plain(found)["runs"][0]["by_pair"]
+    assert (pair["tno_violations_delivered"], pair["length"]) == (1, 6)
     assert to_plain(found)["violations"][1]["events"][0]["publisher"] is not None
 
 
@@ -352,6 +354,8 @@ def test_runs_are_judged_apart(tmp_path: Path) -> None:
     assert [(run.run, len(run.violations)) for run in found.runs] == [("bad", 2), ("r", 0)]
     assert judge(tmp_path, trace, run="r").is_ok
     assert not judge(tmp_path, trace, run="bad").is_ok
+    with pytest.raises(InvalidOption, match="nope"):
+        judge(tmp_path, trace, run="nope")
 
 
 # -- pairs, unsubscriptions, copies ------------------------------------------------------------------------------------

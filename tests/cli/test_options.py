@@ -22,6 +22,7 @@ ARGUMENTS = {
     "subscriptions end": ["c"], "topics show": ["m:a"], "topics create": ["m:a"], "events show": ["m:a", "1"],
     "gaps release": ["m:a", "1"], "gaps repair": ["m:a", "1"], "tokens create": ["desk"], "tokens revoke": ["id"],
     "workers drain": ["owner"], "workers move": ["0", "owner"],
+    "traces audit": ["."], "traces show": ["."], "traces tail": ["."], "traces stats": ["."],
 }  # fmt: skip
 """What a command cannot do without."""
 WRONG: dict[str, list[str]] = {
@@ -32,6 +33,8 @@ WRONG: dict[str, list[str]] = {
     "--as": ["lost"], "--expires": ["0", "inf"], "--max-unconfirmed": ["0", "9" * 20], "--older": ["-1", "inf"],
     "--publish": ["a", "m:a/#/b"], "--role": ["king"], "--subscribe": ["a", "m:a+"], "--worker-host": ["0.0.0.0"],
     "--worker-port": ["x", "-1", "70000"],
+    "--interval": ["x", "0", "nan"], "--kind": ["kind"], "--limit": ["x", "-1"], "--linger": ["x", "-1", "nan"],
+    "--lines": ["x", "-1"], "--max-pairs": ["x", "0"], "--number": ["x", "-1"],
     "--lease": ["x", "0", "inf"], "--log-format": ["xml"], "--max-age": ["-1", "inf"],
     "--max-bytes": ["-1", "9" * 20], "--max-count": ["-1", "9" * 20], "--max-wait": ["x", "nan"], "--mode": ["lax"],
     "--name": ["x" * 129], "--order": ["loose"], "--ordering": ["loose"], "--port": ["x", "-1", "70000"],
@@ -50,7 +53,7 @@ ALSO_WRONG = {
     "worker --stage": ["1"],
     "worker --token": [""],
 }
-FOUND_LATER = {"--file", "--host", "--http-host", "--space", "--token"}
+FOUND_LATER = {"--client", "--file", "--host", "--http-host", "--run", "--space", "--token", "--topic"}
 """What only the file system, the network or the other side finds wrong."""
 
 

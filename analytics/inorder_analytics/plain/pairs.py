@@ -61,8 +61,8 @@ def order_figures(streams: Sequence[Common[Event]], which: str) -> dict[str, Any
     }
 
 
-def worst_pairs(pairs: Iterable[Pair]) -> list[PairFigures]:
-    """Return the pairs with the lowest ordering degree, the lowest first."""
+def worst_pairs(pairs: Iterable[Pair], most: int | None = WORST_PAIRS) -> list[PairFigures]:
+    """Return the pairs with the lowest ordering degree (``None``: all), the lowest first."""
     figures = [
         PairFigures(
             run=pair.run.run,
@@ -78,7 +78,7 @@ def worst_pairs(pairs: Iterable[Pair]) -> list[PairFigures]:
         )
         for pair in pairs
     ]
-    return sorted(figures, key=_rank)[:WORST_PAIRS]
+    return sorted(figures, key=_rank)[:most]
 
 
 def _rank(pair: PairFigures) -> tuple[float, float, str, str, str]:

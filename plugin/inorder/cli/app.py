@@ -27,6 +27,7 @@ from inorder.cli.sub import sub
 from inorder.cli.subscriptions import subscriptions
 from inorder.cli.tokens import tokens
 from inorder.cli.topics import topics
+from inorder.cli.traces import traces
 from inorder.cli.up import up
 from inorder.cli.verify import verify
 from inorder.cli.worker import worker
@@ -55,6 +56,7 @@ for group in (topics, order, log, subscriptions, events, gaps):
     app.add_typer(group)
 app.add_typer(tokens)
 app.add_typer(workers)
+app.add_typer(traces)
 
 
 def _show_version(value: bool) -> None:

@@ -14,6 +14,8 @@ export interface Route {
   isMain?: boolean;
   /** Who sees it in the navigation; everybody otherwise. */
   needs?: Role;
+  /** It also draws what lies below its path: "/analytics/3f". */
+  hasBelow?: boolean;
 }
 
 type Load = () => Promise<{ default: ComponentType }>;
@@ -32,14 +34,20 @@ export const ROUTES: readonly Route[] = [
   { path: "/workers", title: "Workers", icon: "workers", ...page(() => import("./pages/Workers")) },
   { path: "/events", title: "Events", icon: "events", ...page(() => import("./pages/Events")), isMain: true },
   { path: "/gaps", title: "Gaps", icon: "gaps", ...page(() => import("./pages/Gaps")), isMain: true },
-  { path: "/analytics", title: "Analytics", icon: "analytics", ...page(() => import("./pages/Analytics")) },
+  {
+    path: "/analytics",
+    title: "Analytics",
+    icon: "analytics",
+    ...page(() => import("./pages/Analytics")),
+    hasBelow: true,
+  },
   { path: "/settings", title: "Settings", icon: "settings", ...page(() => import("./pages/Settings")) },
 ];
 
 /** The route of a path; a trailing slash does not matter. */
 export function routeOf(path: string): Route | undefined {
   const plain = path.length > 1 ? path.replace(/\/+$/, "") || "/" : path;
-  return ROUTES.find((route) => route.path === plain);
+  return ROUTES.find(({ path, hasBelow }) => path === plain || (hasBelow && plain.startsWith(`${path}/`)));
 }
 
 /** The route of the page that an alarm names. */

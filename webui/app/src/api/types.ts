@@ -256,28 +256,6 @@ export interface StuckNumber {
   logged: boolean;
 }
 
-export interface AnalyticsRun {
-  id: string;
-  kind: string;
-  source: string | null;
-  started_at: Instant;
-  ended_at: Instant | null;
-  outcome: string | null;
-  detail: unknown;
-  log: string | null;
-  by: string | null;
-}
-
-export interface Schedule {
-  id: string;
-  name: string;
-  cron: string;
-  job: unknown;
-  is_on: boolean;
-  created_at: Instant;
-  by: string | null;
-}
-
 export interface Token {
   id: string;
   name: string;

@@ -6,8 +6,8 @@ import { useTheme } from "../lib/theme";
 
 export interface ChartLine {
   label: string;
-  /** One per time; null where nothing is known. */
-  values: readonly (number | null)[];
+  /** One per time; null where nothing is known, undefined where the line goes on to its next value. */
+  values: readonly (number | null | undefined)[];
   /** Of the tokens --chart-1 to --chart-5. */
   color: 1 | 2 | 3 | 4 | 5;
   /** Fills the area below. */
@@ -17,19 +17,25 @@ export interface ChartLine {
 interface ChartProps {
   /** What is seen, for those who cannot see it. */
   label: string;
-  /** Seconds since 1970. */
+  /** Seconds since 1970, or of whatever `formatTime` writes. */
   times: readonly number[];
   lines: readonly ChartLine[];
   format: (value: number | null) => string;
   /** For the ticks of the axis, if not the same. */
   formatTick?: (value: number) => string;
+  /** What stands below the chart and beside its cursor; the time of the day otherwise. */
+  formatTime?: (seconds: number) => string;
   height?: number;
+  /** Marks each value: where there are few of them, or some with none beside them. */
+  hasPoints?: boolean;
 }
 
 const token = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Lines over time. The legend shows the values under the cursor, else the newest. */
-export function Chart({ label, times, lines, format, formatTick = format, height = 180 }: ChartProps) {
+export function Chart(props: ChartProps) {
+  const { label, times, lines, format, formatTick = format, formatTime = clock } = props;
+  const { height = 180, hasPoints = false } = props;
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [at, setAt] = useState<number | null>(null);
@@ -40,12 +46,26 @@ export function Chart({ label, times, lines, format, formatTick = format, height
   );
   const latest = useRef(data);
   latest.current = data;
+  const writeTime = useRef(formatTime);
+  writeTime.current = formatTime;
   const shape = lines.map(({ label, color, fill }) => `${label} ${color} ${fill}`).join();
 
   useEffect(() => {
     const element = frame.current;
     if (!element) return undefined;
-    const made = new uPlot(options(element.clientWidth, height, lines, formatTick, setAt), latest.current, element);
+    const made = new uPlot(
+      options({
+        width: element.clientWidth,
+        height,
+        lines,
+        hasPoints,
+        formatTick,
+        formatTime: (seconds) => writeTime.current(seconds),
+        onCursor: setAt,
+      }),
+      latest.current,
+      element,
+    );
     plot.current = made;
     const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
@@ -55,7 +75,7 @@ export function Chart({ label, times, lines, format, formatTick = format, height
       made.destroy();
     };
     // Values come through setData; only what changes the looks makes a new plot.
-  }, [shape, height, theme]);
+  }, [shape, height, hasPoints, theme]);
 
   useEffect(() => plot.current?.setData(data), [data]);
 
@@ -69,22 +89,25 @@ export function Chart({ label, times, lines, format, formatTick = format, height
             {name} <b className="num">{format(values[index] ?? null)}</b>
           </span>
         ))}
-        {at !== null && times[index] !== undefined && (
-          <span className="chart-at num">{new Date(times[index] * 1000).toLocaleTimeString()}</span>
-        )}
+        {at !== null && times[index] !== undefined && <span className="chart-at num">{formatTime(times[index])}</span>}
       </figcaption>
       <div ref={frame} className="chart-frame" role="img" aria-label={label} />
     </figure>
   );
 }
 
-function options(
-  width: number,
-  height: number,
-  lines: readonly ChartLine[],
-  formatTick: (value: number) => string,
-  onCursor: (at: number | null) => void,
-): uPlot.Options {
+interface Look {
+  width: number;
+  height: number;
+  lines: readonly ChartLine[];
+  hasPoints: boolean;
+  formatTick: (value: number) => string;
+  formatTime: (seconds: number) => string;
+  onCursor: (at: number | null) => void;
+}
+
+function options(look: Look): uPlot.Options {
+  const { width, height, lines, hasPoints, formatTick, formatTime, onCursor } = look;
   const axis = { stroke: token("--chart-axis"), font: `11px ${token("--font")}`, ticks: { show: false } };
   const grid = { stroke: token("--chart-grid"), width: 1 };
   return {
@@ -95,7 +118,7 @@ function options(
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(1, (high ?? 0) * 1.1)] } },
     axes: [
-      { ...axis, grid: { show: false }, space: 80, values: (_plot, ticks) => ticks.map(clock), size: 22 },
+      { ...axis, grid: { show: false }, space: 80, values: (_plot, ticks) => ticks.map(formatTime), size: 22 },
       { ...axis, grid, space: 36, size: 52, values: (_plot, ticks) => ticks.map(formatTick) },
     ],
     series: [
@@ -104,7 +127,7 @@ function options(
         label,
         stroke: token(`--chart-${color}`),
         width: 1.5,
-        points: { show: false },
+        points: { show: hasPoints, size: 5 },
         ...(fill ? { fill: `${token(`--chart-${color}`)}1f` } : {}),
       })),
     ],

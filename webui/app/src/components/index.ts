@@ -7,6 +7,7 @@ export { Dialog, FormDialog } from "./Dialog";
 export { Checkbox, Field, Select, TextArea, TextInput } from "./forms";
 export { Icon, type IconName } from "./Icon";
 export { Banner, EmptyState, ErrorState, Loaded, Skeleton } from "./notices";
+export { SpreadTable, type SpreadPart } from "./Spread";
 export { Tabs, type Tab } from "./Tabs";
 export { toast } from "./toasts";
 export { Ago, CopyButton, Count, EventLink, Payload, Range, Time, TopicName, topicText } from "./values";

@@ -35,17 +35,19 @@ export function ErrorState({ error, onRetry }: { error: unknown; onRetry?: () =>
   );
 }
 
+const BANNER_ICONS = { ok: "ok", info: "info", warn: "warning", bad: "error" } as const;
+
 /** A message in the flow of a page. */
 export function Banner({
   tone,
   children,
   action,
 }: {
-  tone: "info" | "warn" | "bad";
+  tone: "ok" | "info" | "warn" | "bad";
   children: ReactNode;
   action?: ReactNode;
 }) {
-  const icon = tone === "info" ? "info" : tone === "warn" ? "warning" : "error";
+  const icon = BANNER_ICONS[tone];
   return (
     <div className={`banner banner-${tone}`} role={tone === "bad" ? "alert" : undefined}>
       <Icon name={icon} />

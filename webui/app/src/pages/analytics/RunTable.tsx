@@ -1,77 +1,204 @@
-import { useState } from "react";
-import type { AnalyticsRun } from "../../api/types";
-import { DataTable, Dialog, Facts, StateBadge, Time, type Column } from "../../components";
-import { formatSeconds } from "../../lib/numbers";
+import { useMemo, useState } from "react";
+import type { Run } from "../../api/analytics";
+import { withQuery } from "../../api/client";
+import { useCan } from "../../api/session";
+import { Button, DataTable, StateBadge, Time, type Column } from "../../components";
+import { formatSeconds, toBigInt } from "../../lib/numbers";
+import { Link, navigate } from "../../router";
+import { CancelDialog, DeleteDialog, LogDialog } from "./dialogs";
+import { degree } from "./figures";
+import { Progress } from "./Progress";
+import { choose, isOpen } from "./runs";
 
-/** Runs of jobs, the newest first; each opens with its log. */
-export function RunTable({ runs, total }: { runs: readonly AnalyticsRun[]; total: number }) {
-  const [open, setOpen] = useState<AnalyticsRun | null>(null);
+type Asked = { what: "log" | "cancel" | "delete"; run: Run };
+
+interface RunTableProps {
+  runs: readonly Run[];
+  total: number;
+  /** Names of schedules by id. */
+  schedules: ReadonlyMap<string, string>;
+  onChanged: () => Promise<unknown>;
+}
+
+/** Runs of analyses, the newest first: how each goes or went, and what can be done with it. */
+export function RunTable({ runs, total, schedules, onChanged }: RunTableProps) {
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const canWrite = useCan("operator");
+  // Who were deleted meanwhile are not compared.
+  const comparable = chosen.filter((id) => runs.some((run) => run.id === id && run.outcome === "done"));
+  const columns = useMemo(() => {
+    const compare = compareColumn(comparable, (id) => setChosen(choose(comparable, id)));
+    return [...columnsWith(schedules), compare, actionsColumn(canWrite, setAsked)];
+  }, [schedules, canWrite, comparable.join(" ")]);
+  const close = (): void => setAsked(null);
   return (
     <>
       <DataTable
         name="runs"
-        columns={COLUMNS}
+        columns={columns}
         rows={runs}
         total={total}
         rowKey={({ id }) => id}
-        initialSort={{ key: "started", descending: true }}
-        onOpen={setOpen}
+        initialSort={{ key: "queued", descending: true }}
+        isSelected={({ id }) => comparable.includes(id)}
+        tools={
+          <Button
+            size="small"
+            disabled={comparable.length !== 2}
+            title="Choose two runs that are done"
+            onClick={() => navigate(withQuery("/analytics/compare", { a: comparable[0], b: comparable[1] }))}
+          >
+            Compare ({comparable.length} of 2)
+          </Button>
+        }
         empty={null}
       />
-      {open && <RunDialog run={open} onClose={() => setOpen(null)} />}
+      {asked?.what === "log" && <LogDialog run={asked.run} onClose={close} />}
+      {asked?.what === "cancel" && <CancelDialog run={asked.run} onClose={close} onDone={onChanged} />}
+      {asked?.what === "delete" && <DeleteDialog run={asked.run} onClose={close} onDone={onChanged} />}
     </>
   );
 }
 
-function duration({ started_at, ended_at }: AnalyticsRun): number | null {
-  return ended_at === null ? null : (Date.parse(ended_at) - Date.parse(started_at)) / 1000;
-}
-
-const outcomeOf = ({ outcome, ended_at }: AnalyticsRun): string =>
-  outcome ?? (ended_at === null ? "running" : "unknown");
-
-const COLUMNS: Column<AnalyticsRun>[] = [
-  { key: "kind", title: "Job", value: ({ kind }) => kind },
-  { key: "source", title: "Source", value: ({ source }) => source },
+const columnsWith = (schedules: ReadonlyMap<string, string>): Column<Run>[] => [
   {
-    key: "started",
-    title: "Started",
-    csvTitle: "Started (UTC)",
-    value: ({ started_at }) => started_at,
-    render: ({ started_at }) => <Time at={started_at} />,
+    key: "source",
+    title: "Traces",
+    value: ({ source }) => source,
+    render: ({ id, source }) => (
+      <Link className="row-link" to={`/analytics/${id}`}>
+        {source}
+      </Link>
+    ),
+  },
+  {
+    key: "outcome",
+    title: "Outcome",
+    value: ({ outcome, reason }) => [outcome, reason].filter(Boolean).join(": "),
+    render: (run) => (isOpen(run) ? <Progress run={run} /> : <EndBadge run={run} />),
+  },
+  {
+    key: "queued",
+    title: "Asked for",
+    csvTitle: "Asked for (UTC)",
+    value: ({ queued_at }) => queued_at,
+    render: ({ queued_at }) => <Time at={queued_at} />,
   },
   {
     key: "took",
     title: "Took",
     csvTitle: "Took (s)",
-    value: duration,
-    render: (run) => formatSeconds(duration(run)),
+    value: ({ duration_s }) => duration_s,
+    render: ({ duration_s }) => formatSeconds(duration_s),
     align: "end",
   },
-  { key: "outcome", title: "Outcome", value: outcomeOf, render: (run) => <StateBadge state={outcomeOf(run)} /> },
-  { key: "by", title: "By", value: ({ by }) => by },
+  {
+    key: "by",
+    title: "By",
+    value: ({ by, schedule }) => (schedule === null ? by : `${by}, ${scheduleName(schedules, schedule)}`),
+    render: ({ by, schedule }) => (
+      <>
+        {by}
+        {schedule !== null && <span className="muted"> · {scheduleName(schedules, schedule)}</span>}
+      </>
+    ),
+  },
+  {
+    key: "events",
+    title: "Events",
+    value: ({ summary }) => toBigInt(summary?.events),
+    align: "end",
+  },
+  {
+    key: "degree_raw",
+    title: "Broker alone",
+    csvTitle: "Ordering degree, raw",
+    value: ({ summary }) => summary?.ordering_degree_raw ?? null,
+    render: ({ summary }) => degree(summary?.ordering_degree_raw ?? null),
+    align: "end",
+  },
+  {
+    key: "degree",
+    title: "Delivered",
+    csvTitle: "Ordering degree, delivered",
+    value: ({ summary }) => summary?.ordering_degree_delivered ?? null,
+    render: ({ summary }) => degree(summary?.ordering_degree_delivered ?? null),
+    align: "end",
+  },
 ];
 
-function RunDialog({ run, onClose }: { run: AnalyticsRun; onClose: () => void }) {
+const scheduleName = (schedules: ReadonlyMap<string, string>, id: string): string =>
+  schedules.has(id) ? `schedule “${schedules.get(id)}”` : "a schedule that is gone";
+
+function EndBadge({ run: { outcome, reason } }: { run: Run }) {
   return (
-    <Dialog title={`Run of ${run.kind}`} wide onClose={onClose}>
-      <Facts
-        items={[
-          ["Outcome", <StateBadge key="outcome" state={outcomeOf(run)} />],
-          ["Source", run.source],
-          ["Started", <Time key="started" at={run.started_at} ms />],
-          ["Ended", <Time key="ended" at={run.ended_at} ms />],
-          ["By", run.by ?? "–"],
-        ]}
-      />
-      {run.detail !== null && (
-        <>
-          <h3>Results</h3>
-          <pre className="payload">{JSON.stringify(run.detail, null, 2)}</pre>
-        </>
-      )}
-      <h3>Log</h3>
-      {run.log ? <pre className="payload">{run.log}</pre> : <p className="muted">It logged nothing.</p>}
-    </Dialog>
+    <span title={reason ?? undefined}>
+      <StateBadge state={outcome} />
+    </span>
   );
+}
+
+function compareColumn(chosen: readonly string[], onChoose: (id: string) => void): Column<Run> {
+  return {
+    key: "compare",
+    title: "Compare",
+    isData: false,
+    align: "end",
+    value: () => null,
+    render: ({ id, source, outcome }) =>
+      outcome === "done" && (
+        <label className="check">
+          <input
+            type="checkbox"
+            aria-label={`Compare ${source}, run ${id}`}
+            checked={chosen.includes(id)}
+            onChange={() => onChoose(id)}
+          />
+          <span className="compare-word">Compare</span>
+        </label>
+      ),
+  };
+}
+
+function actionsColumn(canWrite: boolean, onAsk: (asked: Asked) => void): Column<Run> {
+  return {
+    key: "actions",
+    title: "Actions",
+    isData: false,
+    align: "end",
+    value: () => null,
+    render: (run) => (
+      <span className="row-actions">
+        <Button
+          size="small"
+          aria-label={`Log of ${run.source}, run ${run.id}`}
+          onClick={() => onAsk({ what: "log", run })}
+        >
+          Log
+        </Button>
+        {canWrite && isOpen(run) && (
+          <Button
+            size="small"
+            variant="danger"
+            disabled={run.cancelled_by !== null}
+            aria-label={`Cancel ${run.source}, run ${run.id}`}
+            onClick={() => onAsk({ what: "cancel", run })}
+          >
+            Cancel…
+          </Button>
+        )}
+        {canWrite && !isOpen(run) && (
+          <Button
+            size="small"
+            variant="danger"
+            aria-label={`Delete ${run.source}, run ${run.id}`}
+            onClick={() => onAsk({ what: "delete", run })}
+          >
+            Delete…
+          </Button>
+        )}
+      </span>
+    ),
+  };
 }

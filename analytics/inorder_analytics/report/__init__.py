@@ -1,0 +1,6 @@
+"""An analysis as one HTML file that needs nothing else: no network, no script, light and dark."""
+
+from inorder_analytics.report.page import DEFAULT_TITLE, render
+from inorder_analytics.report.sources import RESULT_FILE, result_of
+
+__all__ = ["DEFAULT_TITLE", "RESULT_FILE", "render", "result_of"]

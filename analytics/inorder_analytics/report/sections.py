@@ -1,0 +1,310 @@
+"""The sections of a report, from the headline down to the method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from inorder_analytics.report.charts import Line, Value, line_chart
+from inorder_analytics.report.markup import Child, Markup, name, tag
+from inorder_analytics.report.tables import (
+    figure_table,
+    latency_table,
+    pair_table,
+    popularity_table,
+    run_table,
+    stage_table,
+    subscriber_table,
+    table,
+    topic_table,
+)
+from inorder_analytics.report.words import (
+    COST,
+    GAPS,
+    NOTIFICATION,
+    ORDER,
+    bytes_each,
+    count,
+    degree,
+    instant,
+    many,
+    ms,
+    percent,
+    seconds,
+    size,
+    verdict_of,
+)
+from inorder_analytics.results import Result, TopicOrder, WindowFigures
+
+MOST_CHARTED: Final = 5
+"""Recorded runs whose course is drawn: the newest ones."""
+
+DEFINITIONS: Final = (
+    ("Ordering degree", "of a pair of subscribers: the sum of (S - D) / S², over the S events that both have, where D is "
+     "by how many places an event is displaced between them; the mean over pairs, each weighted by its S."),
+    ("TNO violation", "a pair of events that two subscribers have in opposite orders. Total notification order (TNO): if "
+     "one subscriber is notified of e before e', nobody is notified of e after e'."),
+    ("Broker alone", "each subscriber's first arrival of each event, in the order in which the broker brought them: what "
+     "the application would have seen without inorder."),
+    ("Delivered", "what the application was notified of in order. Notifications that were tagged as late do not count "
+     "for the order; they are counted by themselves."),
+    ("Latency", "from the publish call to the notification of the last subscriber that is interested and was notified. "
+     "Times of different machines are corrected by the offsets of their clocks to the worker's, where clients recorded "
+     "them. Percentiles are nearest rank: a value that occurred."),
+    ("Notified in 1 s", "of the events that the broker accepted and somebody subscribed to, those of which every such "
+     "subscriber was notified within a second."),
+    ("Sequences detected", "of the sequences of three events that follow each other in one subscriber's part of a common "
+     "stream, those that do so in the other's, too."),
+    ("Message overhead", "of the events whose timestamps passed a stage, those of other stages' topics."),
+    ("Suggested order", "topics by falling popularity in stages of the present sizes. The swaps are those that the topic "
+     "managers would propose from the present order (R15, alpha 0.1, beta 0.2)."),
+)  # fmt: skip
+
+
+def headline(result: Result) -> Markup:
+    """The verdict, with the two figures that it is made of."""
+    verdict = verdict_of(result)
+    return tag(
+        "section",
+        tag("h2", verdict.headline),
+        tag("p", verdict.text),
+        tag(
+            "div",
+            _hero("Ordering degree", degree(result.ordering_degree_raw), degree(result.ordering_degree_delivered)),
+            _hero("TNO violations", count(result.tno_violations_raw), count(result.tno_violations_delivered)),
+            class_="heroes",
+        )
+        if verdict.tone != "open"
+        else None,
+        class_=f"verdict {verdict.tone}",
+    )
+
+
+def sections(result: Result) -> Iterator[Markup]:
+    """All sections that have something to say, in order."""
+    yield _size(result)
+    if len(result.by_run) > 1:
+        yield section("Recorded runs", None, run_table(result.by_run))
+    yield section("Order", "Pairs of subscribers, compared over the events that both had.", figure_table(ORDER, result))
+    yield section(
+        "Notification and latency",
+        "How soon subscribers knew, and where the time went.",
+        figure_table(NOTIFICATION, result),
+        latency_table(result),
+        *_clocks(result),
+    )
+    yield from _over_time(result)
+    if result.by_topic:
+        yield section("Topics", "Latency: from the publish call to the last subscriber.", topic_table(result.by_topic))
+    if result.by_subscriber:
+        about = "Latency: from the publish call to its own notification."
+        yield section("Subscribers", about, subscriber_table(result.by_subscriber))
+    if result.worst_pairs:
+        yield section("Pairs that agreed least", _sample(result), pair_table(result.worst_pairs))
+    yield _cost(result)
+    if result.popularity:
+        about = "Popular topics belong higher in the topic order: their timestamps then visit fewer stages."
+        orders = [part for each in result.topic_order for part in _order(each, len(result.topic_order) > 1)]
+        yield section("Popularity and topic order", about, popularity_table(result.popularity), *orders)
+    yield from _gaps(result)
+    yield _read(result)
+    yield _method()
+
+
+def section(title: str, about: str | None, *children: Child) -> Markup:
+    """A section with its heading and a sentence on what it shows."""
+    return tag("section", tag("h2", title), tag("p", about, class_="about") if about else None, *children)
+
+
+def _hero(label: str, raw: str, delivered: str) -> Markup:
+    return tag(
+        "div",
+        tag("span", label, class_="hero-label"),
+        tag("span", tag("b", raw), tag("small", "broker alone")),
+        tag("span", "→", class_="hero-arrow", aria_hidden="true"),
+        tag("span", tag("b", delivered), tag("small", "delivered")),
+        class_="hero",
+    )
+
+
+def _size(result: Result) -> Markup:
+    figures = (
+        ("Events", result.events), ("Publishers", result.publishers), ("Subscribers", result.subscribers),
+        ("Topics", result.topics), ("Recorded runs", len(result.by_run)),
+    )  # fmt: skip
+    return tag("dl", *(tag("div", tag("dt", label), tag("dd", count(value))) for label, value in figures), class_="size")
+
+
+def _sample(result: Result) -> str:
+    pairs = result.pairs
+    if pairs.used == pairs.total:
+        return f"All {many(pairs.total, 'pair', 'pairs')} of subscribers were compared."
+    return (
+        f"Of {count(pairs.total)} pairs of subscribers a sample of {count(pairs.used)} was compared (at most "
+        f"{count(pairs.limit)} a run, seed {pairs.seed}); all figures of the order are of these."
+    )
+
+
+def _clocks(result: Result) -> Iterator[Markup]:
+    notes = []
+    if result.clock_error_ms.max is not None:
+        notes.append(
+            f"Latencies are off by {ms(result.clock_error_ms.max)} at most ({ms(result.clock_error_ms.p50)} in the median):"
+            " so well are the clocks known."
+        )
+    if result.uncorrected:
+        notes.append(f"Of {many(result.uncorrected, 'event', 'events')} a clock is not known; it is taken as exact.")
+    if result.negative_latencies:
+        events = many(result.negative_latencies, "event has", "events have")
+        notes.append(f"{events} a part of the latency below zero, because clocks differ; it is kept as it is.")
+    if notes:
+        yield tag("p", " ".join(notes), class_="note")
+
+
+def _over_time(result: Result) -> Iterator[Markup]:
+    runs: dict[str, list[WindowFigures]] = {}
+    for window in sorted(result.by_window, key=lambda each: each.start):
+        runs.setdefault(window.run, []).append(window)
+    newest = sorted(runs, key=lambda run: runs[run][-1].start)[-MOST_CHARTED:]
+    if not newest:
+        return
+    about = f"In windows of {seconds(result.window_s)} by the time of the publish call, in UTC."
+    if len(newest) < len(runs):
+        about += f" The newest {len(newest)} of {len(runs)} recorded runs."
+    parts: list[Child] = []
+    for run in newest:
+        if len(runs) > 1:
+            parts.append(tag("h3", "Run ", name(run)))
+        parts.append(_course(runs[run], result.window_s))
+    yield section("Over time", about, *parts)
+
+
+def _course(windows: Sequence[WindowFigures], window_s: float) -> Markup:
+    times, rows = _filled(windows, window_s)
+    latency = [[None if row is None else getattr(row.latency_ms, rank) for row in rows] for rank in ("p50", "p90", "p99")]
+    events: list[Value] = [0 if row is None else row.events for row in rows]
+    late: list[Value] = [None if row is None else row.late_percent for row in rows]
+    in_1s: list[Value] = [None if row is None else row.notified_1s_percent for row in rows]
+    named = zip(("Median", "90 %", "99 %"), latency, (2, 1, 3), strict=True)
+    return tag(
+        "div",
+        line_chart("Latency", times, [Line(label, values, color) for label, values, color in named], ms),
+        line_chart("Events in the window", times, [Line("Events", events, 2)], _whole),
+        line_chart("Late", times, [Line("Late", late, 3)], percent),
+        line_chart("Notified in 1 s", times, [Line("Notified in 1 s", in_1s, 1)], percent),
+        class_="charts",
+    )
+
+
+def _filled(windows: Sequence[WindowFigures], window_s: float) -> tuple[list[datetime], list[WindowFigures | None]]:
+    """Where windows are missing nothing was published: there the line is interrupted."""
+    times: list[datetime] = []
+    rows: list[WindowFigures | None] = []
+    step = timedelta(seconds=window_s)
+    for window in windows:
+        if times and window.start - times[-1] > 1.5 * step:
+            quiet = {times[-1] + step, window.start - step}
+            times += sorted(quiet)
+            rows += [None] * len(quiet)
+        times.append(window.start)
+        rows.append(window)
+    return times, rows
+
+
+def _whole(value: float | None) -> str:
+    return count(value if value is None or value % 1 else int(value))
+
+
+def _cost(result: Result) -> Markup:
+    parts: list[Child] = [figure_table(COST, result)]
+    if result.message_overhead:
+        parts += [tag("h3", "Message overhead by stage"), stage_table(result.message_overhead)]
+    saved = ""
+    if result.bytes_per_event is not None and result.bytes_per_event_24:
+        share = 100 * result.bytes_per_event / result.bytes_per_event_24
+        saved = (
+            f" Here {bytes_each(result.bytes_per_event)} travelled where the papers count "
+            f"{bytes_each(result.bytes_per_event_24)}: {percent(share)}."
+        )
+    return section("Cost", f"What the order costs in bytes and messages.{saved}", *parts)
+
+
+def _order(order: TopicOrder, is_named: bool) -> Iterator[Markup]:
+    if order.suggested is None:
+        return
+    yield tag("h3", "Suggested topic order", *((", run ", name(order.run)) if is_named else ()))
+    stages = [
+        tag("li", tag("b", f"Stage {stage}: "), *_listed(topics)) for stage, topics in enumerate(order.suggested)
+    ]
+    yield tag("ul", *stages)
+    if order.swaps:
+        swaps = [tag("li", name(lower), " goes up, ", name(higher), " down") for higher, lower in order.swaps]
+        yield tag("p", "From the present order these change places:")
+        yield tag("ul", *swaps)
+    else:
+        yield tag("p", "From the present order no change of place is worth it.")
+
+
+def _listed(topics: Sequence[str], most: int = 40) -> list[Child]:
+    parts: list[Child] = []
+    for topic in topics[:most]:
+        parts += [", " if parts else None, name(topic)]
+    if len(topics) > most:
+        parts.append(f" and {count(len(topics) - most)} more")
+    return parts or ["empty"]
+
+
+def _gaps(result: Result) -> Iterator[Markup]:
+    rows = [(reason, number) for reason, number in result.gaps.items() if number]
+    if rows:
+        yield section(
+            "Gaps",
+            "Numbers that subscribers were told to be missing, all subscribers together.",
+            table(
+                [
+                    ("Reason", lambda row: tag("span", tag("b", row[0]), tag("small", GAPS.get(row[0])), class_="explained"),
+                     False),
+                    ("Numbers", lambda row: count(row[1]), True),
+                ],
+                rows,
+            ),
+        )  # fmt: skip
+
+
+def _read(result: Result) -> Markup:
+    files, damaged = result.files, result.files.damaged
+    # A bounded copy of a result says how many there were of what it was cut to.
+    cut = [f"{list_}: {count(number)}" for list_, number in sorted(result.cut.items())]
+    number_damaged = result.cut.get("files.damaged", len(damaged))
+    facts: list[tuple[str, Child]] = [
+        ("Traces", name(result.path)),
+        ("Made at", instant(result.made_at)),
+        ("Read", f"{many(result.rows, 'row', 'rows')} in {many(files.read, 'file', 'files')}, {size(files.bytes)}"),
+        ("Pairs", _sample(result)),
+        ("Window", seconds(result.window_s)),
+        ("Rows not recorded", count(result.dropped_rows)),
+        ("Damaged files", count(number_damaged)),
+        ("Lists that were cut", ", ".join(cut) if cut else None),
+    ]
+    parts: list[Child] = [
+        tag("dl", *(part for label, value in facts if value for part in (tag("dt", label), tag("dd", value))), class_="facts")
+    ]
+    if result.dropped_rows:
+        parts.append(
+            tag(
+                "p",
+                f"{many(result.dropped_rows, 'row was', 'rows were')} not recorded, because a client's buffer was full or "
+                "its disk failed: all figures are of the others.",
+                class_="warning",
+            )
+        )
+    if damaged:
+        columns = [("Damaged file", lambda each: name(each.file), False), ("Why", lambda each: each.reason, False)]
+        parts += [tag("p", "These files were left out:", class_="warning"), table(columns, damaged)]
+    return section("What was read", None, *parts)
+
+
+def _method() -> Markup:
+    terms = [part for term, text in DEFINITIONS for part in (tag("dt", term), tag("dd", text))]
+    return section("Method and definitions", None, tag("dl", *terms, class_="terms"))

@@ -1,0 +1,78 @@
+"""``inorder report``: an analysis as one HTML file to keep, send or print."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.failures import ExitCode
+
+if TYPE_CHECKING:
+    from inorder_analytics.reading import Traces
+    from inorder_analytics.results import Result
+
+TRACES = "Traces"
+
+
+def report(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="Traces (a folder, a file, or a URL such as s3://bucket/traces), the folder that inorder analyze wrote "
+            "to, or its result as JSON.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file; one that is there is replaced.")
+    ] = Path("inorder-report.html"),
+    title: Annotated[str, typer.Option(metavar="TEXT", help="What stands on top.")] = "Order of events",
+    window: Annotated[
+        float, typer.Option(min=0.001, metavar="SECONDS", rich_help_panel=TRACES, help="Length of a time window.")
+    ] = 60.0,
+    max_pairs: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", rich_help_panel=TRACES, help="Pairs of subscribers compared in one run."),
+    ] = 200,
+    seed: Annotated[
+        int, typer.Option(metavar="N", rich_help_panel=TRACES, help="Of the sample, where there are more pairs.")
+    ] = 0,
+    debug: options.Debug = False,
+) -> int:
+    """Write the report of an analysis: one HTML file that needs no network and runs nothing, in light and dark.
+
+    Traces are analysed in this process, which is quick as long as they fit into memory; analyse larger ones with
+    **inorder analyze PATH --out FOLDER** first and make the report of FOLDER.
+
+    Exit codes: 0 written (whatever it says), 1 it could not be written, 2 wrong usage.
+    """
+    from inorder.errors import MissingExtra
+
+    try:
+        from inorder_analytics.report import render, result_of
+    except ImportError:
+        raise MissingExtra("a report", "analytics") from None
+
+    def measured(traces: Traces) -> Result:
+        from inorder_analytics.plain import measure
+
+        return measure(traces, window_s=window, max_pairs=max_pairs, seed=seed)
+
+    _write(out, render(result_of(path, measured), title))
+    output.say(f"the report is in {output.printable(str(out))}")
+    return ExitCode.OK
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file whole or not at all. Raises OSError."""
+    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)

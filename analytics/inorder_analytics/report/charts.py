@@ -64,10 +64,7 @@ def line_chart(
     )
     legend = tag(
         "p",
-        *(
-            tag("span", _swatch(line.color), f"{line.label} {_range(line, write)}", class_="key")
-            for line in lines
-        ),
+        *(tag("span", _swatch(line.color), f"{line.label} {_range(line, write)}", class_="key") for line in lines),
         class_="legend",
     )
     return tag("figure", tag("figcaption", title), legend, picture)

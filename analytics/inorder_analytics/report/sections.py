@@ -7,8 +7,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from inorder_analytics.report.charts import Line, Value, line_chart
+from inorder_analytics.report.definitions import DEFINITIONS
 from inorder_analytics.report.markup import Child, Markup, name, tag
 from inorder_analytics.report.tables import (
+    Column,
+    explained,
     figure_table,
     latency_table,
     pair_table,
@@ -39,27 +42,6 @@ from inorder_analytics.results import Result, TopicOrder, WindowFigures
 
 MOST_CHARTED: Final = 5
 """Recorded runs whose course is drawn: the newest ones."""
-
-DEFINITIONS: Final = (
-    ("Ordering degree", "of a pair of subscribers: the sum of (S - D) / S², over the S events that both have, where D is "
-     "by how many places an event is displaced between them; the mean over pairs, each weighted by its S."),
-    ("TNO violation", "a pair of events that two subscribers have in opposite orders. Total notification order (TNO): if "
-     "one subscriber is notified of e before e', nobody is notified of e after e'."),
-    ("Broker alone", "each subscriber's first arrival of each event, in the order in which the broker brought them: what "
-     "the application would have seen without inorder."),
-    ("Delivered", "what the application was notified of in order. Notifications that were tagged as late do not count "
-     "for the order; they are counted by themselves."),
-    ("Latency", "from the publish call to the notification of the last subscriber that is interested and was notified. "
-     "Times of different machines are corrected by the offsets of their clocks to the worker's, where clients recorded "
-     "them. Percentiles are nearest rank: a value that occurred."),
-    ("Notified in 1 s", "of the events that the broker accepted and somebody subscribed to, those of which every such "
-     "subscriber was notified within a second."),
-    ("Sequences detected", "of the sequences of three events that follow each other in one subscriber's part of a common "
-     "stream, those that do so in the other's, too."),
-    ("Message overhead", "of the events whose timestamps passed a stage, those of other stages' topics."),
-    ("Suggested order", "topics by falling popularity in stages of the present sizes. The swaps are those that the topic "
-     "managers would propose from the present order (R15, alpha 0.1, beta 0.2)."),
-)  # fmt: skip
 
 
 def headline(result: Result) -> Markup:
@@ -133,7 +115,9 @@ def _size(result: Result) -> Markup:
         ("Events", result.events), ("Publishers", result.publishers), ("Subscribers", result.subscribers),
         ("Topics", result.topics), ("Recorded runs", len(result.by_run)),
     )  # fmt: skip
-    return tag("dl", *(tag("div", tag("dt", label), tag("dd", count(value))) for label, value in figures), class_="size")
+    return tag(
+        "dl", *(tag("div", tag("dt", label), tag("dd", count(value))) for label, value in figures), class_="size"
+    )
 
 
 def _sample(result: Result) -> str:
@@ -149,10 +133,8 @@ def _sample(result: Result) -> str:
 def _clocks(result: Result) -> Iterator[Markup]:
     notes = []
     if result.clock_error_ms.max is not None:
-        notes.append(
-            f"Latencies are off by {ms(result.clock_error_ms.max)} at most ({ms(result.clock_error_ms.p50)} in the median):"
-            " so well are the clocks known."
-        )
+        most, middle = ms(result.clock_error_ms.max), ms(result.clock_error_ms.p50)
+        notes.append(f"Latencies are off by {most} at most ({middle} in the median): so well are the clocks known.")
     if result.uncorrected:
         notes.append(f"Of {many(result.uncorrected, 'event', 'events')} a clock is not known; it is taken as exact.")
     if result.negative_latencies:
@@ -182,7 +164,9 @@ def _over_time(result: Result) -> Iterator[Markup]:
 
 def _course(windows: Sequence[WindowFigures], window_s: float) -> Markup:
     times, rows = _filled(windows, window_s)
-    latency = [[None if row is None else getattr(row.latency_ms, rank) for row in rows] for rank in ("p50", "p90", "p99")]
+    latency = [
+        [None if row is None else getattr(row.latency_ms, rank) for row in rows] for rank in ("p50", "p90", "p99")
+    ]
     events: list[Value] = [0 if row is None else row.events for row in rows]
     late: list[Value] = [None if row is None else row.late_percent for row in rows]
     in_1s: list[Value] = [None if row is None else row.notified_1s_percent for row in rows]
@@ -234,9 +218,7 @@ def _order(order: TopicOrder, is_named: bool) -> Iterator[Markup]:
     if order.suggested is None:
         return
     yield tag("h3", "Suggested topic order", *((", run ", name(order.run)) if is_named else ()))
-    stages = [
-        tag("li", tag("b", f"Stage {stage}: "), *_listed(topics)) for stage, topics in enumerate(order.suggested)
-    ]
+    stages = [tag("li", tag("b", f"Stage {stage}: "), *_listed(topics)) for stage, topics in enumerate(order.suggested)]
     yield tag("ul", *stages)
     if order.swaps:
         swaps = [tag("li", name(lower), " goes up, ", name(higher), " down") for higher, lower in order.swaps]
@@ -258,18 +240,12 @@ def _listed(topics: Sequence[str], most: int = 40) -> list[Child]:
 def _gaps(result: Result) -> Iterator[Markup]:
     rows = [(reason, number) for reason, number in result.gaps.items() if number]
     if rows:
-        yield section(
-            "Gaps",
-            "Numbers that subscribers were told to be missing, all subscribers together.",
-            table(
-                [
-                    ("Reason", lambda row: tag("span", tag("b", row[0]), tag("small", GAPS.get(row[0])), class_="explained"),
-                     False),
-                    ("Numbers", lambda row: count(row[1]), True),
-                ],
-                rows,
-            ),
-        )  # fmt: skip
+        columns: list[Column] = [
+            ("Reason", lambda row: explained(row[0], GAPS.get(row[0])), False),
+            ("Numbers", lambda row: count(row[1]), True),
+        ]
+        about = "Numbers that subscribers were told to be missing, all subscribers together."
+        yield section("Gaps", about, table(columns, rows))
 
 
 def _read(result: Result) -> Markup:
@@ -287,24 +263,21 @@ def _read(result: Result) -> Markup:
         ("Damaged files", count(number_damaged)),
         ("Lists that were cut", ", ".join(cut) if cut else None),
     ]
-    parts: list[Child] = [
-        tag("dl", *(part for label, value in facts if value for part in (tag("dt", label), tag("dd", value))), class_="facts")
-    ]
+    terms = [part for label, value in facts if value for part in (tag("dt", label), tag("dd", value))]
+    parts: list[Child] = [tag("dl", *terms, class_="facts")]
     if result.dropped_rows:
-        parts.append(
-            tag(
-                "p",
-                f"{many(result.dropped_rows, 'row was', 'rows were')} not recorded, because a client's buffer was full or "
-                "its disk failed: all figures are of the others.",
-                class_="warning",
-            )
-        )
+        rows = many(result.dropped_rows, "row was", "rows were")
+        why = "because a client's buffer was full or its disk failed"
+        parts.append(tag("p", f"{rows} not recorded, {why}: all figures are of the others.", class_="warning"))
     if damaged:
-        columns = [("Damaged file", lambda each: name(each.file), False), ("Why", lambda each: each.reason, False)]
+        columns: list[Column] = [
+            ("Damaged file", lambda each: name(each.file), False),
+            ("Why", lambda each: each.reason, False),
+        ]
         parts += [tag("p", "These files were left out:", class_="warning"), table(columns, damaged)]
     return section("What was read", None, *parts)
 
 
 def _method() -> Markup:
-    terms = [part for term, text in DEFINITIONS for part in (tag("dt", term), tag("dd", text))]
+    terms = [part for term, text in DEFINITIONS.items() for part in (tag("dt", term), tag("dd", text))]
     return section("Method and definitions", None, tag("dl", *terms, class_="terms"))

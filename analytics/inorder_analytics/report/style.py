@@ -5,13 +5,15 @@ from typing import Final
 STYLE: Final = """
 :root {
   --bg: #ffffff; --sunken: #f2f5f6; --border: #dfe4e8; --text: #17212a; --text-2: #52606d; --text-3: #667380;
-  --good: #17713f; --good-soft: #e1f3e8; --bad: #b3261e; --bad-soft: #fde8e6; --open-soft: #e3edf9; --warn-soft: #fcefd6;
+  --good: #17713f; --good-soft: #e1f3e8; --bad: #b3261e; --bad-soft: #fde8e6;
+  --open-soft: #e3edf9; --warn-soft: #fcefd6;
   --c1: #0b7d72; --c2: #2f6fbf; --c3: #b87503; --c4: #c93a30; --c5: #7a56b8; --grid: #e3e8eb;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --bg: #11161b; --sunken: #1a2128; --border: #2a333c; --text: #e3e8ed; --text-2: #a9b4bf; --text-3: #8d99a6;
-    --good: #62cb8e; --good-soft: #14291d; --bad: #f2867d; --bad-soft: #371a18; --open-soft: #152538; --warn-soft: #2e2312;
+    --good: #62cb8e; --good-soft: #14291d; --bad: #f2867d; --bad-soft: #371a18;
+    --open-soft: #152538; --warn-soft: #2e2312;
     --c1: #4cc4b4; --c2: #6ea8ef; --c3: #e0a644; --c4: #ef7a70; --c5: #b395ea; --grid: #263038;
   }
 }
@@ -56,7 +58,8 @@ bdi { overflow-wrap: anywhere; }
 .terms dd { max-width: 48rem; color: var(--text-2); }
 .scroll { overflow-x: auto; }
 table { width: 100%; border-collapse: collapse; font-size: 0.875rem; }
-th, td { padding: 0.375rem 0.75rem 0.375rem 0; border-bottom: 1px solid var(--border); text-align: left; vertical-align: top; }
+th, td { padding: 0.375rem 0.75rem 0.375rem 0; border-bottom: 1px solid var(--border); }
+th, td { text-align: left; vertical-align: top; }
 th { color: var(--text-2); font-size: 0.75rem; font-weight: 600; vertical-align: bottom; }
 td:first-child { min-width: 8rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -81,9 +84,11 @@ figcaption { font-weight: 600; font-size: 0.875rem; }
 polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 .bar { display: block; width: 6rem; height: 0.5rem; margin-top: 0.4375rem; }
 .track { fill: var(--sunken); }
-.fill-1 { fill: var(--c1); } .fill-2 { fill: var(--c2); } .fill-3 { fill: var(--c3); } .fill-4 { fill: var(--c4); }
+.fill-1 { fill: var(--c1); } .fill-2 { fill: var(--c2); } .fill-3 { fill: var(--c3); }
+.fill-4 { fill: var(--c4); }
 .fill-5 { fill: var(--c5); }
-.line-1 { stroke: var(--c1); } .line-2 { stroke: var(--c2); } .line-3 { stroke: var(--c3); } .line-4 { stroke: var(--c4); }
+.line-1 { stroke: var(--c1); } .line-2 { stroke: var(--c2); } .line-3 { stroke: var(--c3); }
+.line-4 { stroke: var(--c4); }
 .line-5 { stroke: var(--c5); }
 footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--border); color: var(--text-3); }
 @media (max-width: 40rem) {

@@ -52,7 +52,7 @@ def figure_table(figures: Iterable[Figure], summary: Summary) -> Markup:
     """Return figures with one line of explanation each; where the broker alone has some, both side by side."""
     figures = tuple(figures)
     has_raw = any(each.raw for each in figures)
-    columns: list[Column] = [("Figure", lambda each: _explained(each.label, each.meaning), False)]
+    columns: list[Column] = [("Figure", lambda each: explained(each.label, each.meaning), False)]
     if has_raw:
         columns.append(("Broker alone", lambda each: each.of(summary, "raw"), True))
     columns.append(("Delivered" if has_raw else "Value", lambda each: _delivered(each, summary), True))
@@ -63,7 +63,7 @@ def latency_table(summary: Summary) -> Markup:
     """Return where the time goes: percentiles of each part, with a bar to the 99th."""
     most = max((spread.p99 or 0.0 for spread in (getattr(summary, path) for _, _, path in PARTS)), default=0.0)
     columns: list[Column] = [
-        ("Part", lambda part: _explained(part[0], part[1]), False),
+        ("Part", lambda part: explained(part[0], part[1]), False),
         ("Median", lambda part: ms(getattr(summary, part[2]).p50), True),
         ("90 %", lambda part: ms(getattr(summary, part[2]).p90), True),
         ("99 %", lambda part: ms(getattr(summary, part[2]).p99), True),
@@ -172,8 +172,9 @@ def _run(rows: Iterable[Any]) -> list[Column]:
     return [] if len({row.run for row in rows}) < 2 else [("Run", lambda row: name(row.run), False)]
 
 
-def _explained(label: str, meaning: str) -> Markup:
-    return tag("span", tag("b", label), tag("small", meaning), class_="explained")
+def explained(label: str, meaning: str | None) -> Markup:
+    """Return a name with one line below that says what it means."""
+    return tag("span", tag("b", label), tag("small", meaning) if meaning else None, class_="explained")
 
 
 def _delivered(figure: Figure, summary: Summary) -> Markup:
@@ -199,4 +200,3 @@ def _witness(pair: PairFigures) -> Child:
 
 def _side(is_number: bool) -> str | None:
     return "number" if is_number else None
-

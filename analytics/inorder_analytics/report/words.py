@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from inorder_analytics.results import Summary
 
-NONE: Final = "–"
+NONE: Final = "\N{EN DASH}"
 """The traces do not say."""
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from inorder.cli import options, output
+from inorder.cli import failures, options, output
 from inorder.cli.backup import backup, restore
 from inorder.cli.check import check
 from inorder.cli.config import config
@@ -16,12 +16,13 @@ from inorder.cli.controlplane import controlplane
 from inorder.cli.demo import demo
 from inorder.cli.entry import version
 from inorder.cli.events import events
-from inorder.cli.failures import ExitCode, report
+from inorder.cli.failures import ExitCode
 from inorder.cli.gaps import gaps
 from inorder.cli.log import log
 from inorder.cli.order import order
 from inorder.cli.pub import pub
 from inorder.cli.replay import replay
+from inorder.cli.report import report
 from inorder.cli.status import status
 from inorder.cli.sub import sub
 from inorder.cli.subscriptions import subscriptions
@@ -52,6 +53,7 @@ app = typer.Typer(
 )
 for command in (demo, up, worker, controlplane, pub, sub, replay, check, status, verify, backup, restore, config):
     app.command()(command)
+app.command()(report)
 for group in (topics, order, log, subscriptions, events, gaps):
     app.add_typer(group)
 app.add_typer(tokens)
@@ -86,4 +88,4 @@ def run(arguments: Sequence[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError):
             output.discard()
-        return report(error, debug=options.debugging)
+        return failures.report(error, debug=options.debugging)

@@ -24,8 +24,8 @@ def report(
         str,
         typer.Argument(
             metavar="PATH",
-            help="Traces (a folder, a file, or a URL such as s3://bucket/traces), the folder that inorder analyze wrote "
-            "to, or its result as JSON.",
+            help="Traces (a folder, a file, or a URL such as s3://bucket/traces), the folder that inorder analyze "
+            "wrote to, or its result as JSON.",
         ),
     ],
     out: Annotated[

@@ -21,8 +21,8 @@ DEFINITIONS: Final = {
     ),
     "Latency": (
         "from the publish call to the notification of the last subscriber that is interested and was notified. Times "
-        "of different machines are corrected by the offsets of their clocks to the worker's, where clients recorded them. "
-        "Percentiles are by nearest rank: values that occurred."
+        "of different machines are corrected by the offsets of their clocks to the worker's, where clients "
+        "recorded them. Percentiles are by nearest rank: values that occurred."
     ),
     "Notified in 1 s": (
         "of the events that the broker accepted and somebody subscribed to, those of which every such subscriber was "

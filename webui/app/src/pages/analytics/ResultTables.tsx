@@ -102,8 +102,19 @@ function Subscribers({ rows, total }: { rows: Rows<SubscriberFigures>; total: nu
 }
 
 const PAIRS: readonly Column<PairFigures>[] = [
-  { key: "a", title: "Subscriber", value: ({ a }) => a },
-  { key: "b", title: "and", csvTitle: "Other subscriber", value: ({ b }) => b },
+  {
+    key: "a",
+    title: "Subscribers",
+    csvTitle: "Subscriber",
+    value: ({ a }) => a,
+    render: (pair) => (
+      <>
+        {pair.a} and {pair.b}
+        {pair.witness && <span className="figure-meaning">{witnessText(pair)}</span>}
+      </>
+    ),
+  },
+  { key: "b", title: "Other subscriber", value: ({ b }) => b, isHidden: true },
   wholeColumn("length", "Common events", ({ length }) => length),
   {
     key: "degree_raw",
@@ -125,12 +136,7 @@ const PAIRS: readonly Column<PairFigures>[] = [
     render: ({ tno_violations_delivered: count }) =>
       toBigInt(count) === 0n ? <span className="zero">0</span> : <b className="tone-bad">{formatCount(count)}</b>,
   },
-  {
-    key: "witness",
-    title: "For example",
-    value: (pair) => (pair.witness ? witnessText(pair) : null),
-    render: (pair) => pair.witness && <span className="witness">{witnessText(pair)}</span>,
-  },
+  { key: "witness", title: "For example", value: (pair) => witnessText(pair), isHidden: true },
 ];
 
 function Pairs({ rows, result }: { rows: Rows<PairFigures>; result: Result }) {

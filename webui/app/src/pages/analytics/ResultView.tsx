@@ -97,14 +97,18 @@ function Doubts({ result, summary }: DoubtsProps) {
       )}
       {result.files.damaged.length > 0 && (
         <Banner tone="warn">
-          {formatCount(result.cut["files.damaged"] ?? result.files.damaged.length)} damaged files were left out. They
-          are listed below.
+          {damagedText(Number(result.cut["files.damaged"] ?? result.files.damaged.length))} below.
         </Banner>
       )}
       {notes.length > 0 && <p className="muted small">{notes.join(" ")}</p>}
     </>
   );
 }
+
+const damagedText = (count: number): string =>
+  count === 1
+    ? "One damaged file was left out; it is listed"
+    : `${formatCount(count)} damaged files were left out; they are listed`;
 
 interface DoubtsProps {
   result: Result;

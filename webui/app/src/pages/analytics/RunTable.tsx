@@ -8,7 +8,7 @@ import { Link, navigate } from "../../router";
 import { CancelDialog, DeleteDialog, LogDialog } from "./dialogs";
 import { degree } from "./figures";
 import { Progress } from "./Progress";
-import { choose, isOpen } from "./runs";
+import { choose, isOpen, shortSource } from "./runs";
 
 type Asked = { what: "log" | "cancel" | "delete"; run: Run };
 
@@ -28,8 +28,8 @@ export function RunTable({ runs, total, schedules, onChanged }: RunTableProps) {
   // Who were deleted meanwhile are not compared.
   const comparable = chosen.filter((id) => runs.some((run) => run.id === id && run.outcome === "done"));
   const columns = useMemo(() => {
-    const compare = compareColumn(comparable, (id) => setChosen(choose(comparable, id)));
-    return [...columnsWith(schedules), compare, actionsColumn(canWrite, setAsked)];
+    const onChoose = (id: string): void => setChosen(choose(comparable, id));
+    return [...columnsWith(schedules), actionsColumn({ canWrite, chosen: comparable, onChoose, onAsk: setAsked })];
   }, [schedules, canWrite, comparable.join(" ")]);
   const close = (): void => setAsked(null);
   return (
@@ -67,8 +67,8 @@ const columnsWith = (schedules: ReadonlyMap<string, string>): Column<Run>[] => [
     title: "Traces",
     value: ({ source }) => source,
     render: ({ id, source }) => (
-      <Link className="row-link" to={`/analytics/${id}`}>
-        {source}
+      <Link className="row-link" to={`/analytics/${id}`} title={source}>
+        {shortSource(source)}
       </Link>
     ),
   },
@@ -112,7 +112,7 @@ const columnsWith = (schedules: ReadonlyMap<string, string>): Column<Run>[] => [
   },
   {
     key: "degree_raw",
-    title: "Broker alone",
+    title: "Broker",
     csvTitle: "Ordering degree, raw",
     value: ({ summary }) => summary?.ordering_degree_raw ?? null,
     render: ({ summary }) => degree(summary?.ordering_degree_raw ?? null),
@@ -139,66 +139,62 @@ function EndBadge({ run: { outcome, reason } }: { run: Run }) {
   );
 }
 
-function compareColumn(chosen: readonly string[], onChoose: (id: string) => void): Column<Run> {
-  return {
-    key: "compare",
-    title: "Compare",
-    isData: false,
-    align: "end",
-    value: () => null,
-    render: ({ id, source, outcome }) =>
-      outcome === "done" && (
-        <label className="check">
+interface ActionsProps {
+  canWrite: boolean;
+  chosen: readonly string[];
+  onChoose: (id: string) => void;
+  onAsk: (asked: Asked) => void;
+}
+
+const actionsColumn = (props: ActionsProps): Column<Run> => ({
+  key: "actions",
+  title: "Actions",
+  isData: false,
+  align: "end",
+  value: () => null,
+  render: (run) => <Actions run={run} {...props} />,
+});
+
+function Actions({ run, canWrite, chosen, onChoose, onAsk }: ActionsProps & { run: Run }) {
+  const { id, outcome, cancelled_by } = run;
+  const name = `${run.source}, run ${id}`;
+  return (
+    <span className="row-actions">
+      {outcome === "done" && (
+        <label className="check compare-check" title="Compare">
           <input
             type="checkbox"
-            aria-label={`Compare ${source}, run ${id}`}
+            aria-label={`Compare ${name}`}
             checked={chosen.includes(id)}
             onChange={() => onChoose(id)}
           />
           <span className="compare-word">Compare</span>
         </label>
-      ),
-  };
-}
-
-function actionsColumn(canWrite: boolean, onAsk: (asked: Asked) => void): Column<Run> {
-  return {
-    key: "actions",
-    title: "Actions",
-    isData: false,
-    align: "end",
-    value: () => null,
-    render: (run) => (
-      <span className="row-actions">
+      )}
+      <Button size="small" aria-label={`Log of ${name}`} onClick={() => onAsk({ what: "log", run })}>
+        Log
+      </Button>
+      {canWrite && isOpen(run) && (
         <Button
           size="small"
-          aria-label={`Log of ${run.source}, run ${run.id}`}
-          onClick={() => onAsk({ what: "log", run })}
+          variant="danger"
+          disabled={cancelled_by !== null}
+          aria-label={`Cancel ${name}`}
+          onClick={() => onAsk({ what: "cancel", run })}
         >
-          Log
+          Cancel…
         </Button>
-        {canWrite && isOpen(run) && (
-          <Button
-            size="small"
-            variant="danger"
-            disabled={run.cancelled_by !== null}
-            aria-label={`Cancel ${run.source}, run ${run.id}`}
-            onClick={() => onAsk({ what: "cancel", run })}
-          >
-            Cancel…
-          </Button>
-        )}
-        {canWrite && !isOpen(run) && (
-          <Button
-            size="small"
-            variant="danger"
-            aria-label={`Delete ${run.source}, run ${run.id}`}
-            onClick={() => onAsk({ what: "delete", run })}
-          >
-            Delete…
-          </Button>
-        )}
-      </span>
-    ),
-  };
+      )}
+      {canWrite && !isOpen(run) && (
+        <Button
+          size="small"
+          variant="danger"
+          aria-label={`Delete ${name}`}
+          onClick={() => onAsk({ what: "delete", run })}
+        >
+          Delete…
+        </Button>
+      )}
+    </span>
+  );
 }

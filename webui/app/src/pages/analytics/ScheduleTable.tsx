@@ -5,7 +5,7 @@ import { useCan } from "../../api/session";
 import { Badge, Button, DataTable, FormDialog, StateBadge, Time, toast, type Column } from "../../components";
 import { formatUtc } from "../../lib/times";
 import { Link, navigate } from "../../router";
-import { dueText } from "./runs";
+import { dueText, shortSource } from "./runs";
 import { ScheduleDialog } from "./ScheduleDialog";
 
 type Asked = { what: "edit" | "delete"; schedule: Schedule };
@@ -45,7 +45,19 @@ export function ScheduleTable({ schedules, total, places, onChanged }: ScheduleT
 }
 
 const COLUMNS: readonly Column<Schedule>[] = [
-  { key: "name", title: "Name", value: ({ name }) => name },
+  {
+    key: "name",
+    title: "Name",
+    value: ({ name }) => name,
+    render: ({ name, job, by }) => (
+      <>
+        {name}
+        <span className="figure-meaning" title={job.source}>
+          {shortSource(job.source)}, made by {by}
+        </span>
+      </>
+    ),
+  },
   {
     key: "on",
     title: "State",
@@ -58,9 +70,9 @@ const COLUMNS: readonly Column<Schedule>[] = [
     csvTitle: "Cron",
     value: ({ cron, timezone }) => `${cron} ${timezone}`,
     render: ({ cron, timezone }) => (
-      <>
+      <span>
         <code className="nowrap">{cron}</code> <span className="muted small">{timezone}</span>
-      </>
+      </span>
     ),
   },
   {
@@ -86,8 +98,8 @@ const COLUMNS: readonly Column<Schedule>[] = [
       </span>
     ),
   },
-  { key: "source", title: "Traces", value: ({ job }) => job.source },
-  { key: "by", title: "By", value: ({ by }) => by },
+  { key: "source", title: "Traces", value: ({ job }) => job.source, isHidden: true },
+  { key: "by", title: "By", value: ({ by }) => by, isHidden: true },
 ];
 
 /** In the viewer's zone and in UTC; the times after the next one as a tooltip. */

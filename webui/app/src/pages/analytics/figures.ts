@@ -37,6 +37,7 @@ export function degree(value: Figure): string {
   if (typeof value !== "number" || !Number.isFinite(value)) return NONE;
   if (value === 1 || value === 0) return String(value);
   // Cut, not rounded: 0.9999999 is less than 1 also for those who read it.
+  if (Math.abs(value) < 0.001) return new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 }).format(value);
   const cut = value > 0.5 ? Math.floor(value * 1e6) / 1e6 : Number(value.toPrecision(4));
   return new Intl.NumberFormat(undefined, { minimumFractionDigits: 2, maximumFractionDigits: 6 }).format(cut);
 }
@@ -148,15 +149,30 @@ export const NOTIFICATION: FigureGroup = {
       format: percent,
       better: "higher",
     },
-    ...(["p50", "p90", "p99"] as const).map((rank): FigureLine => ({
-      key: `latency_${rank}`,
-      label: `Latency, ${rank === "p50" ? "median" : `${rank.slice(1)} %`}`,
-      meaning: "From the call of publish until the last subscriber was notified.",
-      delivered: (of) => of.latency_ms[rank],
-      format: ms,
-      better: "lower",
-    })),
   ],
+};
+
+type Part = "latency_ms" | "timestamp_ms" | "ens_ms" | "waiting_ms";
+
+const PARTS: readonly (readonly [Part, string, string])[] = [
+  ["latency_ms", "Latency", "From the call of publish until the last subscriber was notified."],
+  ["timestamp_ms", "Timestamp", "From the call of publish until the event had its number."],
+  ["ens_ms", "Broker", "From there until the broker had brought it to the last subscriber."],
+  ["waiting_ms", "Waiting", "From there until everything that comes before it was delivered."],
+];
+
+export const LATENCY: FigureGroup = {
+  title: "Latency",
+  lines: PARTS.flatMap(([part, label, meaning]) =>
+    (["p50", "p90", "p99"] as const).map((rank) => ({
+      key: `${part}_${rank}`,
+      label: `${label}, ${rank === "p50" ? "median" : `${rank.slice(1)} %`}`,
+      meaning,
+      delivered: (of: Summary) => of[part][rank],
+      format: ms,
+      better: "lower" as const,
+    })),
+  ),
 };
 
 export const COST: FigureGroup = {
@@ -197,7 +213,7 @@ export const COST: FigureGroup = {
   ],
 };
 
-export const GROUPS: readonly FigureGroup[] = [ORDER, NOTIFICATION, COST];
+export const GROUPS: readonly FigureGroup[] = [ORDER, NOTIFICATION, LATENCY, COST];
 
 /** How a figure looks: the ideal one is good, another one of an order that should be ideal is not. */
 export function toneOf(line: FigureLine, value: Figure): "ok" | "bad" | undefined {

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   COST,
   degree,
+  LATENCY,
   differenceOf,
   NOTIFICATION,
   ORDER,
@@ -12,7 +13,7 @@ import {
 import { SUMMARY } from "./sample";
 
 const line = (key: string) =>
-  [ORDER, NOTIFICATION, COST].flatMap(({ lines }) => lines).find((each) => each.key === key)!;
+  [ORDER, NOTIFICATION, LATENCY, COST].flatMap(({ lines }) => lines).find((each) => each.key === key)!;
 
 describe("an ordering degree", () => {
   it("is 1 only where it is", () => {
@@ -20,6 +21,7 @@ describe("an ordering degree", () => {
     expect(degree(0.99999999)).toBe("0.999999");
     expect(degree(0.97125)).toBe("0.97125");
     expect(degree(0.9)).toBe("0.90");
+    expect(degree(0.00000012)).toBe("0.00000012");
     expect(degree(0)).toBe("0");
     expect(degree(null)).toBe("–");
   });
@@ -67,8 +69,8 @@ describe("the verdict", () => {
 describe("a difference", () => {
   it("knows which way is better", () => {
     expect(differenceOf(line("ordering_degree"), 0.9, 1)).toEqual({ text: "+0.10", tone: "ok" });
-    expect(differenceOf(line("latency_p99"), 10, 12.5)).toEqual({ text: "+2.5 ms", tone: "bad" });
-    expect(differenceOf(line("latency_p99"), 12.5, 10)).toEqual({ text: "−2.5 ms", tone: "ok" });
+    expect(differenceOf(line("latency_ms_p99"), 10, 12.5)).toEqual({ text: "+2.5 ms", tone: "bad" });
+    expect(differenceOf(line("latency_ms_p99"), 12.5, 10)).toEqual({ text: "−2.5 ms", tone: "ok" });
   });
 
   it("keeps all digits of whole numbers, and says when there is none", () => {

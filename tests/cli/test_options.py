@@ -23,6 +23,7 @@ ARGUMENTS = {
     "gaps release": ["m:a", "1"], "gaps repair": ["m:a", "1"], "tokens create": ["desk"], "tokens revoke": ["id"],
     "workers drain": ["owner"], "workers move": ["0", "owner"],
     "traces audit": ["."], "traces show": ["."], "traces tail": ["."], "traces stats": ["."],
+    "report": ["."],
 }  # fmt: skip
 """What a command cannot do without."""
 WRONG: dict[str, list[str]] = {
@@ -47,13 +48,25 @@ WRONG: dict[str, list[str]] = {
 """Values that no command takes."""
 ALSO_WRONG = {
     "check --broker": ["kafka://h"],
+    "report --window": ["nan", "inf"],
     "sub --broker": ["kafka://h", "mqtt://h?nosuch=1"],
     "worker --host": ["0.0.0.0"],
     "worker --lease": ["0.5"],
     "worker --stage": ["1"],
     "worker --token": [""],
 }
-FOUND_LATER = {"--client", "--file", "--host", "--http-host", "--run", "--space", "--token", "--topic"}
+FOUND_LATER = {
+    "--client",
+    "--file",
+    "--host",
+    "--http-host",
+    "--out",
+    "--run",
+    "--space",
+    "--title",
+    "--token",
+    "--topic",
+}
 """What only the file system, the network or the other side finds wrong."""
 
 

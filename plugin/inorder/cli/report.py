@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from pathlib import Path
@@ -51,8 +52,10 @@ def report(
 
     Exit codes: 0 written (whatever it says), 1 it could not be written, 2 wrong usage.
     """
-    from inorder.errors import MissingExtra
+    from inorder.errors import InvalidOption, MissingExtra
 
+    if not math.isfinite(window):
+        raise InvalidOption("--window", window, "seconds, from 0.001 on")
     try:
         from inorder_analytics.report import render, result_of
     except ImportError:

@@ -379,6 +379,9 @@ class Client:
                 for each in answers.ready:
                     self._stamped(each)
                 self.leaving.extend(answers.ready)
+                forgotten = [(self.name, self.incarnation, each.counter) for each in answers.forgotten]
+                self.world.history.forgotten += forgotten
+                self.world.done["forgotten"] += len(forgotten)
             case Settled():
                 self._settled(frame)
             case Topics() if frame.request in self.naming:

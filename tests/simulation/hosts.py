@@ -22,6 +22,7 @@ from inorder.core.commands import (
     RestartTimers,
     Send,
     SessionKey,
+    Tick,
 )
 from inorder.core.event_log import split
 from inorder.core.ride_check import check_ride
@@ -87,7 +88,9 @@ class Host:
         lingering = len(self.stage._state.lingers)
         retired = self.stage.figures().retired if self.world.profile.topic_ttl else 0
         homes_epoch = self.stage._state.homes_epoch
+        sessions = set(self.stage._state.sessions) if isinstance(command, Tick) else set[SessionKey]()
         self.effects += self._with_contents(command, self.stage.step(command, self.now))
+        self.world.history.ended |= sessions - self.stage._state.sessions.keys()
         if self.stage._state.is_bottom:
             self.world.done["reorders"] += self.stage._state.homes_epoch > homes_epoch
         self.world.done["lingers_ended"] += max(0, lingering - len(self.stage._state.lingers))

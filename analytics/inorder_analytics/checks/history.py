@@ -248,6 +248,8 @@ class History:
         heads: the highest confirmed number of each topic at the end.
         unfinished: what still waited at the end.
         topics: names for sentences.
+        forgotten: publishes that ended because the stages had forgotten their publisher's session, as they said.
+        ended: sessions that a stage has dropped, where that is known.
     """
 
     linger: float
@@ -262,6 +264,8 @@ class History:
     heads: dict[int, int] = field(default_factory=dict)
     unfinished: list[Unfinished] = field(default_factory=list)
     topics: dict[int, str] = field(default_factory=dict)
+    forgotten: list[EventId] = field(default_factory=list)
+    ended: set[tuple[str, int]] = field(default_factory=set)
 
     def publish(self, event: EventId, topic: int, order: str = "total") -> Publish:
         """A client published; what it is told is set as the outcome."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from inorder_analytics.checks.completeness import check_completeness, check_convergence, check_gaps, check_publishes
 from inorder_analytics.checks.history import History
-from inorder_analytics.checks.numbers import check_phantoms, check_unique_numbers
+from inorder_analytics.checks.numbers import check_forgotten, check_phantoms, check_unique_numbers
 from inorder_analytics.checks.order import (
     check_dependencies,
     check_fifo,
@@ -22,6 +22,7 @@ Check = Callable[[History], Iterator[Violation]]
 CHECKS: tuple[Check, ...] = (
     check_convergence,
     check_unique_numbers,
+    check_forgotten,
     check_phantoms,
     check_verdicts,
     check_late,

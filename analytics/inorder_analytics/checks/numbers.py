@@ -40,6 +40,14 @@ def _check_seen(history: History) -> Iterator[Violation]:
                 yield _two_numbers(history, each.event, numbers[each.event], each.place)
 
 
+def check_forgotten(history: History) -> Iterator[Violation]:
+    """R1: only who was away for so long that a stage dropped its session is told that it is forgotten."""
+    for event in history.forgotten:
+        if event[:2] not in history.ended:
+            sentence = f"{event} was forgotten, though no stage ever dropped its publisher's session"
+            yield Violation("R1", (Witness(event, None),), (), sentence)
+
+
 def _two_events(history: History, place: Place, one: EventId, two: EventId) -> Violation:
     sentence = f"{history.named(place)} was given to {one} and to {two}"
     return Violation("R1", (Witness(one, place), Witness(two, place)), (), sentence)

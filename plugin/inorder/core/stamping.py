@@ -80,9 +80,8 @@ class Stamping:
                 self._send_up(session, manager, event, number)  # its home knows what became of it
             return
         record = manager.records.get(number)
-        if record is None:
-            self._outbox.timestamps(key).forgotten.append(counter)
-        elif record.state in GIVEN_UP:
+        # only what was settled is not known any more; its publisher did not settle it, or would not ask
+        if record is None or record.state in GIVEN_UP:
             self._outbox.timestamps(key).abandoned += (counter, topic, number)
         elif record.deps is not None:
             self._outbox.stamped(key, StampedEvent(counter, topic, number, record.deps, record.in_payload))

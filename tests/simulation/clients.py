@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING
 
 from tests.core.table import command_of
 from tests.simulation.faults import Clock
-from tests.simulation.hosts import SPACE, Ask
+from tests.simulation.hosts import SPACE, Ask, Host
 
+from inorder.core.asked import Asked
 from inorder.core.commands import (
     AnyCommand,
     LeaveSession,
@@ -106,6 +108,8 @@ class Client:
         self.incarnation += 1
         self._began = self.awake_at = self.world.now
         self.hellos = [0] * len(self.world.hosts)
+        self.has_greeted = [False] * len(self.world.hosts)
+        self.wanted: set[int] = set()
         self.is_open = [False] * len(self.world.hosts)
         fate = self.world.fate
         self._loop = Clock(float(fate.randrange(100_000)), self.world.now)
@@ -118,8 +122,9 @@ class Client:
         self.module = OrderingModule(self.mode)
         self.lease = Lease()
         self.lease.needs(range(len(self.world.hosts)))
-        self.asked = [0] * len(self.world.hosts)
-        self.greeted = self.renewed = self.uptime
+        self.asked = Asked(self.world.ended_kept / 12)
+        self.greeted = [self.uptime] * len(self.world.hosts)
+        self.renewed = self.uptime
         self.is_up = False
         self.filters: set[Filter] = set()
         self.arriving: list[Message] = []
@@ -177,13 +182,34 @@ class Client:
     # -- connection --------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
+        """Connect to all stages; in some runs to the bottom one only, and to others when it needs them."""
         self.is_up = True
-        self.greeted = self.uptime
+        self.wanted.clear()
         self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch)
-        for host in self.world.hosts:
-            first, anywhere = max(self.asked[host.index :]) + 1, max(self.asked) + 1
-            epoch, own = self.publisher.asked_epoch, self.asked[host.index] + 1
-            command = OpenSession(self.name, self.incarnation, first, anywhere, epoch, own=own)
+        if self.world.is_gradual:
+            self._greet(self.world.ways.sample(self.world.hosts, 1) + self.world.hosts[-1:])
+        else:
+            self._greet(self.world.hosts)
+
+    def reach(self, *, all_of_them: bool) -> None:
+        """Say hello to the worker of a stage that is needed, which may have others as well; or to all."""
+        missing = [host for host in self.world.hosts if not self.has_greeted[host.index]]
+        if all_of_them:
+            self._greet(missing)
+        elif self.wanted and self.world.ways.random() < 0.5:
+            others = [host for host in missing if host.index in self.wanted or self.world.ways.random() < 0.3]
+            self._greet(others)
+
+    def _greet(self, hosts: Iterable[Host]) -> None:
+        for host in {each.index: each for each in hosts}.values():
+            self.has_greeted[host.index] = True
+            self.greeted[host.index] = self.uptime
+            if self.world.is_gradual:
+                self.publisher.welcomed(host.order_epoch)
+            asked = [self.asked.of(at) for at in range(host.count)]
+            first, anywhere = max(asked[host.index :]) + 1, max(asked) + 1
+            epoch, own, recent = self.publisher.asked_epoch, asked[host.index] + 1, self.asked.recent(self.uptime)
+            command = OpenSession(self.name, self.incarnation, first, anywhere, epoch, own=own, recent=recent)
             self._queue(host.index).append(command)
             self.hellos[host.index] += 1
 
@@ -192,7 +218,7 @@ class Client:
         self.is_up = False
         for host in self.world.hosts:
             self.inbox[host.index].clear()
-            self.is_open[host.index] = False
+            self.is_open[host.index] = self.has_greeted[host.index] = False
             self.publisher.lost(host.index)
             queue = self._queue(host.index)
             if host.notices(self.name):
@@ -213,13 +239,15 @@ class Client:
         this one is what the stage says to its last hello."""
         if isinstance(frame, Opened):
             self.hellos[stage] -= 1
-        return self.is_up and not self.hellos[stage]
+        return self.has_greeted[stage] and not self.hellos[stage]
 
     def send(self, stage: int, frame: Frame) -> None:
         stage %= len(self.world.hosts)
+        if not isinstance(frame, Renew):
+            self.wanted.add(stage)
         if self.is_open[stage]:
             if isinstance(frame, CreateTimestamps):
-                self.asked[stage] = max(self.asked[stage], frame.events[-1].counter)
+                self.asked.note(stage, frame.events[-1].counter, self.uptime)
             self._queue(stage).append(self._command(decode_client_frame(encode_frame(frame)[4:])))
 
     def _command(self, frame: ClientFrame) -> AnyCommand | Ask:
@@ -243,6 +271,8 @@ class Client:
         self.record(self.module.tick(now))
         if not self.is_up:
             return
+        if self.world.is_gradual:
+            self.reach(all_of_them=False)
         if self.lease.pause is not None and self.uptime >= self.renewed + self.lease.pause:
             self.renewed = self.uptime
             request = self.lease.ask(self.uptime)
@@ -298,7 +328,7 @@ class Client:
     def _opened(self, frame: Opened) -> None:
         """A stage is reached; from now on it can be asked, and everything unanswered there is asked again."""
         self.is_open[frame.stage] = True
-        self.lease.opened(frame.stage, frame.session_timeout_ms / 1000, self.greeted)
+        self.lease.opened(frame.stage, frame.session_timeout_ms / 1000, self.greeted[frame.stage])
         for settle in self.publisher.connected([frame.stage]):
             self.send(settle.stage, settle)
         if frame.stage == len(self.world.hosts) - 1:

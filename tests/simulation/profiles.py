@@ -37,6 +37,8 @@ class Profile:
         spread: factors of all actions' weights, drawn one by one.
         paces: of the stages' clocks, against those of clients.
         commits: the share of steps that are committed at once. returns: of clients that are back at once after a crash.
+        gradual: the share of runs in which clients connect to each stage when they need it, and not to all at once.
+        ended_kept: how long stages know which sessions they have dropped, s.
         logged: all topics have an event log (R18): nothing may be lost or abandoned.
     """
 
@@ -70,6 +72,8 @@ class Profile:
     paces: tuple[float, ...] = (1.0, 1.0, 0.5, 1.875)
     commits: float = 0.6
     returns: float = 0.0
+    gradual: float = 0.0
+    ended_kept: tuple[float, ...] = (3_600.0, 600.0)
     logged: bool = False
 
 
@@ -77,7 +81,7 @@ _FAULTS = ("crash", "disconnect", "restart", "cancel", "partition", "suspend", "
 CALM = {"jump": 0.1, **dict.fromkeys(_FAULTS, 0.0)}
 """Factors for runs without faults of clients and stages."""
 
-ANY = Profile("any", weights={"reorder": 1.0})
+ANY = Profile("any", weights={"reorder": 1.0}, gradual=0.5)
 CHURN = Profile("churn", weights={"change": 5.0, "reorder": 1.0, **CALM})
 BRISK = {
     **CALM,
@@ -224,6 +228,12 @@ RELEASED = replace(
     }
 )  # fmt: skip
 """Operators give up numbers, whatever became of their events, and sooner than timers do."""
+FRESH = Profile(
+    "fresh", stages=(2, 3, 3, 4), topics=(4, 6), first=(0, 0, 1, 3), gradual=1.0, retention=(10_000,),
+    session_timeout_ms=(30_000,), actions=(60, 300),
+    weights={"restart": 12.0, "reorder": 4.0, "publish": 2.0, "change": 0.5, "jump": 0.1}
+)  # fmt: skip
+"""Publishers begin all the time, and connect to stages one after the other while their first requests ride."""
 
 PROFILES = {
     each.name: each
@@ -256,6 +266,7 @@ PROFILES = {
         IDLE,
         LOGGED,
         RELEASED,
+        FRESH,
     )
 }
 

@@ -48,6 +48,9 @@ class World:
         self.rng = rng = random.Random(f"{profile.name} {seed}")
         self.fate = random.Random(f"{profile.name} {seed} clocks and partitions")
         self.operators = random.Random(f"{profile.name} {seed} operators")
+        self.ways = random.Random(f"{profile.name} {seed} connections")
+        self.is_gradual = self.ways.random() < profile.gradual
+        self.ended_kept = self.ways.choice(profile.ended_kept)
         self.released: set[tuple[int, int]] = set()
         self.now = 1.0
         self.steps = 0
@@ -88,6 +91,7 @@ class World:
             publisher_grace_ms=rng.choice(profile.publisher_grace_ms),
             session_timeout_ms=rng.choice(profile.session_timeout_ms),
             topic_ttl_ms=int(profile.topic_ttl * 1000),
+            ended_kept_ms=int(self.ended_kept * 1000),
         )
         self.names = [f"t/{number}" for number in range(min(rng.choice(profile.topics), bounds.topics))]
         self.new_names = [f"n/{number}" for number in range(rng.choice(profile.new_topics))]
@@ -366,6 +370,7 @@ class World:
         for client in self.clients.values():
             if not client.is_up:
                 client.connect()
+            client.reach(all_of_them=True)
         began = self.now
         while self.now < began + 90 and not (self.now > began + 30 and self._is_quiet()):
             self.now += 1.0

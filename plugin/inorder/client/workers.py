@@ -13,9 +13,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from inorder.client import clock
 from inorder.client.options import ClientTimes
 from inorder.client.worker_link import FATAL, WorkerLink
-from inorder.core.topic_manager import flat
+from inorder.core.asked import Asked
 from inorder.core.wire import (
     AskHeads,
     AskNumbers,
@@ -102,7 +103,7 @@ class Workers:
         self._epochs: dict[int, int] = {}  # of the routes
         self._needed: set[int] = set()
         self._was_reached: set[int] = set()
-        self._asked: dict[int, int] = {}  # by stage, the highest counter that went there
+        self._asked = Asked()
         self._domain = 0
         self._is_lacking = asyncio.Event()
         self._is_closed = False
@@ -159,7 +160,7 @@ class Workers:
             if link is not None:
                 by_link.setdefault(link, []).append(frame)
                 if isinstance(frame, CreateTimestamps):
-                    self._asked[stage] = max(self._asked.get(stage, 0), frame.events[-1].counter)
+                    self._asked.note(stage, frame.events[-1].counter, clock.waking_or_sleeping())
         for link, its in by_link.items():
             link.send(*its)
 
@@ -226,7 +227,12 @@ class Workers:
         return WorkerLink(address, self._greeting, self, self._times, self._tls)
 
     def _greeting(self) -> Hello:
-        return replace(self._hello, asked=flat(self._asked), asked_epoch=self._events.asked_epoch())
+        return replace(
+            self._hello,
+            asked=self._asked.pairs(),
+            asked_epoch=self._events.asked_epoch(),
+            recent=self._asked.recent(clock.waking_or_sleeping()),
+        )
 
     def _open(self, address: str) -> None:
         """Add a link; it connects by itself."""

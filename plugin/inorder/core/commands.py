@@ -221,6 +221,8 @@ class SwitchRide(Ride, tag=18):
         numbers: the last number of each topic whose home is here, flat.
         removed: what left their groups and is still to be carried once (R10).
         topics, records, sessions: the state of topics that move to the receiver.
+        ended: sessions that the sender has dropped, with the highest counter that each knew; ``ended_for``: for how
+            long it knows all of them, ms (0: always; -1: not at all).
         more: another one follows; behind the last everything is of the new order.
     """
 
@@ -231,6 +233,8 @@ class SwitchRide(Ride, tag=18):
     records: list[NumberRecord] = []
     sessions: list[MovedSession] = []
     more: bool = False
+    ended: list[tuple[str, int, int]] = []
+    ended_for: int = -1
 
 
 class OrderRide(Ride, tag=19):
@@ -314,6 +318,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         popularity_window_ms: over which events are counted to reorder topics by themselves (R15); 0: never.
         popularity_alpha, popularity_beta: how fast popularity saturates, and how much more of it makes a topic rise.
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
+        ended_kept_ms: how long a stage knows which sessions it has dropped (R1); 0: it does not, as in older releases.
     """
 
     linger_ms: int = 60_000
@@ -325,6 +330,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     popularity_alpha: float = 0.1
     popularity_beta: float = 0.2
     topic_ttl_ms: int = 0
+    ended_kept_ms: int = 0
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):
@@ -358,6 +364,8 @@ class OpenSession(Command, tag=3):
         max_open: numbers that it may have open at a stage; 0: no bound.
         own: the lowest that it has not asked this very stage for. It counts where the session came here with a topic
             (R14), or with a request from below, after it may have been forgotten.
+        recent: the lowest that it has asked for only lately; a stage that still knows all the sessions it has dropped
+            since then forgets nothing from there on but what it dropped. 0: that is not known.
     """
 
     client_id: str
@@ -367,6 +375,7 @@ class OpenSession(Command, tag=3):
     asked_epoch: int = 1
     max_open: int = 0
     own: int = 1
+    recent: int = 0
 
 
 class LeaveSession(Command, tag=4):

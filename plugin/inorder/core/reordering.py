@@ -19,6 +19,7 @@ client plans it anew when it is told (R19); what a faster stage let it plan for 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -48,7 +49,7 @@ from inorder.core.commands import (
 )
 from inorder.core.popularity import swaps
 from inorder.core.sequencing import bit_set
-from inorder.core.sessions import Sessions
+from inorder.core.sessions import Sessions, take_ended
 from inorder.core.state import Outbox, StageState, Switch
 from inorder.core.topic_manager import Session, TopicManager
 from inorder.core.wire import Done, Moved, OrderChanged
@@ -290,25 +291,37 @@ class Reordering:
         """Yield the state of topics that leave, in rides of a bounded size."""
         if not going:
             return
-        part, room = SwitchRide(order_epoch, topics=[], records=[], sessions=[]), RIDE_PARTS
+        new_part = partial(SwitchRide, order_epoch, ended_for=self._ended_for())
+        part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
         for manager in going:
             part.topics.append(_moved_topic(manager))
             room -= 5 + 2 * len(manager.expired_base) + len(manager.marks)
             for record in manager.records.values():
                 if room < 0:
                     yield part
-                    part, room = SwitchRide(order_epoch, topics=[], records=[], sessions=[]), RIDE_PARTS
+                    part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
                 part.records.append(replace(record))
                 room -= 10 + len(record.deps or ())
         leaving = {each.id for each in going}
         for session in self._state.sessions.values():
             if room < 0:
                 yield part
-                part, room = SwitchRide(order_epoch, topics=[], records=[], sessions=[]), RIDE_PARTS
+                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
             moved = _moved_session(session, leaving)
             part.sessions.append(moved)
             room -= 8 + len(moved.answers) + len(moved.used) + len(moved.open)
+        for key, (mark, _) in self._state.ended.items():
+            if room < 0:
+                yield part
+                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+            part.ended.append((*key, mark))
+            room -= 4
         yield part
+
+    def _ended_for(self) -> int:
+        """Return for how long this stage knows all the sessions that it has dropped."""
+        state = self._state
+        return max(1, state.now - state.ended_since) if state.ended_since > 0 else state.ended_since
 
     def take(self, origin: int, ride: SwitchRide) -> None:
         """A part of another stage's hand-over."""
@@ -396,13 +409,17 @@ class Reordering:
             state.topics[record.topic].records[record.number] = replace(record, created=state.now)
         for moved in part.sessions:
             self._take_session(moved)
+        if state.ended_since >= 0 and (part.topics or part.ended):
+            self._take_ended(part)
 
     def _take_session(self, moved: MovedSession) -> None:
         state, key = self._state, (moved.client_id, moved.incarnation)
         session = state.sessions.get(key)
         if session is None:
             # its client is connected elsewhere, and may never come here: it is gone from now on
+            began = take_ended(state, key) + 1
             session = Session(*key, connected=False, since=state.now, timeout=moved.timeout, is_opened=False)
+            session.low, session.began = (began, began) if began > 1 else (0, 0)
             state.sessions[key], state.gone[key] = session, None
         session.low = max(session.low, moved.low)
         for counter, topic, number in _triples(moved.answers):
@@ -412,6 +429,20 @@ class Reordering:
         session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
         for at in range(0, len(moved.open), 2):
             session.open[moved.open[at], moved.open[at + 1]] = None
+
+    def _take_ended(self, part: SwitchRide) -> None:
+        """R1: sessions that were dropped where topics come from asked for numbers of these, and may come here next."""
+        state = self._state
+        for client_id, incarnation, mark in part.ended:
+            key = client_id, incarnation
+            session = state.sessions.get(key)
+            if session is None:
+                state.ended[key] = max(mark, take_ended(state, key)), state.now
+            elif not session.is_opened:
+                session.low, session.began = max(session.low, mark + 1), max(session.began, mark + 1)
+        if part.ended_for:
+            since = state.now - part.ended_for if part.ended_for > 0 else state.now
+            state.ended_since = max(state.ended_since, since, 1)
 
     def _know_numbers(self, parts: Iterable[SwitchRide]) -> None:
         """R1: a session that is here may have been dropped where its numbers come from. Each number tells which event

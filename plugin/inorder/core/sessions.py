@@ -2,6 +2,10 @@
 
 A session is heard while its connection is up. When it goes its timers begin: the numbers it left open are abandoned
 (R16, see ``settling``), then its subscription expires, decided by the bottom stage alone, and the session is dropped.
+
+Of a dropped session the highest counter is kept for long (``ended``), because a stage that meets a client without a
+session must tell two cases apart: it has dropped it, and what the client asked for before may have a number; or it has
+never had it, and what the client asked for before, of other stages, may be on its way here at this moment.
 """
 
 from __future__ import annotations
@@ -34,10 +38,10 @@ class Sessions:
         if session is None:
             # what it asked of others may have come here with a topic, and been forgotten since (R14)
             anywhere = command.anywhere if state.homes_epoch > command.asked_epoch else 1
-            first = max(command.first, anywhere)
+            first = max(self._unknown_below(command, max(command.first, anywhere)), take_ended(state, key) + 1)
             session = state.sessions[key] = Session(*key, low=first, began=first)
         elif not session.is_opened:
-            session.low = max(session.low, command.own)
+            session.low = max(session.low, self._unknown_below(command, command.own))
         session.is_opened = session.connected = True
         session.timeout = state.settings.session_timeout_ms
         session.max_open = command.max_open
@@ -46,6 +50,13 @@ class Sessions:
         is_its = subscription is not None and subscription.incarnation == command.incarnation
         version = subscription.version if subscription is not None and is_its else 0
         self._outbox.reply(*key, Opened(state.index, self._outbox.epoch, is_known, version, session.timeout))
+
+    def _unknown_below(self, command: OpenSession, first: int) -> int:
+        """Return below which counter this stage may have forgotten something, as the client's ``first`` says; but if it
+        had dropped a session that knew one of the recent counters, it would know that."""
+        state = self._state
+        is_known = not state.ended_since or state.ended_since + state.settings.ended_kept_ms // 2 <= state.now
+        return min(first, command.recent) if command.recent and is_known and state.ended_since >= 0 else first
 
     def left(self, key: SessionKey) -> None:
         """A client's connection ended: its timers begin."""
@@ -71,6 +82,26 @@ class Sessions:
             if state.is_bottom:
                 self._expire(session)
             del state.gone[key], state.sessions[key]
+            if state.settings.ended_kept_ms and (highest := session.highest):
+                state.ended[key] = highest, state.now
+        self._forget_ended()
+
+    def keep_ended(self) -> None:
+        """The settings say now whether dropped sessions are known, and did not before, or the other way round."""
+        state = self._state
+        state.ended.clear()
+        is_new = not (state.sessions or state.received or state.tick)
+        kept_since = 0 if is_new else max(1, state.now)
+        state.ended_since = kept_since if state.settings.ended_kept_ms else -1
+
+    def _forget_ended(self) -> None:
+        state = self._state
+        while state.ended:
+            key, (_, when) = next(iter(state.ended.items()))
+            if when + state.settings.ended_kept_ms > state.now:
+                break
+            del state.ended[key]
+            state.ended_since = max(state.ended_since, when + 1)
 
     def _end_of(self, session: Session) -> int:
         """Return when a session that is gone ends: not before its client has stopped counting on it, whatever the
@@ -86,3 +117,9 @@ class Sessions:
         """Return the stage time at which the next session ends, or ``None``."""
         first = next(iter(self._state.gone), None)
         return None if first is None else self._end_of(self._state.sessions[first])
+
+
+def take_ended(state: StageState, key: SessionKey) -> int:
+    """A session begins here that may have been dropped before: return the highest counter that it knew then, 0 if it
+    was not here, or too long ago."""
+    return state.ended.pop(key, (0, 0))[0]

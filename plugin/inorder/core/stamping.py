@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
 from inorder.core.event_log import EventLog, base_below
 from inorder.core.sequencing import Group, bit_set, members
+from inorder.core.sessions import take_ended
 from inorder.core.state import MAX_ENTRIES, Outbox, StageState
 from inorder.core.topic_manager import NumberRecord, Session, TopicManager, flat, raise_to
 from inorder.core.wire import NewEvent, NumberState, StampedEvent, Timestamps
@@ -307,12 +308,14 @@ class Stamping:
 
     def _session(self, ride: StampRide) -> Session:
         """The session of a request that came up the belt: the stage it entered at vouches for it. One that begins with
-        it may have been dropped here before, and knows nothing of lower counters: those are never numbered (R1)."""
+        it may have been dropped here before, and knows nothing of what it was asked for then: that is never numbered
+        (R1)."""
         key = (ride.client_id, ride.incarnation)
         session = self._state.sessions.get(key)
         if session is None:
             now = self._state.now
-            first = ride.counter
+            ended = take_ended(self._state, key)
+            first = ended + 1 if ended else ride.counter
             session = Session(*key, low=first, connected=False, since=now, is_opened=False, began=first)
             self._state.sessions[key], self._state.gone[key] = session, None
         elif not session.connected:

@@ -101,6 +101,8 @@ class Snapshot(msgspec.Struct):
     rules: list[LogRule] = []
     clocks: dict[str, DurableClock] = {}
     automatic: Automatic | None = None
+    ended: list[tuple[str, int, int, int]] = []
+    ended_since: int = -1
 
 
 class StageState:
@@ -116,6 +118,8 @@ class StageState:
         on_stage: the topics of each stage, as bit sets.
         sessions, overlaps, lingers: see their classes.
         gone: sessions whose client is not connected, in the order in which they went.
+        ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first;
+            ``ended_since``: all that were dropped since then are in it. 0: all there were; -1: none are kept.
         sent, outbox, received: the links' last numbers and what is not yet acknowledged.
         order: all topics in the topic order, from the top.
         order_epoch: of that order; ``homes_epoch``: the last one in which a topic came to another stage (R14).
@@ -142,6 +146,8 @@ class StageState:
         self.on_stage = [0] * count
         self.sessions: dict[SessionKey, Session] = {}
         self.gone: dict[SessionKey, None] = {}
+        self.ended: dict[SessionKey, tuple[int, int]] = {}
+        self.ended_since = -1
         self.overlaps = Overlaps()
         self.lingers: list[Linger] = []
         self.sent: dict[int, int] = {}
@@ -271,6 +277,8 @@ class StageState:
             rules=self.rules,
             clocks=self.clocks,
             automatic=self.automatic,
+            ended=[(*key, *ended) for key, ended in self.ended.items()],
+            ended_since=self.ended_since,
         )
 
     @classmethod
@@ -300,6 +308,8 @@ class StageState:
         state.rules = snapshot.rules
         state.clocks = snapshot.clocks
         state.automatic = snapshot.automatic
+        state.ended = {(client, incarnation): (mark, when) for client, incarnation, mark, when in snapshot.ended}
+        state.ended_since = snapshot.ended_since
         return state
 
 

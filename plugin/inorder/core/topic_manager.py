@@ -159,6 +159,12 @@ class Session(msgspec.Struct):
     max_open: int = 0
     began: int = 0
 
+    @property
+    def highest(self) -> int:
+        """The highest counter that it knows."""
+        used = next(reversed(self.used.values()), _NEVER)[0]
+        return max(self.low - 1, used, max(self.answers, default=0))
+
     def remembers(self, relies: list[int], stage: int) -> bool:
         """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""
         return not relies or all(

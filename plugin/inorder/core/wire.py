@@ -384,6 +384,8 @@ class Hello(Frame, tag=16):
     flat pairs ``stage, counter``, the highest that each stage was asked for on earlier connections; where the session
     is forgotten, these and lower ones are never numbered (R1). ``asked_epoch``: the order epoch in which the oldest
     open request was made; where topics came to the stage since, what was asked of others counts as well (R14).
+    ``recent``: the lowest counter that was asked for only in the last ten minutes; a stage that has not dropped the
+    session knows that it has not, and forgets nothing from there on. 0: not told.
     """
 
     lowest_version: int
@@ -394,6 +396,7 @@ class Hello(Frame, tag=16):
     agent: str = ""
     asked: list[int] = []
     asked_epoch: int = 1
+    recent: int = 0
 
 
 class Resolve(Frame, tag=17):

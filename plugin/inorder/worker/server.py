@@ -458,7 +458,7 @@ class Server:
         self._the_host.reply(session, welcome)
         asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
         anywhere = max(0, *asked.values(), 0)
-        max_open = connection.passed.access.max_unconfirmed
+        max_open, recent = connection.passed.access.max_unconfirmed, min(max(0, hello.recent), MAX_NUMBER)
         for stage, epoch in self._the_host.epochs.items():
             if (stage, epoch) in connection.opened:
                 continue
@@ -466,7 +466,7 @@ class Server:
             # what it asked of stages below may have ridden up to this one, and been numbered here (R19)
             here = max(0, *(counter for other, counter in asked.items() if other >= stage), 0)
             first, most, own = (min(each, MAX_NUMBER - 1) + 1 for each in (here, anywhere, asked.get(stage, 0)))
-            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch, max_open, own))
+            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch, max_open, own, recent))
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:

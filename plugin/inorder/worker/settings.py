@@ -9,6 +9,7 @@ import ssl
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from inorder.core.asked import ENDED_KEPT_MS
 from inorder.core.commands import StageSettings
 from inorder.core.filters import filter_of
 from inorder.core.wire import MAX_FRAME_BYTES, LogRule
@@ -258,6 +259,7 @@ class WorkerSettings:
             popularity_alpha=self.popularity_alpha,
             popularity_beta=self.popularity_beta,
             topic_ttl_ms=_milliseconds(self.topic_ttl) if self.topic_ttl else 0,
+            ended_kept_ms=ENDED_KEPT_MS,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

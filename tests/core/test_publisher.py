@@ -51,6 +51,19 @@ def test_r1_a_topic_is_asked_for_once_and_again_after_a_reconnection() -> None:
     assert publisher.unnamed() == [(SPACE, "new")]
 
 
+def test_r1_what_is_asked_of_its_home_meanwhile_does_not_draw_others_there() -> None:
+    """Both are to be asked again of the stage below; then one is answered, and its home is asked whether it stands."""
+    publisher = _publisher()
+    first = _stamped(publisher, "low")
+    (second,) = _publish(publisher, "top")
+    assert _asked(publisher.requests()) == [(2, [2])]
+    publisher.connected()
+    publisher.ask_again([first])
+    _answer(publisher, second, 1)
+    publisher.ask_again([second])
+    assert _asked(publisher.requests()) == [(2, [1]), (0, [2])]
+
+
 def test_r1_what_is_unanswered_is_asked_again_in_order_with_the_same_counters() -> None:
     publisher = _publisher()
     first, second = _publish(publisher, "top", "top")

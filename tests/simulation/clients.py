@@ -192,13 +192,14 @@ class Client:
             self._greet(self.world.hosts)
 
     def reach(self, *, all_of_them: bool) -> None:
-        """Say hello to the worker of a stage that is needed, which may have others as well; or to all."""
+        """Say hello to the workers of stages that are needed, which may have others as well; or to all."""
+        ways = self.world.ways
         missing = [host for host in self.world.hosts if not self.has_greeted[host.index]]
+        needed = [host for host in missing if host.index in self.wanted]
         if all_of_them:
             self._greet(missing)
-        elif self.wanted and self.world.ways.random() < 0.5:
-            others = [host for host in missing if host.index in self.wanted or self.world.ways.random() < 0.3]
-            self._greet(others)
+        elif needed and ways.random() < 0.5:
+            self._greet(needed + [host for host in missing if ways.random() < 0.5])
 
     def _greet(self, hosts: Iterable[Host]) -> None:
         for host in {each.index: each for each in hosts}.values():

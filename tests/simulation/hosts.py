@@ -217,6 +217,8 @@ class Host:
                     is_released = record.state is NumberState.VOID and place in self.world.released
                     states[place] = "RELEASED" if is_released else record.state.name
                     unheard[record.topic, record.number] = highest(record.deps or ())
+                    if always:
+                        self.world.history.owners[place] = record.client_id, record.incarnation, record.counter
 
     def snapshot(self) -> None:
         if not self.opened:

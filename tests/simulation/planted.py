@@ -24,10 +24,11 @@ from inorder.core.lease import Lease
 from inorder.core.ordering import OrderingModule
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
+from inorder.core.sessions import Sessions
 from inorder.core.settling import Settling
 from inorder.core.stage import Stage
 from inorder.core.state import StageState, Switch
-from inorder.core.topic_manager import TopicManager
+from inorder.core.topic_manager import Session, TopicManager
 from inorder.core.waiting import Sequenced
 from inorder.core.wire import NumberAnswer, NumberState
 
@@ -44,6 +45,17 @@ def lost_answers(patch: Patch) -> None:
             session.answers.clear()
 
     patch.setattr(Host, "crash", crash)
+
+
+def taken_for_dropped(patch: Patch) -> None:
+    """R1: a stage that has never had a client's session takes it for dropped; so whatever the client has asked other
+    stages for is forgotten here, also what is on its way here."""
+    patch.setattr(Sessions, "_unknown_below", lambda self, command, first: first)
+
+
+def unknown_drops(patch: Patch) -> None:
+    """R1: a stage does not know which sessions it has dropped, and takes them for new."""
+    patch.setattr(Session, "highest", 0)
 
 
 def resend_out_of_order(patch: Patch) -> None:
@@ -236,6 +248,8 @@ class Bug:
 _BUGS = (
     Bug(without.one_timestamp, "resend", 5),
     Bug(lost_answers, "resend", 10),
+    Bug(taken_for_dropped, "fresh", 40),
+    Bug(unknown_drops, "dropped", 15),
     Bug(belt, "belt", 40),
     Bug(resend_out_of_order, "resend", 10),
     Bug(aliased, "resend", 30),

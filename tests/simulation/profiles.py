@@ -229,11 +229,23 @@ RELEASED = replace(
 )  # fmt: skip
 """Operators give up numbers, whatever became of their events, and sooner than timers do."""
 FRESH = Profile(
-    "fresh", stages=(2, 3, 3, 4), topics=(4, 6), first=(0, 0, 1, 3), gradual=1.0, retention=(10_000,),
-    session_timeout_ms=(30_000,), actions=(60, 300),
-    weights={"restart": 12.0, "reorder": 4.0, "publish": 2.0, "change": 0.5, "jump": 0.1}
+    "fresh", stages=(3, 3, 4), topics=(4, 6), first=(0, 0, 1, 3), gradual=1.0, retention=(10_000,),
+    session_timeout_ms=(30_000,), spread=(0.5, 1.0, 2.0), actions=(60, 300),
+    weights={
+        "restart": 6.0, "publish": 4.0, "reorder": 4.0, "receive": 3.0, "step": 2.0, "hand_over": 3.0, "accept": 3.0,
+        "change": 0.1, "jump": 0.1, "crash": 0.2, "disconnect": 0.2
+    }
 )  # fmt: skip
 """Publishers begin all the time, and connect to stages one after the other while their first requests ride."""
+DROPPED = replace(
+    RETRIES, name="dropped", stages=(1, 1, 2), session_timeout_ms=(2_000,), publisher_grace_ms=(1_000,), first=(0, 1, 2),
+    ended_kept=(600.0,), gradual=0.5, spread=(1.0,),
+    weights={
+        "jump": 1.0, "connect": 0.3, "tick": 20.0, "time": 3.0, "disconnect": 6.0, "publish": 2.0, "receive": 0.2,
+        "crash": 0.1, "partition": 0.2, "reorder": 2.0, "cancel": 0.0, "change": 0.5
+    }
+)  # fmt: skip
+"""Publishers are away until stages have dropped their sessions, and then ask again for what has a number."""
 
 PROFILES = {
     each.name: each
@@ -267,6 +279,7 @@ PROFILES = {
         LOGGED,
         RELEASED,
         FRESH,
+        DROPPED,
     )
 }
 

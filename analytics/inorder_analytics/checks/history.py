@@ -250,6 +250,7 @@ class History:
         topics: names for sentences.
         forgotten: publishes that ended because the stages had forgotten their publisher's session, as they said.
         ended: sessions that a stage has dropped, where that is known.
+        owners: the event that each number belongs to, as the stages keep them at the end.
     """
 
     linger: float
@@ -266,6 +267,7 @@ class History:
     topics: dict[int, str] = field(default_factory=dict)
     forgotten: list[EventId] = field(default_factory=list)
     ended: set[tuple[str, int]] = field(default_factory=set)
+    owners: dict[Place, EventId] = field(default_factory=dict)
 
     def publish(self, event: EventId, topic: int, order: str = "total") -> Publish:
         """A client published; what it is told is set as the outcome."""

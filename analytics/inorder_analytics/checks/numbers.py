@@ -23,6 +23,10 @@ def check_unique_numbers(history: History) -> Iterator[Violation]:
             sentence = f"{each.event} {history.named(each.place)} had {dict(first.deps)}, later {dict(each.deps)}"
             yield Violation("R1", (Witness(each.event, each.place),), (), sentence)
     yield from _check_seen(history)
+    numbers: dict[EventId, Place] = {}
+    for place, event in history.owners.items():  # also those of which nobody heard
+        if numbers.setdefault(event, place) != place:
+            yield _two_numbers(history, event, numbers[event], place)
 
 
 def _check_seen(history: History) -> Iterator[Violation]:

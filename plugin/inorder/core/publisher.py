@@ -376,7 +376,8 @@ class Publisher:
             counter, publication = next(iter(resend.items()))
             if batch and self._bytes_to_log(publication) > room:
                 break
-            if publication.state is _REQUESTED:  # else an answer to an earlier request came meanwhile
+            # else an answer to an earlier request came meanwhile; its home may be asked since then, another stage (R16)
+            if publication.state is _REQUESTED and publication.entry == entry:
                 room -= self._bytes_to_log(publication)
                 batch.append(publication)
             del resend[counter]

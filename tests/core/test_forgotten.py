@@ -1,0 +1,210 @@
+"""R1: what is forgotten, and what is not. A stage that meets a client without a session has dropped it, or has never had
+it; in the one case an event id may have a number here, in the other it is on its way here at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from tests.core.cluster import Cluster, stamps
+
+from inorder.core.asked import Asked
+from inorder.core.commands import Configure, Create, LeaveSession, OpenSession, StageSettings, Tick
+from inorder.core.stage import Stage
+from inorder.core.wire import Frame, NewEvent, Opened, Timestamps
+
+KEPT = 600_000
+SETTINGS = StageSettings(session_timeout_ms=20_000, ended_kept_ms=KEPT)
+
+
+def _cluster(topics: dict[str, int], *opened: int, settings: StageSettings = SETTINGS) -> Cluster:
+    """Stages, and a client that is connected to some of them."""
+    cluster = Cluster(topics, settings=settings)
+    for stage in opened:
+        cluster.step(stage, OpenSession("p", 1, recent=1))
+    return cluster
+
+
+def _drop(cluster: Cluster, at: int) -> None:
+    cluster.step(at, LeaveSession("p", 1))
+    cluster.now += 20_000
+    cluster.step(at, Tick())
+    assert ("p", 1) not in cluster.stages[at]._state.sessions
+
+
+def _forgotten(frames: Iterable[Frame]) -> list[int]:
+    return [counter for frame in frames if isinstance(frame, Timestamps) for counter in frame.forgotten]
+
+
+# -- who was never away ------------------------------------------------------------------------------------------
+
+
+def test_a_hello_may_overtake_requests_that_ride_up() -> None:
+    """p asks stage 1 for a timestamp on a, and connects to stage 0 before the request has ridden there."""
+    cluster = _cluster({"a": 0, "b": 1}, 1)
+    cluster.request("p", "b")
+    cluster.request("p", "a", at=1)
+    cluster.step(0, OpenSession("p", 1, first=3, anywhere=3, recent=1))
+    frames = cluster.run()
+    assert (_forgotten(frames), [each.number for each in stamps(frames)]) == ([], [1])
+
+
+def test_requests_that_were_not_taken_are_asked_of_a_stage_that_was_never_met() -> None:
+    """c moves from stage 2 to stage 0 while p, which has never met that, asks for it."""
+    cluster = _cluster({"a": 0, "b": 1, "c": 2}, 1, 2)
+    cluster.reorder("a c", "b", "")
+    assert cluster.request("p", "c") == []  # sealed: not taken
+    cluster.step(0, OpenSession("p", 1, first=2, anywhere=2, recent=1))
+    cluster.run()
+    assert cluster.request("p", "c", counter=1)[0].number == 1
+
+
+def test_the_same_when_the_change_is_over() -> None:
+    cluster = _cluster({"a": 0, "b": 1, "c": 2}, 1, 2)
+    cluster.reorder("a c", "b", "")
+    assert cluster.request("p", "c") == []
+    cluster.run()
+    cluster.step(0, OpenSession("p", 1, first=2, anywhere=2, asked_epoch=1, recent=1))
+    assert cluster.request("p", "c", counter=1)[0].number == 1
+
+
+def test_a_number_that_was_given_up_and_is_not_known_any_more_is_abandoned() -> None:
+    """p is away for longer than the grace, and not for longer than its session; others publish meanwhile."""
+    settings = StageSettings(session_timeout_ms=60_000, number_retention=2)
+    cluster = _cluster({"a": 0}, 0, settings=settings)
+    cluster.open("q")
+    cluster.stamp("p", "a")
+    cluster.step(0, LeaveSession("p", 1))
+    cluster.now += 10_000
+    cluster.step(0, Tick())
+    for number in (2, 3, 4, 5):
+        cluster.stamp("q", "a")
+        cluster.settle("q", "a", [number])
+    assert not cluster.stages[0].has_number(1, 1)
+    cluster.step(0, OpenSession("p", 1, first=2))
+    (answer,) = cluster.step(0, Create("p", 1, 0, [NewEvent(1, 1)]))
+    assert isinstance(answer, Timestamps)
+    assert (answer.forgotten, answer.abandoned) == ([], [1, 1, 1])
+
+
+# -- whose session was dropped -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recent", [0, 1])
+def test_what_a_dropped_session_asked_for_is_never_numbered(recent: int) -> None:
+    """Whatever its client says."""
+    cluster = _cluster({"a": 0}, 0)
+    cluster.stamp("p", "a")
+    _drop(cluster, at=0)
+    opened, *_ = cluster.step(0, OpenSession("p", 1, first=1 + (not recent), recent=recent))
+    assert opened == Opened(0, 0, False, 0, 20_000)
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1)]))) == [1]
+    assert cluster.request("p", "a", counter=2)[0].number == 2
+
+
+def test_nor_is_it_when_it_comes_up_from_another_stage() -> None:
+    """p asks for it again at stage 1, because the order changed meanwhile or its way is another one now."""
+    cluster = _cluster({"a": 0, "b": 1}, 0, 1)
+    cluster.stamp("p", "a")
+    _drop(cluster, at=0)
+    cluster.request("p", "a", at=1, counter=1)
+    assert _forgotten(cluster.run()) == [1]
+    cluster.request("p", "a", at=1, counter=2)
+    assert [each.number for each in stamps(cluster.run())] == [2]
+
+
+def test_nor_is_it_at_a_stage_to_which_its_topic_moves() -> None:
+    """Stage 0 has never met p. What stage 2 has dropped, it is told with the topic."""
+    cluster = _cluster({"a": 0, "b": 1, "c": 2}, 2)
+    cluster.stamp("p", "c")
+    _drop(cluster, at=2)
+    cluster.reorder("a c", "b", "")
+    cluster.run()
+    cluster.step(0, OpenSession("p", 1, first=1, anywhere=2, asked_epoch=1, recent=1))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 3)], 2))) == [1]
+
+
+def test_a_session_that_comes_with_a_topic_to_where_it_was_dropped_begins_behind_that() -> None:
+    cluster = _cluster({"a": 0, "b": 1, "c": 2}, 0, 2)
+    cluster.stamp("p", "a")
+    _drop(cluster, at=0)
+    cluster.reorder("a c", "b", "")
+    cluster.run()
+    cluster.step(0, OpenSession("p", 1, first=2, anywhere=2, own=2, recent=1))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1)], 2))) == [1]
+
+
+def test_it_is_in_the_snapshot() -> None:
+    cluster = _cluster({"a": 0}, 0)
+    cluster.stamp("p", "a")
+    _drop(cluster, at=0)
+    cluster.stages[0] = Stage.restore(cluster.stages[0].snapshot())
+    cluster.step(0, OpenSession("p", 1, recent=1))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1)]))) == [1]
+
+
+# -- for how long ------------------------------------------------------------------------------------------------
+
+
+def test_what_was_dropped_long_ago_is_not_known_and_what_is_not_recent_is_forgotten() -> None:
+    cluster = _cluster({"a": 0}, 0)
+    cluster.stamp("p", "a")
+    _drop(cluster, at=0)
+    cluster.now += KEPT
+    cluster.step(0, Tick())
+    assert not cluster.stages[0]._state.ended
+    cluster.step(0, OpenSession("p", 1, first=3, anywhere=3, recent=2))
+    frames = cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1), NewEvent(2, 1)]))
+    assert (_forgotten(frames), [each.counter for each in stamps(frames)]) == ([1], [2])
+
+
+def test_a_client_that_never_published_leaves_nothing_behind() -> None:
+    cluster = _cluster({"a": 0}, 0)
+    _drop(cluster, at=0)
+    assert not cluster.stages[0]._state.ended
+
+
+def test_a_stage_of_an_older_release_believes_its_clients_once_it_knows_enough() -> None:
+    """It may have dropped sessions of which it knows nothing."""
+    cluster = _cluster({"a": 0}, 0, settings=StageSettings(session_timeout_ms=20_000))
+    cluster.stamp("p", "a")
+    _drop(cluster, at=0)
+    cluster.step(0, Configure(SETTINGS))
+    cluster.now += KEPT // 2 - 1
+    cluster.step(0, OpenSession("p", 1, first=2, recent=1))
+    cluster.step(0, OpenSession("q", 1, first=2, recent=1))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1)]))) == [1]
+    assert _forgotten(cluster.step(0, Create("q", 1, 1, [NewEvent(1, 1)]))) == [1]
+    cluster.now += 1
+    cluster.step(0, OpenSession("r", 1, first=2, recent=1))
+    assert cluster.request("r", "a", counter=1)[0].number == 2
+
+
+def test_a_stage_that_gets_a_topic_of_one_that_does_not_know_enough_does_not_either() -> None:
+    cluster = Cluster({"a": 0, "b": 1}, settings=SETTINGS)
+    assert [each._state.ended_since for each in cluster.stages] == [0, 0]
+    cluster.stages[0]._state.ended_since = 1000
+    cluster.now += 5000
+    cluster.reorder("", "b a")
+    cluster.run()
+    assert cluster.stages[1]._state.ended_since == 1000
+
+
+# -- what hellos tell --------------------------------------------------------------------------------------------
+
+
+def test_counters_are_recent_for_a_while_after_they_were_asked_for_first() -> None:
+    asked = Asked(recent=100.0)
+    asked.note(2, 3, now=0.0)
+    asked.note(0, 5, now=9.0)  # counts as asked for at 0
+    asked.note(1, 7, now=50.0)
+    asked.note(2, 4, now=60.0)  # once more
+    assert asked.pairs() == [2, 4, 0, 5, 1, 7]
+    assert [asked.of(stage) for stage in range(4)] == [5, 7, 4, 0]
+    assert [asked.recent(now) for now in (99.0, 100.0, 149.0, 150.0, 1000.0)] == [1, 6, 6, 8, 8]
+    asked.note(2, 7, now=1000.0)  # once more
+    assert asked.recent(1000.0) == 8
+    asked.note(2, 9, now=1000.0)
+    assert asked.recent(1000.0) == 8
+    asked.clear()
+    assert (asked.pairs(), asked.recent(1000.0)) == ([], 1)

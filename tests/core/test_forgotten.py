@@ -1,12 +1,12 @@
-"""R1: what is forgotten, and what is not. A stage that meets a client without a session has dropped it, or has never had
-it; in the one case an event id may have a number here, in the other it is on its way here at most."""
+"""R1: what is forgotten, and what is not. A stage that meets a client without a session has dropped it, or has never
+had it; in the one case an event id may have a number here, in the other it is on its way here at most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import pytest
-from tests.core.cluster import Cluster, stamps
+from tests.core.cluster import Cluster, entries, stamps
 
 from inorder.core.asked import Asked
 from inorder.core.commands import Configure, Create, LeaveSession, OpenSession, StageSettings, Tick
@@ -85,6 +85,23 @@ def test_a_number_that_was_given_up_and_is_not_known_any_more_is_abandoned() -> 
     (answer,) = cluster.step(0, Create("p", 1, 0, [NewEvent(1, 1)]))
     assert isinstance(answer, Timestamps)
     assert (answer.forgotten, answer.abandoned) == ([], [1, 1, 1])
+
+
+def test_what_comes_with_a_topic_to_a_session_that_a_ride_began_is_relied_on() -> None:
+    """v rides up from stage 2 and is the first that stage 1 hears of p; then stage 1 gets the topic of x, which is
+    older. y relies on stage 1 to say that it follows x (R19)."""
+    cluster = _cluster({"y": 0, "v": 1, "x": 2, "w": 2}, 2)
+    x = cluster.stamp("p", "x")
+    cluster.stamp("p", "v", at=2)
+    cluster.reorder("y", "v x", "w")
+    cluster.run()
+    for name in "rs":
+        cluster.subscribe(name, "y", "x")
+    asked = NewEvent(3, cluster.ids["y"], [], None, [1, 1])
+    cluster.step(2, Create("p", 1, 1, [asked], 2))
+    frames = cluster.run()
+    assert _forgotten(frames) == []
+    assert [entries(each)[cluster.ids["x"]] for each in stamps(frames)] == [x.number]
 
 
 # -- whose session was dropped -----------------------------------------------------------------------------------

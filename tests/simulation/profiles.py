@@ -73,7 +73,7 @@ class Profile:
     commits: float = 0.6
     returns: float = 0.0
     gradual: float = 0.0
-    ended_kept: tuple[float, ...] = (3_600.0, 600.0)
+    ended_kept: tuple[float, ...] = (3_600.0,)
     logged: bool = False
 
 
@@ -238,8 +238,8 @@ FRESH = Profile(
 )  # fmt: skip
 """Publishers begin all the time, and connect to stages one after the other while their first requests ride."""
 DROPPED = replace(
-    RETRIES, name="dropped", stages=(1, 1, 2), session_timeout_ms=(2_000,), publisher_grace_ms=(1_000,), first=(0, 1, 2),
-    ended_kept=(600.0,), gradual=0.5, spread=(1.0,),
+    RETRIES, name="dropped", stages=(1, 1, 2), first=(0, 1, 2), gradual=0.5, ended_kept=(3_600.0, 600.0),
+    session_timeout_ms=(2_000,), publisher_grace_ms=(1_000,), spread=(1.0,),
     weights={
         "jump": 1.0, "connect": 0.3, "tick": 20.0, "time": 3.0, "disconnect": 6.0, "publish": 2.0, "receive": 0.2,
         "crash": 0.1, "partition": 0.2, "reorder": 2.0, "cancel": 0.0, "change": 0.5

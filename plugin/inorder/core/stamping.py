@@ -315,7 +315,7 @@ class Stamping:
         if session is None:
             now = self._state.now
             ended = take_ended(self._state, key)
-            first = ended + 1 if ended else ride.counter
+            first = ended + 1 if ended or not self._state.ended_since else ride.counter
             session = Session(*key, low=first, connected=False, since=now, is_opened=False, began=first)
             self._state.sessions[key], self._state.gone[key] = session, None
         elif not session.connected:

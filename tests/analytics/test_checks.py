@@ -319,6 +319,17 @@ def test_publisher_order_across_what_was_jumped() -> None:
     assert broken(history) == ["R17", "R19"]  # strict: nothing is jumped, and b1 has its turn before b2
 
 
+def test_publisher_order_across_a_jumped_number_of_which_its_publisher_never_heard() -> None:
+    """The stages know whose it is."""
+    history = new_history("a1@p1", "b2@p3")
+    jumping = told(history, "s", "b2 a1 gap:b1:skipped", "bounded")
+    jumping.spans += [span("a", 0, 1), span("b", 0, 2)]
+    history.states[place("b1")] = "VOID"
+    assert broken(history) == ["R19"]
+    history.owners[place("b1")] = "p", 1, 2
+    assert broken(history) == []
+
+
 def test_publisher_order_in_bounded_mode_without_a_jump() -> None:
     """R20: no number is between these two in a topic that it holds."""
     history = new_history("a1@p1", "c1@p2", "b1@p3")
@@ -388,6 +399,25 @@ def test_two_timestamps_for_one_event(event: tuple[str, int, int], number: str, 
     history = new_history("a1", "b1<a1")
     history.stamp(event, place(number), deps, 0, 5.0)
     assert broken(history) == ["R1"]
+
+
+def test_two_numbers_for_one_event_of_which_nobody_heard() -> None:
+    history = new_history()
+    history.owners.update({place("a1"): ("p", 1, 1), place("a2"): ("p", 2, 1), place("b1"): ("q", 1, 1)})
+    assert broken(history) == []
+    history.owners[place("a3")] = "p", 1, 1
+    (found,) = violations(history)
+    assert (found.rule, found.sentence) == ("R1", "('p', 1, 1) was a#1, later a#3")
+
+
+def test_only_who_was_away_is_forgotten() -> None:
+    history = new_history()
+    history.ended.add(("p", 1))
+    history.forgotten = [("p", 1, 1), ("p", 2, 1), ("q", 1, 1)]
+    assert [each.witnesses for each in violations(history)] == [
+        (Witness(("p", 2, 1), None),),
+        (Witness(("q", 1, 1), None),),
+    ]
 
 
 def test_subscribers_agree_on_a_number_whose_publisher_got_no_answer() -> None:

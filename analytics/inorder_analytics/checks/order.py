@@ -6,10 +6,10 @@ All checks read each subscriber once. A durable subscriber that resumes is judge
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inorder_analytics.checks.history import History, Notified, Report, Session, SubscriberHistory
+from inorder_analytics.checks.history import EventId, History, Notified, Place, Report, Session, SubscriberHistory
 from inorder_analytics.checks.violation import Violation, Witness, witness
 
 IN_TURN = frozenset({"lost", "abandoned", "unstamped"})
@@ -75,12 +75,16 @@ def _passed(history: History, seen: Witness, reason: str) -> str:
 def check_publisher_order(history: History) -> Iterator[Violation]:
     """R19: what one session published arrives in its order, across topics. R20: in bounded mode not across numbers that
     were jumped over: dependencies on older events go through the newer ones."""
+    numbers = {event: place for place, event in history.owners.items()}  # also of those that were taken back (R16)
+    numbers.update((event, each.place) for event, each in history.stamped.items())
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
-            yield from _publisher_order(history, subscriber, run.notified)
+            yield from _publisher_order(history, subscriber, run.notified, numbers)
 
 
-def _publisher_order(history: History, subscriber: SubscriberHistory, notified: list[Notified]) -> Iterator[Violation]:
+def _publisher_order(
+    history: History, subscriber: SubscriberHistory, notified: list[Notified], numbers: Mapping[EventId, Place]
+) -> Iterator[Violation]:
     sessions: dict[Session, tuple[list[int], list[Notified]]] = {}
     for each in notified:
         if each.verdict != "in_order" or each.event is None:
@@ -90,21 +94,23 @@ def _publisher_order(history: History, subscriber: SubscriberHistory, notified: 
         at = bisect_left(counters, counter)
         # the next of what it had before: whatever is between the two did not come before it
         is_behind = at < len(counters) and counters[at] != counter
-        if is_behind and not _is_between_jumped(history, subscriber, each, seen[at]):
+        if is_behind and not _is_between_jumped(numbers, subscriber, each, seen[at]):
             yield _out_of_order("R19", history, subscriber, seen[at], each)
         counters.insert(at, counter)
         seen.insert(at, each)
 
 
-def _is_between_jumped(history: History, subscriber: SubscriberHistory, first: Notified, second: Notified) -> bool:
+def _is_between_jumped(
+    numbers: Mapping[EventId, Place], subscriber: SubscriberHistory, first: Notified, second: Notified
+) -> bool:
     """Tell whether a bounded subscriber went past an event that its publisher published between these two."""
     if subscriber.mode == "strict" or first.event is None or second.event is None:
         return False
     client, incarnation, low = first.event
     topics = {span.topic for span in subscriber.spans}
     return any(
-        each is not None and (not topics or each.place[0] in topics)
-        for each in (history.stamped.get((client, incarnation, at)) for at in range(low + 1, second.event[2]))
+        place is not None and (not topics or place[0] in topics)
+        for place in (numbers.get((client, incarnation, at)) for at in range(low + 1, second.event[2]))
     )
 
 

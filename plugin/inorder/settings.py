@@ -81,8 +81,15 @@ def _checked_address(text: str) -> str:
     return text
 
 
+def _checked_place(text: str) -> str:
+    if not (os.path.isabs(text) or re.match(r"[a-z][a-z0-9+.-]*://[^/]", text)):
+        raise ValueError("neither an absolute path nor a URL")
+    return text
+
+
 BrokerText = Annotated[str, BeforeValidator(_checked_broker)]
 AddressText = Annotated[str, BeforeValidator(_checked_address)]
+PlaceText = Annotated[str, BeforeValidator(_checked_place)]
 
 
 class _Section(BaseModel):
@@ -258,6 +265,17 @@ class ControlPlaneSection(_Section):
     tls_key: Path | None = _option(None, "the certificate's private key", "a path to a PEM file")
     session_ttl: float = _seconds(43_200.0, "how long a login in a browser lasts")
     login_rate: int = _count(10, "failed logins of one address in a minute, before more are refused")
+    traces: Annotated[tuple[PlaceText, ...] | None, BeforeValidator(_words)] = _option(
+        None, "what analyses may read and write; for inorder up if not set: the folder traces beside its SQLite store",
+        "absolute paths of folders and beginnings of URLs, such as /var/lib/inorder/traces or s3://bucket/traces"
+    )  # fmt: skip
+    masters: Annotated[tuple[str, ...], BeforeValidator(_words)] = _option(
+        (), "Spark masters that analyses may use beside local ones", "URLs such as spark://host:7077"
+    )
+    analyses: int = _option(1, "analyses that run here at a time", "a whole number from 0 (0: none)", ge=0)
+    analysis_lease: float = _seconds(30.0, "how long who runs an analysis may be silent before it counts as failed")
+    cancel_grace: float = _seconds(10.0, "between SIGTERM and SIGKILL for an analysis that is cancelled")
+    keep_runs: int = _count(1000, "runs that have ended are kept, of all that were")
 
 
 class Settings(BaseSettings):

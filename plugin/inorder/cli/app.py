@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from inorder.cli import failures, options, output
+from inorder.cli.analytics import analytics
 from inorder.cli.backup import backup, restore
 from inorder.cli.check import check
 from inorder.cli.config import config
@@ -59,6 +60,7 @@ for group in (topics, order, log, subscriptions, events, gaps):
 app.add_typer(tokens)
 app.add_typer(workers)
 app.add_typer(traces)
+app.add_typer(analytics)
 
 
 def _show_version(value: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import ssl
 from collections.abc import Callable, Sequence
@@ -32,6 +33,13 @@ PagePort = Annotated[
     int | None, typer.Option(metavar="PORT", help="Port of page and API (8080); 0 takes any free one.")
 ]
 
+Traces = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PLACE", help="Folder, or beginning of a URL, that analyses may read and write; again for more."
+    ),
+]
+
 
 def controlplane(
     store: Store = None,
@@ -43,6 +51,7 @@ def controlplane(
         Path | None, typer.Option(metavar="FILE", help="Certificate of page and API (PEM); turns TLS on.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    traces: Traces = None,
     token: options.Token = None,
     tls_ca: options.TlsCa = None,
     json: options.Json = False,
@@ -57,6 +66,7 @@ def controlplane(
     """
     flags: dict[str, Any] = {
         "host": host, "port": port, "workers": workers, "brokers": brokers, "tls_cert": tls_cert, "tls_key": tls_key,
+        "traces": places(traces),
     }  # fmt: skip
     client = {"token": token, "tls_ca": tls_ca}
     loaded = options.settings(config, controlplane=flags, client=client, store={"url": store})
@@ -66,6 +76,11 @@ def controlplane(
         return runner.run(_serve(settings, is_json=json))
 
 
+def places(given: Sequence[str] | None) -> list[str] | None:
+    """Return folders as they are called from anywhere; URLs stay."""
+    return None if given is None else [each if "://" in each else os.path.abspath(each) for each in given]
+
+
 def make_control_plane(
     settings: Settings,
     *,
@@ -73,8 +88,10 @@ def make_control_plane(
     token: str | None = None,
     tls: ssl.SSLContext | None = None,
     monitor: Callable[[str, str], Answer] | None = None,
+    traces: Sequence[str] = (),
 ) -> ControlPlane:
-    """Make a control plane; its port is taken then. See ControlPlane for arguments and errors."""
+    """Make a control plane; its port is taken then. See ControlPlane for arguments and errors; ``traces``: what
+    analyses may read and write where the settings do not say it."""
     try:
         from inorder_controlplane.control_plane import ControlPlane
         from inorder_controlplane.settings import ControlPlaneSettings
@@ -84,6 +101,7 @@ def make_control_plane(
         raise MissingExtra("the control plane", "controlplane") from None
     section = settings.controlplane
     values = {key: getattr(section, key) for key in type(section).model_fields if key not in ("workers", "brokers")}
+    values["traces"] = tuple(traces) if section.traces is None else section.traces
     brokers = section.brokers or settings.client.brokers
     own = ControlPlaneSettings(brokers=brokers, lease=settings.worker.lease, **values)
     return ControlPlane(own, store=settings.store.url, workers=workers, token=token, tls=tls, monitor=monitor)

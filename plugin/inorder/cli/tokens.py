@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,10 +10,10 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.naming import split
+from inorder.cli.stores import WHO, opened_store, utc_text
 from inorder.errors import InvalidFilter
 
 if TYPE_CHECKING:
-    from inorder.worker.store import Store
     from inorder.worker.tokens import Token
 
 tokens = options.group(
@@ -29,8 +25,7 @@ tokens = options.group(
 
 CENTURY = 100 * 365 * 86_400
 """Seconds that a token may be good for, at most."""
-WHO = "command line"
-"""As the audit log names whoever can write to the store."""
+WHAT = "the tokens of a store"
 
 
 class Role(StrEnum):
@@ -84,7 +79,7 @@ def create(
 
     _check_topics("--publish", publish)
     _check_topics("--subscribe", subscribe)
-    with _store(config, store) as opened:
+    with opened_store(config, store, WHAT) as opened:
         token, secret = TokenStore(opened).issue(
             name,
             str(role),
@@ -114,7 +109,7 @@ def list_all(
     """Show all tokens, the newest first, also those that have expired or were revoked. No secrets."""
     from inorder.worker.tokens import TokenStore
 
-    with _store(config, store) as opened:
+    with opened_store(config, store, WHAT) as opened:
         found = TokenStore(opened).list()
     for each in found:
         if json:
@@ -138,7 +133,7 @@ def revoke(
     from inorder.worker.audit import AuditLog
     from inorder.worker.tokens import TokenStore
 
-    with _store(config, store) as opened:
+    with opened_store(config, store, WHAT) as opened:
         ended = TokenStore(opened).revoke(token)
         if ended is None:
             raise CommandFailed(f"there is no token with the id {token!r}; inorder tokens list shows all")
@@ -162,46 +157,17 @@ def _check_topics(flag: str, patterns: list[str] | None) -> None:
             raise CommandFailed(f"{flag}: {error}", ExitCode.USAGE) from None
 
 
-@contextmanager
-def _store(config: Path | None, url: str | None) -> Iterator[Store]:
-    """Open a store that is there, of this release's schema. Raises MissingExtra and StoreErrors."""
-    from inorder.errors import MissingExtra
-
-    try:
-        from inorder.worker.store import Store
-    except ImportError:
-        raise MissingExtra("the tokens of a store", "worker") from None
-    loaded = options.settings(config, store={"url": url})
-    with loaded.located("store"):
-        reading = Store(loaded.settings.store.url, is_read_only=True)  # which makes no file where there is none
-        try:
-            reading.run(reading.require_current)
-        finally:
-            reading.close()
-        opened = Store(loaded.settings.store.url)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
 def _plain(token: Token) -> dict[str, object]:
     return {
         "id": token.id, "name": token.name, "role": token.role, "publish": _list(token.publish),
         "subscribe": _list(token.subscribe), "max_unconfirmed": token.max_unconfirmed,
-        "created_at": _time(token.created_ms), "expires_at": _time(token.expires_ms),
-        "revoked_at": _time(token.revoked_ms),
+        "created_at": utc_text(token.created_ms), "expires_at": utc_text(token.expires_ms),
+        "revoked_at": utc_text(token.revoked_ms),
     }  # fmt: skip
 
 
 def _list(patterns: tuple[str, ...] | None) -> list[str] | None:
     return None if patterns is None else list(patterns)
-
-
-def _time(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text(token: Token) -> str:
@@ -212,7 +178,7 @@ def _text(token: Token) -> str:
     if token.max_unconfirmed is not None:
         parts.append(f"{token.max_unconfirmed} unconfirmed")
     if token.revoked_ms is not None:
-        parts.append(f"revoked {_time(token.revoked_ms)}")
+        parts.append(f"revoked {utc_text(token.revoked_ms)}")
     elif token.expires_ms is not None:
-        parts.append(f"expires {_time(token.expires_ms)}")
+        parts.append(f"expires {utc_text(token.expires_ms)}")
     return ", ".join(parts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.controlplane import TOKEN_COMMAND, PageHost, PagePort, make_control_plane, stop_event
+from inorder.cli.controlplane import TOKEN_COMMAND, PageHost, PagePort, Traces, make_control_plane, places, stop_event
 from inorder.cli.failures import ExitCode
 from inorder.cli.worker import Store, WorkerToken, loop_factory, worker_settings
 from inorder.errors import PortInUse
@@ -34,6 +34,7 @@ def up(
         int | None, typer.Option(metavar="PORT", help="Port of the worker (7401); 0 takes any free one.")
     ] = None,
     token: WorkerToken = None,
+    traces: Traces = None,
     json: options.Json = False,
     config: options.Config = None,
     debug: options.Debug = False,
@@ -41,13 +42,14 @@ def up(
     """Start everything inorder needs, in one process: the worker, with its numbers in ./inorder.db, and its page.
 
     The first start makes a token and prints the page's address with it, ready to be opened. Health and metrics are on
-    the same port: /health/ready, /metrics. Your broker stays as it is. Ctrl-C stops cleanly (exit code 0).
+    the same port: /health/ready, /metrics. Your broker stays as it is. The page may analyse traces in the folder
+    traces beside the store. Ctrl-C stops cleanly (exit code 0).
     """
     loaded = options.settings(
         config,
         _FLAG_NAMES,
         worker={"host": worker_host, "port": worker_port, "token": token},
-        controlplane={"host": host, "port": port},
+        controlplane={"host": host, "port": port, "traces": places(traces)},
         store={"url": store},
     )
     set_up(loaded.settings.worker.log_format, logging.WARNING, "%(levelname)s %(message)s")
@@ -61,7 +63,11 @@ async def _run(settings: Settings, *, is_json: bool) -> int:
     told = worker_settings(settings)
     worker, stop = Worker(told), stop_event()
     plane = make_control_plane(
-        settings, workers=settings.controlplane.workers, tls=told.peer_ssl_context(), monitor=worker.answer
+        settings,
+        workers=settings.controlplane.workers,
+        tls=told.peer_ssl_context(),
+        monitor=worker.answer,
+        traces=_beside(settings.store.url),
     )
     try:
         async with _Named(worker):
@@ -72,6 +78,14 @@ async def _run(settings: Settings, *, is_json: bool) -> int:
     finally:
         await plane.close()
     return ExitCode.OK
+
+
+def _beside(store: str) -> list[str]:
+    """Return where clients of this machine are told to put their traces: beside the store, if that is a file."""
+    from inorder.worker.store import file_of
+
+    file = file_of(store)
+    return [] if file is None else [str(file.absolute().parent / "traces")]
 
 
 class _Named:

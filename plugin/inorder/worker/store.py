@@ -439,6 +439,12 @@ def _parsed(url: str) -> sa.URL:
     return parsed
 
 
+def file_of(url: str) -> Path | None:
+    """Return the file of an SQLite store, ``None`` for one on a server. Raises InvalidOption."""
+    parsed = _parsed(url)
+    return _sqlite_path(parsed) if parsed.get_backend_name() == "sqlite" else None
+
+
 def _sqlite_path(url: sa.URL) -> Path:
     name = url.database
     if not name or name == ":memory:" or "mode=memory" in name or url.query.get("mode") == "memory":

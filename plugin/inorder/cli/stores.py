@@ -1,0 +1,47 @@
+"""A store that is there, for commands that work on it themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inorder.cli import options
+from inorder.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from inorder.worker.store import Store
+
+WHO = "command line"
+"""As the audit log names whoever can write to the store."""
+
+
+@contextmanager
+def opened_store(config: Path | None, url: str | None, what: str) -> Iterator[Store]:
+    """Open a store that is there, of this release's schema. Raises MissingExtra, which says ``what`` needs it, and
+    StoreErrors."""
+    try:
+        from inorder.worker.store import Store
+    except ImportError:
+        raise MissingExtra(what, "worker") from None
+    loaded = options.settings(config, store={"url": url})
+    with loaded.located("store"):
+        reading = Store(loaded.settings.store.url, is_read_only=True)  # which makes no file where there is none
+        try:
+            reading.run(reading.require_current)
+        finally:
+            reading.close()
+        opened = Store(loaded.settings.store.url)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def utc_text(milliseconds: int | None) -> str | None:
+    """Return a time (ms since 1970) as the API shows it."""
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

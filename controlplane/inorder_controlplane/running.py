@@ -208,13 +208,14 @@ class Runner:
 
     async def _end(self, own: _Own, outcome: Outcome, reason: str) -> None:
         """Write what became of it, however long the store is away; unless we are to stop as well."""
-        result = own.process.result if outcome == "done" else None
+        process = own.process
 
-        def write(store: Any) -> None:
+        def write(store: Store) -> None:
+            end = partial(Analyses(store).end, own.run.id, self.owner, progress=process.progress, log=process.log)
             try:
-                Analyses(store).end(own.run.id, self.owner, outcome, reason=reason, result=result, log=own.process.log)
-            except ValueError as error:
-                Analyses(store).end(own.run.id, self.owner, "failed", reason=str(error), log=own.process.log)
+                end(outcome, reason=reason, result=process.result if outcome == "done" else None)
+            except ValueError as error:  # of its result
+                end("failed", reason=str(error))
             Analyses(store).trim(self._context.settings.keep_runs)
 
         while True:

@@ -188,12 +188,7 @@ class Analyses:
 
     def beat(self, id_: str, owner: str, *, progress: Progress | None = None, log: str | None = None) -> Word:
         """Show that a run goes on, and how far it is; return what its owner is to do."""
-        values: dict[str, Any] = {}
-        if progress is not None:
-            what = storable(progress.what)[:200]
-            values["progress"] = json.dumps({**progress._asdict(), "what": what})
-        if log is not None:
-            values["log"] = last_lines(storable(log), LOG_BYTES)
+        values = _told(progress, log)
 
         def work(connection: sa.Connection) -> Word:
             now = sa.select(_own.beat, _own.cancelled_by).where(_own.id == id_, *_is_of(owner)).with_for_update()
@@ -213,20 +208,19 @@ class Analyses:
         *,
         reason: str = "",
         result: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
         log: str | None = None,
     ) -> bool:
         """Write what became of a run; false if it was not the owner's any more, and nothing was written. Raises
         ValueError for a result that is too large."""
-        values: dict[str, Any] = {
-            "ended_ms": records.now_ms(), "outcome": outcome, "reason": storable(reason)[:2000]
+        values = {
+            **_told(progress, log), "ended_ms": records.now_ms(), "outcome": outcome, "reason": storable(reason)[:2000]
         }  # fmt: skip
         if result is not None:
             values["result"] = json.dumps(result, allow_nan=False)
             values["summary"] = json.dumps(summary_of(result))
             if len(values["result"]) > RESULT_BYTES:
                 raise ValueError(f"a result of {len(values['result'])} bytes is over the limit of {RESULT_BYTES}")
-        if log is not None:
-            values["log"] = last_lines(storable(log), LOG_BYTES)
         return self._store.write(
             lambda connection: records.change(connection, analytics_runs, id_, values, *_is_of(owner))
         )
@@ -282,6 +276,15 @@ def has_open(connection: sa.Connection, schedule: str) -> bool:
 def job_of(text: str) -> Job:
     """Return a stored job. Other kinds of an older release have nothing that could be run, and an empty source."""
     return msgspec.json.decode(text, type=Job, strict=False)
+
+
+def _told(progress: Progress | None, log: str | None) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if progress is not None:
+        values["progress"] = json.dumps({**progress._asdict(), "what": storable(progress.what)[:200]})
+    if log is not None:
+        values["log"] = last_lines(storable(log), LOG_BYTES)
+    return values
 
 
 def _is_of(owner: str) -> tuple[sa.ColumnElement[bool], ...]:

@@ -49,6 +49,8 @@ class Places:
     def check(self, source: str, out: str | None, master: str) -> tuple[str, str | None]:
         """Return source and out as they really are. Raises Problem."""
         read = self.resolved(source, "source")
+        if out is not None and _URL.match(out):
+            raise _invalid("out", "it is a URL", "the absolute path of a folder")
         written = None if out is None else self.resolved(out, "out")
         if written is not None and (_is_within(written, read) or _is_within(read, written)):
             raise _invalid("out", f"{out!r} lies in the traces, or they in it", "a place of its own for results")

@@ -21,7 +21,9 @@ ARGUMENTS = {
     "order move": ["m:a"], "order pin": ["m:a"], "order unpin": ["m:a"], "log on": ["m:a"], "log off": ["m:a"],
     "subscriptions end": ["c"], "topics show": ["m:a"], "topics create": ["m:a"], "events show": ["m:a", "1"],
     "gaps release": ["m:a", "1"], "gaps repair": ["m:a", "1"], "tokens create": ["desk"], "tokens revoke": ["id"],
-    "workers drain": ["owner"], "workers move": ["0", "owner"],
+    "workers drain": ["owner"], "workers move": ["0", "owner"], "analytics cancel": ["id"], "analytics remove": ["id"],
+    "analytics schedules add": ["nightly", "0 3 * * *", "/traces"], "analytics schedules set": ["nightly"],
+    "analytics schedules remove": ["nightly"], "analytics schedules run": ["nightly"],
     "traces audit": ["."], "traces show": ["."], "traces tail": ["."], "traces stats": ["."],
     "report": ["."],
 }  # fmt: skip
@@ -43,6 +45,8 @@ WRONG: dict[str, list[str]] = {
     "--session-timeout": ["x", "0", "1"], "--stage": ["x", "-1"], "--stages": ["x", "0", "65"],
     "--store": ["inorder.db", "oracle://x/y"], "--timeout": ["x", "0", "nan"], "--tls-ca": ["no.pem", "x" * 300],
     "--tls-cert": ["no.pem"], "--tls-key": ["no.pem"], "--traces": ["", "/dev/null/x"],
+    "--cron": ["x", "0 24 * * *"], "--outcome": ["lost"],
+    "--source": [""], "--timezone": ["Berlin", "../x"],
     "--wait": ["x", "-1", "nan"], "--worker": ["localhost"],
 }  # fmt: skip
 """Values that no command takes."""
@@ -60,6 +64,7 @@ FOUND_LATER = {
     "--file",
     "--host",
     "--http-host",
+    "--master",
     "--out",
     "--run",
     "--space",

@@ -193,9 +193,15 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize("field", ["source", "out"])
 @pytest.mark.parametrize(
-    ("text", "slug"), [*((t, "forbidden") for t in OUTSIDE), *((t, "invalid") for t in IMPOSSIBLE)]
+    ("field", "text", "slug"),
+    [
+        *(("source", text, "forbidden") for text in OUTSIDE),
+        *(("source", text, "invalid") for text in IMPOSSIBLE),
+        # Results go to folders only.
+        *(("out", text, "invalid" if "://" in text else "forbidden") for text in OUTSIDE),
+        *(("out", text, "invalid") for text in IMPOSSIBLE),
+    ],
 )
 async def test_nothing_else_may_be_read_or_written(
     site: Site, traces: Path, tmp_path: Path, field: str, text: str, slug: str

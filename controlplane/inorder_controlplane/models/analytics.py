@@ -84,7 +84,9 @@ class Job(Body):
     model_config = body_example(_JOB)
 
     source: Place = Field(description="folder or URL of the traces")
-    out: Place | None = Field(None, description="folder or URL for the results as Parquet; null: nowhere but here")
+    out: Place | None = Field(
+        None, description="folder for the results as Parquet, and for what the next run need not do again; null: none"
+    )
     window_s: float = Field(DEFAULT_WINDOW_S, ge=1, le=366 * 86_400, description="length of a time window")
     max_pairs: int = Field(
         DEFAULT_MAX_PAIRS, ge=1, le=1_000_000, description="pairs of subscribers that are compared; of more a sample"

@@ -78,7 +78,7 @@ def controlplane(
 
 def places(given: Sequence[str] | None) -> list[str] | None:
     """Return folders as they are called from anywhere; URLs stay."""
-    return None if given is None else [each if "://" in each else os.path.abspath(each) for each in given]
+    return None if given is None else [each if "://" in each or not each else os.path.abspath(each) for each in given]
 
 
 def make_control_plane(

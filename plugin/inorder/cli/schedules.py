@@ -11,7 +11,7 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.stores import WHO, opened_store, utc_text
-from inorder.errors import MissingExtra
+from inorder.errors import InvalidOption, MissingExtra
 
 if TYPE_CHECKING:
     from inorder.worker.analyses import Job
@@ -33,7 +33,7 @@ Cronned = Annotated[
     str, typer.Argument(metavar="CRON", help="Minute, hour, day of month, month, day of week: '0 3 * * *'.")
 ]
 Timezone = Annotated[str | None, typer.Option(metavar="ZONE", help="In which CRON is meant, such as Europe/Berlin.")]
-Out = Annotated[str | None, typer.Option(metavar="PLACE", help="Folder or URL for the results as Parquet.")]
+Out = Annotated[str | None, typer.Option(metavar="FOLDER", help="For the results as Parquet.")]
 Window = Annotated[float | None, typer.Option(min=1, metavar="SECONDS", help="Length of a time window (60).")]
 MaxPairs = Annotated[int | None, typer.Option(min=1, metavar="N", help="Pairs of subscribers that are compared (200).")]
 Master = Annotated[str | None, typer.Option(metavar="URL", help="Of Spark (local[*]).")]
@@ -80,8 +80,8 @@ def add(
     from inorder.worker.schedules import Schedules
     from inorder.worker.store import Conflict
 
-    _check_name(name)
-    when = _cron(cron, timezone or "UTC")
+    _check_name(name, "NAME")
+    when = _cron(cron, timezone or "UTC", "CRON")
     job = _changed(Job(), source, out, window, max_pairs, master)
     with opened_store(config, store, WHAT) as opened:
         try:
@@ -111,12 +111,16 @@ def change(
     debug: options.Debug = False,
 ) -> int:
     """Change a schedule; what is not named stays. Times that it missed while it was off do not count."""
+    from inorder.worker.analyses import Job
     from inorder.worker.audit import AuditLog
     from inorder.worker.schedules import Schedules
     from inorder.worker.store import Conflict
 
     if name is not None:
-        _check_name(name)
+        _check_name(name, "--name")
+    if cron is not None or timezone is not None:
+        _cron(cron or "0 0 * * *", timezone or "UTC")
+    _changed(Job(), source, out, window, max_pairs, master)
     with opened_store(config, store, WHAT) as opened:
         changed: Schedule | None = None
         while changed is None:  # until it is not due in the same moment
@@ -206,14 +210,19 @@ def _say(schedule: Schedule, *, is_json: bool) -> None:
     output.say(output.printable(text))
 
 
-def _cron(text: str, timezone: str) -> Cron:
+def _cron(text: str, timezone: str, argument: str = "--cron") -> Cron:
+    """Return an expression. Raises MissingExtra, and InvalidOption with the name of what was typed."""
     try:
         from inorder_controlplane.cron import Cron
     except ImportError as error:
         if (error.name or "").startswith("inorder"):
             raise
         raise MissingExtra("schedules", "controlplane") from None
-    return Cron(text, timezone)
+    try:
+        return Cron(text, timezone)
+    except InvalidOption as error:
+        named = "--timezone" if error.option == "timezone" else error.option.replace("cron", argument)
+        raise InvalidOption(named, error.value, error.allowed) from None
 
 
 def _changed(
@@ -222,19 +231,22 @@ def _changed(
     """Return a job with what was named; folders as they are called from anywhere."""
     import msgspec
 
-    given = {
-        "source": _place(source), "out": _place(out), "window_s": window, "max_pairs": max_pairs, "master": master
-    }  # fmt: skip
+    given: dict[str, object] = {"source": _place(source, "--source"), "out": _place(out, "--out"), "window_s": window}
+    given |= {"max_pairs": max_pairs, "master": master}
     return msgspec.structs.replace(job, **{name: value for name, value in given.items() if value is not None})
 
 
-def _place(text: str | None) -> str | None:
-    return text if text is None or "://" in text else os.path.abspath(text)
+def _place(text: str | None, option: str) -> str | None:
+    if text is None or "://" in text:
+        return text
+    if not text.strip():
+        raise InvalidOption(option, text, "a folder or a URL")
+    return os.path.abspath(text)
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, option: str) -> None:
     if not (0 < len(name) <= 128 and name.isprintable()):
-        raise CommandFailed(f"NAME: {name!r}: allowed are 1 to 128 printable characters", ExitCode.USAGE)
+        raise InvalidOption(option, name, "a text of 1 to 128 printable characters")
 
 
 def _known(found: Schedule | None, given: str) -> Schedule:

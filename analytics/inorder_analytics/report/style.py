@@ -62,13 +62,13 @@ th, td { padding: 0.375rem 0.75rem 0.375rem 0; border-bottom: 1px solid var(--bo
 th, td { text-align: left; vertical-align: top; }
 th { color: var(--text-2); font-size: 0.75rem; font-weight: 600; vertical-align: bottom; }
 td:first-child { min-width: 8rem; }
+td:not(.number):has(bdi) { min-width: 7rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th.number { white-space: normal; }
 .number + .number { padding-left: 0.75rem; }
 .explained b { display: block; font-weight: 550; }
 small { color: var(--text-3); font-size: 0.8125rem; }
 .explained small { display: block; }
-.witness { display: block; min-width: 16rem; }
 section > table, section > .scroll { margin-top: 0.25rem; }
 section > .scroll + .scroll { margin-top: 1.25rem; }
 .charts { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.5rem 2rem; }

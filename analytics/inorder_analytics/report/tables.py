@@ -111,14 +111,13 @@ def pair_table(rows: Sequence[PairFigures]) -> Markup:
     """Return pairs of subscribers, those that agreed least first, with the two events of a violation."""
     return table(
         [
-            ("Subscribers", lambda row: tag("span", name(row.a), " and ", name(row.b)), False),
+            ("Subscribers", _pair, False),
             *_run(rows),
             ("Common events", lambda row: count(row.length), True),
             ("Degree, broker", lambda row: degree(row.ordering_degree_raw), True),
             ("Degree, delivered", lambda row: degree(row.ordering_degree_delivered), True),
             ("Violations, broker", lambda row: count(row.tno_violations_raw), True),
             ("Violations, delivered", lambda row: _violations(row.tno_violations_delivered), True),
-            *([("For example", _witness, False)] if any(row.witness for row in rows) else []),
         ],
         rows,
     )
@@ -186,15 +185,18 @@ def _violations(number: int) -> Markup:
     return tag("span", count(number), class_="bad" if number else None)
 
 
-def _witness(pair: PairFigures) -> Child:
+def _pair(pair: PairFigures) -> Markup:
+    return tag("span", tag("b", name(pair.a), " and ", name(pair.b)), _witness(pair), class_="explained")
+
+
+def _witness(pair: PairFigures) -> Markup | None:
     if pair.witness is None:
         return None
     first, second = pair.witness.first, pair.witness.second
     return tag(
-        "span",
+        "small",
         name(pair.a), " had ", name(first.topic), f" number {count(first.number)} before ", name(second.topic),
         f" number {count(second.number)}, ", name(pair.b), " had them the other way round.",
-        class_="witness",
     )  # fmt: skip
 
 

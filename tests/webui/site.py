@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -73,6 +74,11 @@ class UpServer(Server):
         """The store's URL."""
         return f"sqlite:///{self.folder / 'inorder.db'}"
 
+    @property
+    def traces(self) -> Path:
+        """The folder below which analyses may read."""
+        return self.folder / "traces"
+
     def _find_program(self) -> str:
         return sys.executable
 
@@ -88,6 +94,7 @@ class UpServer(Server):
             "INORDER_WORKER__STAGES": str(len(self._topics)),
             "INORDER_WORKER__TOPIC_ORDER": json.dumps(order),
             "INORDER_WORKER__HEADS_INTERVAL": "0.2",
+            "INORDER_CONTROLPLANE__TRACES": str(self.traces),
             "INORDER_WORKER__CONFIRM_TIMEOUT": "3600",  # what a test lets hang does not settle by itself
         }
 

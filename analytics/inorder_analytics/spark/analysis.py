@@ -1,0 +1,186 @@
+"""The transforms put together: from rows of runs to their facts and figures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from inorder_analytics.results import SubscriberFigures, WindowFigures
+from inorder_analytics.spark import figures, interest, pairs
+from inorder_analytics.spark.events import events
+from inorder_analytics.spark.heard import heard, published, with_latency
+from inorder_analytics.spark.names import Names, named
+from inorder_analytics.spark.parts import Compared, ComparedPair, Ranks, RunPart, Topic, percent, percentiles, witness
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PLACES: Final = pa.schema([("who", pa.int32()), ("delivered_place", pa.int64())])
+
+Say = Callable[[str], None]
+
+
+def analyse(
+    session: SparkSession, rows: DataFrame, facts: Path, *, window_s: float, max_pairs: int, seed: int, say: Say
+) -> list[RunPart]:
+    """Compute runs, and write one row for each of their events to ``facts``.
+
+    Args:
+        rows: all rows of these runs, as :func:`~.schema.prepared` returns them.
+        facts: a folder that is written anew.
+        window_s: the length of a time window.
+        max_pairs, seed: how many pairs of subscribers of a run are compared, and which.
+        say: is told of each step.
+    """
+    say("naming topics and clients")
+    names = named(session, rows)
+    found = interest.intervals(rows, names).persist()
+    told = with_latency(heard(rows, names), published(rows, names), found).persist()
+    try:
+        parts = _started(names, max_pairs, seed)
+        say("following each event")
+        accepted = published(rows, names)
+        events(told, accepted, interest.segments(found), names).write.mode("overwrite").parquet(str(facts))
+        say("comparing subscribers two by two")
+        _compare(session, told, names, parts, pairs.sample(names, max_pairs, seed))
+        say("adding up subscribers, topics and time windows")
+        _add_subscribers(told, figures.asked_of(accepted, found), names, parts)
+        for each in _collected(figures.gaps(rows)):
+            parts[each["run"]].gaps[each["reason"]] = each["numbers"]
+    finally:
+        told.unpersist()
+        found.unpersist()
+    _add_facts(session.read.parquet(str(facts)), parts, window_s)
+    return list(parts.values())
+
+
+def ranks_of(facts: DataFrame) -> Ranks:
+    """Return the percentiles over the events of several runs."""
+    rows = _collected(figures.all_latencies(facts))
+    return _ranks(rows[0]) if rows else Ranks()
+
+
+def _started(names: Names, max_pairs: int, seed: int) -> dict[str, RunPart]:
+    chosen = pairs.sample(names, max_pairs, seed)
+    parts = {
+        run: RunPart(run=run, subscribers=[], publishers=[], sample=chosen.by_run[run])
+        for run in sorted({run for run, _ in names.clients})
+    }
+    for each in names.incarnations:
+        part = parts[each["run"]]
+        part.dropped += each["dropped"] or 0
+        if each["subscribes"] and each["client"] not in part.subscribers[-1:]:
+            part.subscribers.append(each["client"])
+        if each["publishes"] and each["client"] not in part.publishers[-1:]:
+            part.publishers.append(each["client"])
+    return parts
+
+
+def _compare(
+    session: SparkSession, told: DataFrame, names: Names, parts: dict[str, RunPart], chosen: pairs.Sample
+) -> None:
+    none: dict[str, Any] = {"raw": {}, "delivered": {}}
+    compared = {}
+    if chosen.pairs:
+        both = pairs.joined(told, chosen.table(session))
+        compared = {each["pair"]: each for each in _collected(pairs.compare(both))}
+    found = []
+    for at, (a, b) in enumerate(chosen.pairs):
+        row = compared.get(at, none)  # a pair without any event in common has no row
+        found.append((a, b, msgspec.convert(row["raw"], Compared), msgspec.convert(row["delivered"], Compared)))
+    known = _named_places(session, told, names, {(a, place) for a, _, _, each in found for place in _places(each)})
+    for a, b, raw, delivered in found:
+        run, client = names.clients[a]
+        named_pair = ComparedPair(
+            a=client, b=names.clients[b][1], raw=raw, delivered=delivered, witness=witness(known, a, delivered)
+        )
+        parts[run].pairs.append(named_pair)
+
+
+def _places(compared: Compared) -> list[int]:
+    return [place for place in (compared.before, compared.after) if place is not None]
+
+
+def _named_places(
+    session: SparkSession, told: DataFrame, names: Names, places: set[tuple[int, int]]
+) -> dict[tuple[int, int], tuple[str, int]]:
+    """Return label and number of the events at places of delivered streams."""
+    if not places:
+        return {}
+    rows = [{"who": who, "delivered_place": place} for who, place in sorted(places)]
+    table = session.createDataFrame(pa.Table.from_pylist(rows, _PLACES))
+    return {
+        (each["who"], each["delivered_place"]): (each["label"], each["number"])
+        for each in _collected(figures.named_events(told, table, names))
+    }
+
+
+def _add_subscribers(told: DataFrame, asked: DataFrame, names: Names, parts: dict[str, RunPart]) -> None:
+    sums = {each["who"]: each for each in _collected(figures.by_subscriber(told))}
+    asked_of = {each["who"]: each["asked"] for each in _collected(asked)}
+    for who, (run, client) in enumerate(names.clients):
+        if client not in parts[run].subscribers:
+            continue
+        each = sums.get(who, {"events": 0, "late": 0, "in_order": 0, "in_time": 0, "latency": None})
+        parts[run].by_subscriber.append(
+            SubscriberFigures(
+                run=run,
+                client=client,
+                events=each["events"],
+                late_percent=percent(each["late"], each["late"] + each["in_order"]),
+                notified_1s_percent=percent(each["in_time"], asked_of.get(who, 0)),
+                latency_ms=percentiles(each["latency"]),
+            )
+        )
+
+
+def _add_facts(facts: DataFrame, parts: dict[str, RunPart], window_s: float) -> None:
+    latency = {(each["run"], each["label"]): each["latency"] for each in _collected(figures.latencies(facts, "run", "label"))}
+    for each in _collected(figures.by_topic(facts)):
+        sums = {key: 0 if value is None and key != "home" else value for key, value in each.items() if key != "run"}
+        parts[each["run"]].topics.append(Topic(**sums, latency=latency[each["run"], each["label"]]))
+    for each in _collected(figures.by_window(facts, round(window_s * 1_000_000))):
+        parts[each["run"]].by_window.append(
+            WindowFigures(
+                run=each["run"],
+                start=EPOCH + timedelta(microseconds=each["start_us"]),
+                events=each["events"],
+                late_percent=percent(each["late"], each["late"] + each["in_order"]),
+                notified_1s_percent=percent(each["whole"], each["asked"]),
+                latency_ms=percentiles(each["latency"]),
+            )
+        )
+    for each in _collected(figures.paths(facts)):
+        way = (each["stage"], each["entry_stage"], each["top_stage"], each["events"])
+        parts[each["run"]].paths.append(way)
+    for each in _collected(figures.all_latencies(facts, "run")):
+        parts[each["run"]].ranks = _ranks(each)
+    for part in parts.values():
+        part.topics.sort(key=lambda each: each.label)
+        part.by_window.sort(key=lambda each: each.start)
+        part.paths.sort()
+
+
+def _ranks(row: dict[str, Any]) -> Ranks:
+    return Ranks(**{name: row[name] or [] for name in Ranks.__struct_fields__})
+
+
+def _collected(table: DataFrame) -> list[dict[str, Any]]:
+    """Bring a small table to the driver; by Arrow, which knows no time zone of a process."""
+    rows: list[dict[str, Any]] = table.toArrow().to_pylist()
+    return rows
+
+
+def by_generation(facts: dict[str, int], runs: Iterable[str]) -> dict[int, list[str]]:
+    """Return which runs have their facts in which generation."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for run in runs:
+        found[facts[run]].append(run)
+    return dict(found)

@@ -1,0 +1,158 @@
+"""Topics and clients as small numbers: events and subscribers are then joined and sorted by integers, not by texts.
+
+Both tables are small, one row for each topic or incarnation of a run; they go through the driver once and are then
+broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ARRIVALS: Final = ("in_order", "late", "duplicate", "before")
+"""Verdicts of arrivals of numbered events; of the others TNO promises nothing."""
+
+NOTIFIED: Final = ("in_order", "late")
+"""Verdicts of notifications of numbered events."""
+
+
+_CLIENTS: Final = pa.schema(
+    [
+        ("run", pa.string()),
+        ("client", pa.string()),
+        ("incarnation", pa.int64()),
+        ("who", pa.int32()),
+        ("incarnation_rank", pa.int64()),
+        ("offset_us", pa.int64()),
+        ("error_us", pa.int64()),
+    ]
+)
+_TOPICS: Final = pa.schema(
+    [
+        ("run", pa.string()),
+        ("domain", pa.int64()),
+        ("topic_id", pa.int64()),
+        ("topic", pa.int32()),
+        ("label", pa.string()),
+        ("has_subscribed", pa.bool_()),
+    ]
+)
+
+
+def is_numbered() -> Column:
+    """The row names an event."""
+    return F.col("domain").isNotNull() & F.col("topic_id").isNotNull() & F.col("number").isNotNull()
+
+
+def is_heard() -> Column:
+    """The row is an arrival or a notification of a numbered event."""
+    return (F.col("kind") == "notified") & F.col("verdict").isin(*ARRIVALS) & is_numbered()
+
+
+def is_raw() -> Column:
+    """... and came from the broker, in a known place of the raw stream."""
+    return ~F.coalesce("repaired", F.lit(False)) & F.col("arrival_index").isNotNull()
+
+
+def is_delivered() -> Column:
+    """... and was notified in order, in a known place of the delivered stream."""
+    return (F.col("verdict") == "in_order") & F.col("delivery_index").isNotNull()
+
+
+def incarnations(rows: DataFrame) -> DataFrame:
+    """Return one row for each incarnation of each client of each run.
+
+    Columns: run, client, incarnation; first_at (us, its first row's); publishes, subscribes and streams (it published,
+    it subscribed or was notified, it has a stream); offset_us and error_us (of its clock row with the least error);
+    dropped (rows that it could not record).
+    """
+    is_clock = (F.col("kind") == "clock") & F.col("offset_us").isNotNull() & F.col("error_us").isNotNull()
+    clock = F.min(F.when(is_clock, F.struct("error_us", "recorded_at", "offset_us")))
+    return (
+        rows.groupBy("run", "client", "incarnation")
+        .agg(
+            F.min("recorded_at").alias("first_at"),
+            F.max(F.col("kind") == "published").alias("publishes"),
+            F.max(F.col("kind").isin("subscribed", "notified")).alias("subscribes"),
+            F.max(F.coalesce(is_heard() & (is_raw() | is_delivered()), F.lit(False))).alias("streams"),
+            F.sum(F.when(F.col("kind") == "dropped", F.col("count"))).alias("dropped"),
+            clock.alias("clock"),
+        )
+        .withColumns({"offset_us": F.col("clock.offset_us"), "error_us": F.col("clock.error_us")})
+        .drop("clock")
+    )
+
+
+def topics(rows: DataFrame) -> DataFrame:
+    """Return one row for each topic of each run: run, domain, topic_id, label, has_subscribed.
+
+    The label is space and name with a colon between; the least of them where rows differ.
+    """
+    name = F.when(F.col("topic").isNotNull(), F.concat_ws(":", "space", "topic"))
+    return (
+        rows.where(F.col("domain").isNotNull() & F.col("topic_id").isNotNull())
+        .groupBy("run", "domain", "topic_id")
+        .agg(F.min(name).alias("label"), F.max(F.col("kind") == "subscribed").alias("has_subscribed"))
+        .withColumn("label", F.coalesce("label", F.concat(F.lit("topic "), F.col("topic_id").cast("string"))))
+    )
+
+
+@dataclass(frozen=True)
+class Names:
+    """Topics and clients with their numbers, which hold within one analysis only.
+
+    Attributes:
+        clients: (run, client) by number.
+        clients_table: run, client, incarnation, who (the client's number), incarnation_rank, offset_us, error_us.
+        topics_table: run, domain, topic_id, topic (its number), label, has_subscribed.
+        incarnations: the rows of :func:`incarnations`.
+        all_subscribed: each topic has rows that tell who subscribed to it.
+    """
+
+    clients: list[tuple[str, str]]
+    clients_table: DataFrame
+    topics_table: DataFrame
+    incarnations: list[dict[str, Any]]
+    all_subscribed: bool
+
+    def with_client(self, rows: DataFrame) -> DataFrame:
+        """Add who, incarnation_rank, offset_us and error_us to rows."""
+        table = F.broadcast(self.clients_table)
+        return rows.drop("offset_us", "error_us").join(table, ["run", "client", "incarnation"])
+
+    def with_topic(self, rows: DataFrame, *columns: str) -> DataFrame:
+        """Add the topic's number to rows of numbered events, instead of its name, and further columns of the table."""
+        table = F.broadcast(self.topics_table.select("run", "domain", "topic_id", F.col("topic"), *columns))
+        return rows.drop("topic", *columns).join(table, ["run", "domain", "topic_id"])
+
+
+def named(session: SparkSession, rows: DataFrame) -> Names:
+    """Number the topics and clients of rows: by run, then by id; incarnations by their first row, then by number."""
+    told: list[dict[str, Any]] = incarnations(rows).toArrow().to_pylist()
+    told.sort(key=lambda each: (each["run"], each["client"], _first(each), each["incarnation"]))
+    clients = sorted({(each["run"], each["client"]) for each in told})
+    numbers = {client: at for at, client in enumerate(clients)}
+    ranks: dict[int, int] = {}
+    for each in told:
+        each["who"] = numbers[each["run"], each["client"]]
+        each["incarnation_rank"] = ranks[each["who"]] = ranks.get(each["who"], -1) + 1
+    known = topics(rows).toArrow().to_pylist()
+    known.sort(key=lambda each: (each["run"], each["domain"], each["topic_id"]))
+    table = [{**each, "topic": at} for at, each in enumerate(known)]
+    return Names(
+        clients,
+        session.createDataFrame(pa.Table.from_pylist(told, _CLIENTS)),
+        session.createDataFrame(pa.Table.from_pylist(table, _TOPICS)),
+        told,
+        all(each["has_subscribed"] for each in known),
+    )
+
+
+def _first(each: dict[str, Any]) -> tuple[bool, int]:
+    return each["first_at"] is None, each["first_at"] or 0

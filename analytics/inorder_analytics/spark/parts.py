@@ -1,0 +1,331 @@
+"""What is kept of each run, and how runs are put together: everything but percentiles can be added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+from typing import Final
+
+import msgspec
+
+from inorder.core.popularity import swaps
+from inorder_analytics.results import (
+    ClockError,
+    Displacement,
+    EventName,
+    PairFigures,
+    Pairs,
+    Percentiles,
+    StageOverhead,
+    SubscriberFigures,
+    Summary,
+    TopicFigures,
+    TopicOrder,
+    TopicPopularity,
+    WindowFigures,
+    Witness,
+)
+
+ALPHA: Final = 0.1
+BETA: Final = 0.2
+"""The papers' choice for the swap function (R15)."""
+
+Ranked = Sequence[int] | None
+"""The 50th, 90th and 99th percentile and the maximum, in microseconds; empty or ``None`` where there are no values."""
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Two streams compared: see :func:`inorder_analytics.spark.ranks.compared`."""
+
+    length: int = 0
+    displaced: int = 0
+    farthest: int = 0
+    descents: int = 0
+    opposite: int = 0
+    detected: int = 0
+    before: int | None = None
+    after: int | None = None
+
+    @property
+    def degree(self) -> float | None:
+        """Ordering degree: the sum of (S - D) / S^2."""
+        return (self.length * self.length - self.displaced) / (self.length * self.length) if self.length else None
+
+
+class ComparedPair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two subscribers of a run; a sorts before b."""
+
+    a: str
+    b: str
+    raw: Compared
+    delivered: Compared
+    witness: Witness | None = None
+
+    def figures(self, run: str) -> PairFigures:
+        """Return what a result tells of the pair."""
+        return PairFigures(
+            run=run,
+            a=self.a,
+            b=self.b,
+            length=self.delivered.length,
+            length_raw=self.raw.length,
+            ordering_degree_raw=self.raw.degree,
+            ordering_degree_delivered=self.delivered.degree,
+            tno_violations_raw=self.raw.opposite,
+            tno_violations_delivered=self.delivered.opposite,
+            witness=self.witness,
+        )
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over the events of one topic: see :func:`inorder_analytics.spark.figures.by_topic`."""
+
+    label: str
+    topic_id: int
+    events: int
+    late: int
+    in_order: int
+    asked: int
+    whole: int
+    negative: int
+    uncorrected: int
+    stamp_bytes: int
+    stamped: int
+    entries: int
+    with_entries: int
+    stages: int
+    with_stages: int
+    home: int | None
+    latency: list[int]
+
+
+class Ranks(msgspec.Struct, frozen=True, kw_only=True):
+    """Percentiles of the parts of the latency, over one run or all."""
+
+    latency: list[int] = msgspec.field(default_factory=list)
+    timestamp: list[int] = msgspec.field(default_factory=list)
+    ens: list[int] = msgspec.field(default_factory=list)
+    waiting: list[int] = msgspec.field(default_factory=list)
+    clock_error: list[int] = msgspec.field(default_factory=list)
+
+
+class RunPart(msgspec.Struct, kw_only=True):
+    """Everything about one run that a result needs, whatever other runs there are."""
+
+    run: str
+    subscribers: list[str]
+    publishers: list[str]
+    sample: Pairs
+    ranks: Ranks = msgspec.field(default_factory=Ranks)
+    pairs: list[ComparedPair] = msgspec.field(default_factory=list)
+    topics: list[Topic] = msgspec.field(default_factory=list)
+    by_subscriber: list[SubscriberFigures] = msgspec.field(default_factory=list)
+    by_window: list[WindowFigures] = msgspec.field(default_factory=list)
+    paths: list[tuple[int, int, int, int]] = msgspec.field(default_factory=list)
+    gaps: dict[str, int] = msgspec.field(default_factory=dict)
+    dropped: int = 0
+
+    def by_topic(self) -> list[TopicFigures]:
+        """Return the figures of each topic, by its label."""
+        return [
+            TopicFigures(
+                run=self.run,
+                topic=each.label,
+                events=each.events,
+                late_percent=percent(each.late, each.late + each.in_order),
+                notified_1s_percent=percent(each.whole, each.asked),
+                latency_ms=percentiles(each.latency),
+            )
+            for each in sorted(self.topics, key=lambda each: each.label)
+        ]
+
+    def popularity(self) -> list[TopicPopularity]:
+        """Return how many of 1,000 events are of each topic, the most popular first."""
+        total = sum(each.events for each in self.topics)
+        return [
+            TopicPopularity(run=self.run, topic=each.label, events=each.events, per_1000=1000 * each.events / total)
+            for each in sorted(self.topics, key=_by_popularity)
+        ]
+
+    def overhead(self) -> list[StageOverhead]:
+        """Return what each stage handled, for its own topics and for others."""
+        own: dict[int, int] = {}
+        foreign: dict[int, int] = {}
+        for home, entry, top, events in self.paths:
+            own[home] = own.get(home, 0) + events
+            for stage in range(top, entry + 1):
+                if stage != home:
+                    foreign[stage] = foreign.get(stage, 0) + events
+        return [
+            StageOverhead(
+                run=self.run,
+                stage=stage,
+                own=own.get(stage, 0),
+                foreign=foreign.get(stage, 0),
+                percent=percent(foreign.get(stage, 0), own.get(stage, 0) + foreign.get(stage, 0)),
+            )
+            for stage in sorted(own.keys() | foreign.keys())
+        ]
+
+    def topic_order(self) -> TopicOrder:
+        """Return what the run's popularity suggests for the topic order (R15)."""
+        known = [(each, each.home) for each in self.topics if each.home is not None]
+        if not known:
+            return TopicOrder(run=self.run)
+        stages: list[list[Topic]] = [[] for _ in range(max(home for _, home in known) + 1)]
+        for topic, home in known:
+            stages[home].append(topic)
+        popular = iter(sorted((each for each, _ in known), key=_by_popularity))
+        suggested = [[next(popular).label for _ in stage] for stage in stages]
+        # Topics by their place among all, as ids may be of several domains: the same where there is one.
+        numbered = sorted((each for each, _ in known), key=lambda each: (each.topic_id, each.label))
+        ids = {each.label: at for at, each in enumerate(numbered)}
+        counts = {ids[each.label]: each.events for each, _ in known}
+        found = swaps([[ids[each.label] for each in stage] for stage in stages], counts, (), ALPHA, BETA)
+        return TopicOrder(
+            run=self.run,
+            suggested=suggested,
+            swaps=[(numbered[one].label, numbered[two].label) for one, two in found],
+        )
+
+
+def summary(parts: Iterable[RunPart], ranks: Ranks) -> Summary:
+    """Return the figures of runs together.
+
+    Args:
+        ranks: percentiles over the events of all of them.
+    """
+    parts = list(parts)
+    topics = [each for part in parts for each in part.topics]
+    raw = [pair.raw for part in parts for pair in part.pairs]
+    delivered = [pair.delivered for part in parts for pair in part.pairs]
+    gaps: dict[str, int] = {}
+    for part in parts:
+        for reason, numbers in part.gaps.items():
+            gaps[reason] = gaps.get(reason, 0) + numbers
+
+    def total(name: str) -> int:
+        return sum(getattr(each, name) for each in topics)
+
+    entries = mean(total("entries"), total("with_entries"))
+    return Summary(
+        events=total("events"),
+        subscribers=len({client for part in parts for client in part.subscribers}),
+        publishers=len({client for part in parts for client in part.publishers}),
+        topics=len({each.label for each in topics}),
+        ordering_degree_raw=_degree(raw),
+        ordering_degree_delivered=_degree(delivered),
+        ordering_degree_raw_min=min((each.degree for each in raw if each.degree is not None), default=None),
+        ordering_degree_delivered_min=min((each.degree for each in delivered if each.degree is not None), default=None),
+        tno_violations_raw=sum(each.opposite for each in raw),
+        tno_violations_delivered=sum(each.opposite for each in delivered),
+        conflict_rate_raw=_conflicts(raw),
+        conflict_rate_delivered=_conflicts(delivered),
+        displacement_raw=_displacement(raw),
+        displacement_delivered=_displacement(delivered),
+        late_percent=percent(total("late"), total("late") + total("in_order")),
+        notified_1s_percent=percent(total("whole"), total("asked")),
+        sequence_detection_raw_percent=_detected(raw),
+        sequence_detection_percent=_detected(delivered),
+        latency_ms=percentiles(ranks.latency),
+        timestamp_ms=percentiles(ranks.timestamp),
+        ens_ms=percentiles(ranks.ens),
+        waiting_ms=percentiles(ranks.waiting),
+        clock_error_ms=_clock_error(ranks.clock_error),
+        negative_latencies=total("negative"),
+        uncorrected=total("uncorrected"),
+        bytes_per_event=mean(total("stamp_bytes"), total("stamped")),
+        bytes_per_event_24=None if entries is None else 24 * entries,
+        entries_per_event=entries,
+        stages_per_event=mean(total("stages"), total("with_stages")),
+        gaps=dict(sorted(gaps.items())),
+        dropped_rows=sum(part.dropped for part in parts),
+    )
+
+
+def pairs_together(parts: Iterable[RunPart], limit: int, seed: int) -> Pairs:
+    """Return how many pairs there are in all runs, and how many were compared."""
+    samples = [part.sample for part in parts]
+    return Pairs(
+        total=sum(each.total for each in samples), used=sum(each.used for each in samples), limit=limit, seed=seed
+    )
+
+
+def worst(parts: Iterable[RunPart], count: int) -> list[PairFigures]:
+    """Return the pairs of the lowest ordering degree, delivered first, then raw; those without any come last."""
+    found = [pair.figures(part.run) for part in parts for pair in part.pairs]
+    found.sort(
+        key=lambda each: (
+            _or_last(each.ordering_degree_delivered),
+            _or_last(each.ordering_degree_raw),
+            each.run,
+            each.a,
+            each.b,
+        )
+    )
+    return found[:count]
+
+
+def witness(events: Mapping[tuple[int, int], tuple[str, int]], who: int, compared: Compared) -> Witness | None:
+    """Return the two events of a violation: ``events`` has label and number by subscriber and place."""
+    if compared.before is None or compared.after is None:
+        return None
+    first, second = events[who, compared.before], events[who, compared.after]
+    return Witness(
+        first=EventName(topic=first[0], number=first[1]), second=EventName(topic=second[0], number=second[1])
+    )
+
+
+def percent(part: int, whole: int) -> float | None:
+    """Return how many per cent of the whole a part is."""
+    return 100 * part / whole if whole else None
+
+
+def mean(total: int, count: int) -> float | None:
+    """Return a mean, ``None`` of nothing."""
+    return total / count if count else None
+
+
+def percentiles(ranked: Ranked) -> Percentiles:
+    """Return percentiles in milliseconds."""
+    if not ranked:
+        return Percentiles()
+    return Percentiles(p50=ranked[0] / 1000, p90=ranked[1] / 1000, p99=ranked[2] / 1000)
+
+
+def _by_popularity(topic: Topic) -> tuple[int, int, str]:
+    return -topic.events, topic.topic_id, topic.label
+
+
+def _or_last(degree: float | None) -> float:
+    return 2.0 if degree is None else degree
+
+
+def _clock_error(ranked: Ranked) -> ClockError:
+    return ClockError(p50=ranked[0] / 1000, max=ranked[3] / 1000) if ranked else ClockError()
+
+
+def _degree(streams: Sequence[Compared]) -> float | None:
+    length = sum(each.length for each in streams)
+    if not length:
+        return None
+    return fsum(each.length * each.degree for each in streams if each.degree is not None) / length
+
+
+def _conflicts(streams: Sequence[Compared]) -> float | None:
+    return mean(sum(each.descents for each in streams), sum(each.length - 1 for each in streams if each.length))
+
+
+def _displacement(streams: Sequence[Compared]) -> Displacement:
+    length = sum(each.length for each in streams)
+    if not length:
+        return Displacement()
+    return Displacement(
+        mean=sum(each.displaced for each in streams) / length, max=max(each.farthest for each in streams)
+    )
+
+
+def _detected(streams: Sequence[Compared]) -> float | None:
+    detected = sum(each.detected for each in streams)
+    occurred = sum(2 * (each.length - 2) for each in streams if each.length > 2) - detected
+    return percent(detected, occurred)

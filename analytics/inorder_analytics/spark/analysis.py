@@ -142,10 +142,12 @@ def _add_subscribers(told: DataFrame, asked: DataFrame, names: Names, parts: dic
 
 
 def _add_facts(facts: DataFrame, parts: dict[str, RunPart], window_s: float) -> None:
-    latency = {(each["run"], each["label"]): each["latency"] for each in _collected(figures.latencies(facts, "run", "label"))}
+    latency = {
+        (each["run"], each["label"]): each["latency"] for each in _collected(figures.latencies(facts, "run", "label"))
+    }
     for each in _collected(figures.by_topic(facts)):
-        sums = {key: 0 if value is None and key != "home" else value for key, value in each.items() if key != "run"}
-        parts[each["run"]].topics.append(Topic(**sums, latency=latency[each["run"], each["label"]]))
+        sums: dict[str, Any] = {key: value or 0 for key, value in each.items() if key not in ("run", "home")}
+        parts[each["run"]].topics.append(Topic(**sums, home=each["home"], latency=latency[each["run"], each["label"]]))
     for each in _collected(figures.by_window(facts, round(window_s * 1_000_000))):
         parts[each["run"]].by_window.append(
             WindowFigures(
@@ -165,7 +167,7 @@ def _add_facts(facts: DataFrame, parts: dict[str, RunPart], window_s: float) -> 
     for part in parts.values():
         part.topics.sort(key=lambda each: each.label)
         part.by_window.sort(key=lambda each: each.start)
-        part.paths.sort()
+        part.paths.sort(key=lambda each: (each[0], *(-1 if stage is None else stage for stage in each[1:3])))
 
 
 def _ranks(row: dict[str, Any]) -> Ranks:

@@ -26,13 +26,18 @@ def events(told: DataFrame, accepted: DataFrame, covered: DataFrame, names: Name
         accepted: of :func:`~.heard.published`.
         covered: of :func:`~.interest.segments`.
     """
+    last = F.struct(
+        "notified.delivered_us", (-F.col("who")).alias("before"), "notified.arrived_us", "notified.subscriber_error_us"
+    )
     by_event = told.groupBy(*EVENT).agg(
         F.sum("late").alias("late"),
         F.sum("in_order").alias("in_order"),
         F.sum(F.col("in_time").cast("int")).alias("in_time"),
-        F.max(F.when(F.col("interested"), F.col("notified"))).alias("last"),
+        # Of several that were notified last, the one that sorts first.
+        F.max(F.when(F.col("latency_us").isNotNull(), last)).alias("last"),
     )
     joined = by_event.join(accepted.withColumn("is_accepted", F.lit(True)), [*EVENT], "full")
+    is_timed = F.col("latency_us").isNotNull()
     table = F.broadcast(names.topics_table.select("topic", "run", "topic_id", "label"))
     return (
         _asked(joined, covered)
@@ -41,21 +46,17 @@ def events(told: DataFrame, accepted: DataFrame, covered: DataFrame, names: Name
                 "is_accepted": F.coalesce("is_accepted", F.lit(False)),
                 "late": F.coalesce("late", F.lit(0)),
                 "in_order": F.coalesce("in_order", F.lit(0)),
-                "is_asked": F.col("published_us").isNotNull() & F.col("interested").isNotNull(),
+                "is_asked": F.col("is_accepted").isNotNull() & F.col("interested").isNotNull(),
                 "latency_us": F.col("last.delivered_us") - F.col("published_us"),
-                "timestamp_us": F.col("stamped_us") - F.col("published_us"),
             }
         )
         .withColumns(
             {
+                "timestamp_us": F.when(is_timed, F.col("stamped_us") - F.col("published_us")),
                 "is_whole": F.col("is_asked") & (F.coalesce("in_time", F.lit(0)) == F.col("interested")),
-                "ens_us": F.when(F.col("latency_us").isNotNull(), F.col("last.arrived_us") - F.col("stamped_us")),
-                "waiting_us": F.when(
-                    F.col("latency_us").isNotNull(), F.col("last.delivered_us") - F.col("last.arrived_us")
-                ),
-                "clock_error_us": F.when(
-                    F.col("latency_us").isNotNull(), F.col("publisher_error_us") + F.col("last.subscriber_error_us")
-                ),
+                "ens_us": F.when(is_timed, F.col("last.arrived_us") - F.col("stamped_us")),
+                "waiting_us": F.when(is_timed, F.col("last.delivered_us") - F.col("last.arrived_us")),
+                "clock_error_us": F.when(is_timed, F.col("publisher_error_us") + F.col("last.subscriber_error_us")),
             }
         )
         .join(table, ["topic"])
@@ -71,6 +72,8 @@ def _asked(joined: DataFrame, covered: DataFrame) -> DataFrame:
     """Add how many subscribers were interested in an event, nothing where nobody was."""
     table = F.broadcast(covered.withColumnRenamed("topic", "its_topic"))
     is_in = (
-        (F.col("topic") == F.col("its_topic")) & (F.col("number") > F.col("above")) & (F.col("number") <= F.col("up_to"))
+        (F.col("topic") == F.col("its_topic"))
+        & (F.col("number") > F.col("above"))
+        & (F.col("number") <= F.col("up_to"))
     )
     return joined.join(table, is_in, "left").drop("its_topic", "above", "up_to")

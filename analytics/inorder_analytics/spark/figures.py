@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from inorder_analytics.spark.arrays import over_arrays
 from inorder_analytics.spark.names import Names
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ def percentiles(values: Column) -> Column:
     On arrays in Python: of two million values 3 s on two busy processors, where Spark's own ``percentile_disc`` took
     12 s, as did ranks by a window. A group must fit into a task's memory, at 8 bytes a value.
     """
-    from pyspark.sql.functions import arrow_udf
 
     def ranked(values: pa.Array) -> list[int]:
         known = values.drop_null().to_numpy()
@@ -33,9 +33,7 @@ def percentiles(values: Column) -> Column:
         at = [-(-size * percent // 100) - 1 for percent in PERCENTS] + [size - 1]
         return [int(each) for each in np.partition(known, sorted(set(at)))[at]]
 
-    aggregate: Any = arrow_udf(ranked, "array<long>")
-    column: Column = aggregate(values)
-    return column
+    return over_arrays(ranked, "array<long>")(values)
 
 
 def _count(condition: Column) -> Column:
@@ -48,8 +46,11 @@ def by_topic(facts: DataFrame) -> DataFrame:
     Args:
         facts: of :func:`~.events.events`.
     """
-    negative = [F.coalesce(F.col(f"{name}_us") < 0, F.lit(False)) for name in ("latency", "timestamp", "ens", "waiting")]
+    negative = [
+        F.coalesce(F.col(f"{name}_us") < 0, F.lit(False)) for name in ("latency", "timestamp", "ens", "waiting")
+    ]
     no_bound = F.col("latency_us").isNotNull() & F.col("clock_error_us").isNull()
+    latest = F.struct(F.coalesce("published_at", F.lit(0)), "number", "stage")
     sums = {
         "events": F.count(F.lit(1)),
         "late": F.sum("late"),
@@ -65,7 +66,7 @@ def by_topic(facts: DataFrame) -> DataFrame:
         "stages": F.sum(F.col("entry_stage") - F.col("top_stage") + 1),
         "with_stages": F.count(F.col("entry_stage") - F.col("top_stage")),
         "topic_id": F.min("topic_id"),
-        "home": F.max(F.when(F.col("stage").isNotNull(), F.struct("number", "stage"))).getField("stage"),
+        "home": F.max(F.when(F.col("stage").isNotNull(), latest)).getField("stage"),
     }
     return facts.groupBy("run", "label").agg(*(column.alias(name) for name, column in sums.items()))
 
@@ -84,7 +85,7 @@ def all_latencies(facts: DataFrame, *key: str) -> DataFrame:
 
 
 def by_window(facts: DataFrame, window_us: int) -> DataFrame:
-    """Return for each run and window of the publish calls of accepted events: start_us, sums and latency percentiles."""
+    """Return for each run and window of the publish calls of accepted events: start_us, sums and percentiles."""
     start = F.col("published_at") - F.pmod("published_at", F.lit(window_us))
     known = facts.where(F.col("published_at").isNotNull() & F.col("is_accepted")).withColumn("start_us", start)
     sums = known.groupBy("run", "start_us").agg(
@@ -98,9 +99,15 @@ def by_window(facts: DataFrame, window_us: int) -> DataFrame:
 
 
 def paths(facts: DataFrame) -> DataFrame:
-    """Return how many accepted events of a run went which way through the stages: home, entry and top."""
-    known = facts.where("is_accepted and stage is not null and entry_stage is not null and top_stage is not null")
-    return known.groupBy("run", "stage", "entry_stage", "top_stage").agg(F.count(F.lit(1)).alias("events"))
+    """Return how many accepted events of a run went which way: home stage, and entry and top stage (both or none)."""
+    is_known = F.col("entry_stage").isNotNull() & F.col("top_stage").isNotNull()
+    ends = {name: F.when(is_known, F.col(name)) for name in ("entry_stage", "top_stage")}
+    return (
+        facts.where("is_accepted and stage is not null")
+        .withColumns(ends)
+        .groupBy("run", "stage", "entry_stage", "top_stage")
+        .agg(F.count(F.lit(1)).alias("events"))
+    )
 
 
 def by_subscriber(told: DataFrame) -> DataFrame:
@@ -109,12 +116,16 @@ def by_subscriber(told: DataFrame) -> DataFrame:
     Args:
         told: of :func:`~.heard.with_latency`.
     """
-    return told.groupBy("who").agg(
-        _count((F.col("late") + F.col("in_order")) > 0).alias("events"),
-        F.sum("late").alias("late"),
-        F.sum("in_order").alias("in_order"),
-        _count(F.col("in_time")).alias("in_time"),
-    ).join(told.groupBy("who").agg(percentiles(F.col("latency_us")).alias("latency")), "who")
+    return (
+        told.groupBy("who")
+        .agg(
+            _count((F.col("late") + F.col("in_order")) > 0).alias("events"),
+            F.sum("late").alias("late"),
+            F.sum("in_order").alias("in_order"),
+            _count(F.col("in_time")).alias("in_time"),
+        )
+        .join(told.groupBy("who").agg(percentiles(F.col("latency_us")).alias("latency")), "who")
+    )
 
 
 def asked_of(accepted: DataFrame, found: DataFrame) -> DataFrame:
@@ -127,8 +138,10 @@ def asked_of(accepted: DataFrame, found: DataFrame) -> DataFrame:
         found: of :func:`~.interest.intervals`.
     """
     span = ["topic", "start", "end"]
-    known = accepted.where("published_us is not null").select(F.col("topic").alias("its_topic"), "number")
-    is_in = (F.col("topic") == F.col("its_topic")) & (F.col("number") > F.col("start")) & (F.col("number") <= F.col("end"))
+    known = accepted.select(F.col("topic").alias("its_topic"), "number")
+    is_in = (
+        (F.col("topic") == F.col("its_topic")) & (F.col("number") > F.col("start")) & (F.col("number") <= F.col("end"))
+    )
     counts = known.join(F.broadcast(found.select(*span).distinct()), is_in).groupBy(*span).count()
     return found.join(counts, span).groupBy("who").agg(F.sum("count").alias("asked"))
 
@@ -137,8 +150,8 @@ def gaps(rows: DataFrame) -> DataFrame:
     """Return by run and reason the numbers that subscribers were told to be missing."""
     numbers = F.coalesce(F.col("last_number") - F.col("number") + 1, F.lit(1))
     return (
-        rows.where("kind = 'gap'")
-        .groupBy("run", F.coalesce("detail", F.lit("unknown")).alias("reason"))
+        rows.where("kind = 'gap' and number is not null")
+        .groupBy("run", F.coalesce("detail", F.lit("")).alias("reason"))
         .agg(F.sum(numbers).alias("numbers"))
     )
 

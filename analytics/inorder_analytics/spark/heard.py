@@ -18,10 +18,11 @@ INDEX_BITS: Final = 40
 """A place in a stream is the incarnation's rank and below it the index that the client counted, in so many bits."""
 
 SECOND_US: Final = 1_000_000
+_NEVER: Final = (1 << 63) - 1
 
 
 def published(rows: DataFrame, names: Names) -> DataFrame:
-    """Return one row for each event that the broker accepted, as its first row tells: topic, number, and from it
+    """Return one row for each event that the broker accepted, as the first publish of it tells: topic, number, and
     published_us and stamped_us (corrected), published_at (as the publisher's clock had it), publisher_error_us,
     stage, entry_stage, top_stage, entries and stamp_bytes.
     """
@@ -37,7 +38,10 @@ def published(rows: DataFrame, names: Names) -> DataFrame:
     told = names.with_topic(names.with_client(accepted)).select(
         *EVENT,
         F.struct(
-            "recorded_at",
+            F.coalesce("published_at", F.lit(_NEVER)).alias("called_at"),
+            "who",
+            "incarnation",
+            "counter",
             _corrected("published_at").alias("published_us"),
             _corrected("stamped_at").alias("stamped_us"),
             "published_at",
@@ -49,19 +53,24 @@ def published(rows: DataFrame, names: Names) -> DataFrame:
             "stamp_bytes",
         ).alias("told"),
     )
-    return told.groupBy(*EVENT).agg(F.min("told").alias("told")).select(*EVENT, "told.*").drop("recorded_at")
+    return (
+        told.groupBy(*EVENT)
+        .agg(F.min("told").alias("told"))
+        .select(*EVENT, "told.*")
+        .drop("called_at", "who", "incarnation", "counter")
+    )
 
 
 def heard(rows: DataFrame, names: Names) -> DataFrame:
     """Return one row for each event and subscriber that it reached.
 
     Columns: topic, number, who; raw_place and delivered_place (where it stands in the two streams, ``None`` where it
-    does not); late and in_order (notifications so marked); notified: (delivered_us, arrived_us, subscriber_error_us) of
-    the first notification, corrected by the client's clock.
+    does not); late and in_order (notifications so marked); notified: (place, delivered_us, arrived_us,
+    subscriber_error_us) of the first notification, corrected by the client's clock.
     """
     place = F.col("incarnation_rank") * (1 << INDEX_BITS)
-    is_notified = F.col("verdict").isin(*NOTIFIED) & F.col("delivered_at").isNotNull()
     notified = F.struct(
+        (place + F.coalesce("delivery_index", F.lit(0))).alias("place"),
         _corrected("delivered_at").alias("delivered_us"),
         _corrected("arrived_at").alias("arrived_us"),
         F.col("error_us").alias("subscriber_error_us"),
@@ -73,7 +82,7 @@ def heard(rows: DataFrame, names: Names) -> DataFrame:
         F.when(is_delivered(), place + F.col("delivery_index")).alias("delivered_place"),
         (F.col("verdict") == "late").cast("int").alias("late"),
         (F.col("verdict") == "in_order").cast("int").alias("in_order"),
-        F.when(is_notified, notified).alias("notified"),
+        F.when(F.col("verdict").isin(*NOTIFIED), notified).alias("notified"),
     )
     # By event alone: whatever is done by event later finds its rows together, and sorted.
     return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from inorder_analytics.columns import arrow_schema
 from inorder_analytics.reading import TraceFile, Traces
+from inorder_analytics.spark.arrays import over_arrays
 from inorder_analytics.spark.store import Manifest, Part, Source, Store, replacing
 
 if TYPE_CHECKING:
@@ -120,8 +121,6 @@ def _run(session: SparkSession, store: Store, traces: Traces, plan: Sequence[Bat
     """Write all batches, each as a task of its own."""
     if not plan:
         return []
-    from pyspark.sql.functions import arrow_udf
-
     reader = copy.copy(traces)
     reader.files = []
     folder, batches = store.rows, list(plan)
@@ -130,7 +129,7 @@ def _run(session: SparkSession, store: Store, traces: Traces, plan: Sequence[Bat
         written = (write(reader, folder, batches[number]) for number in numbers.to_pylist())
         return pa.array([msgspec.json.encode(each).decode() for each in written], pa.string())
 
-    task: Any = arrow_udf(write_all, "string")
+    task = over_arrays(write_all, "string")
     numbers = session.range(0, len(plan), 1, numPartitions=len(plan))
     rows = numbers.select("id", task("id").alias("written")).collect()
     return [msgspec.json.decode(row.written, type=Written) for row in sorted(rows)]

@@ -14,42 +14,43 @@ if TYPE_CHECKING:
 
 FOREVER: Final = (1 << 63) - 1
 """The end of a subscription that nobody ended."""
-ALWAYS: Final = -1
-"""The start of one whose start is not known; numbers begin at 1."""
+NOTHING: Final = -1
+"""Below all numbers: the start of a subscription whose start is not known, and the end of one whose end is not."""
 
-_KEY: Final = ("run", "client", "incarnation", "domain", "topic_id")
+_KEY: Final = ("who", "topic")
 
 
 def intervals(rows: DataFrame, names: Names) -> DataFrame:
     """Return the numbers that each subscriber was interested in: who, topic, start, end.
 
-    A subscription covers the numbers above its start, up to the number at which the same incarnation next ended it
-    (nothing, where the row of its end has no number), else all. Of a topic that no row tells a subscription of, whoever
-    was notified of anything in it counts as interested in all. The intervals of one subscriber and topic are disjoint.
+    A subscription covers the numbers above its start, up to the least number at which the client ended one of the
+    topic later (none at all, where the row of an end has no number), else all. Of a topic that no row tells a
+    subscription of, whoever was notified of anything in it counts as interested in all. The intervals of one subscriber
+    and topic are disjoint.
     """
-    told = rows.where(F.col("kind").isin("subscribed", "unsubscribed") & F.col("domain").isNotNull())
-    began = told.where(F.col("kind") == "subscribed").select(
-        *_KEY, F.col("recorded_at").alias("began"), F.coalesce("number", F.lit(0)).alias("start")
+    is_topic = F.col("domain").isNotNull() & F.col("topic_id").isNotNull()
+    told = rows.where(F.col("kind").isin("subscribed", "unsubscribed") & is_topic)
+    at = F.struct("incarnation_rank", F.coalesce("recorded_at", F.lit(0)).alias("recorded_at"))
+    known = names.with_topic(names.with_client(told)).withColumn("at", at)
+    began = known.where("kind = 'subscribed' and number is not null").select(
+        *_KEY, F.col("at").alias("began"), F.col("number").alias("start")
     )
-    ended = told.where(F.col("kind") == "unsubscribed").select(
-        *_KEY, F.col("recorded_at").alias("ended"), F.col("number").alias("last")
+    ended = known.where("kind = 'unsubscribed'").select(
+        *_KEY, F.col("at").alias("ended"), F.coalesce("number", F.lit(NOTHING)).alias("last")
     )
-    matched = began.join(F.broadcast(ended), [*_KEY], "left").withColumn(
-        "until", F.when(F.col("ended") >= F.col("began"), F.struct("ended", "last"))
-    )
-    spans = matched.groupBy(*_KEY, "began", "start").agg(F.min("until").alias("until"))
-    end = F.when(F.col("until").isNull(), F.lit(FOREVER)).otherwise(F.coalesce("until.last", "start"))
-    found = names.with_topic(names.with_client(spans.withColumn("end", end))).select("who", "topic", "start", "end")
+    last = F.min(F.when(F.col("ended") > F.col("began"), F.col("last")))
+    spans = began.join(ended, [*_KEY], "left").groupBy(*_KEY, "began", "start").agg(last.alias("end"))
+    found = spans.select(*_KEY, "start", F.coalesce("end", F.lit(FOREVER)).alias("end"))
     if not names.all_subscribed:
         found = found.unionByName(_presumed(rows, names))
     return _merged(found.where("end > start"))
 
 
 def _presumed(rows: DataFrame, names: Names) -> DataFrame:
-    heard = rows.where(is_heard() & F.col("verdict").isin(*NOTIFIED)).select("run", "client", "incarnation", *_KEY[3:])
+    heard = rows.where(is_heard() & F.col("verdict").isin(*NOTIFIED))
     known = names.with_topic(names.with_client(heard), "has_subscribed").where(~F.col("has_subscribed"))
-    ends = {"start": F.lit(ALWAYS).cast("long"), "end": F.lit(FOREVER)}
-    return known.select("who", "topic").distinct().withColumns(ends)
+    ends = {"start": F.lit(NOTHING).cast("long"), "end": F.lit(FOREVER)}
+    return known.select(*_KEY).distinct().withColumns(ends)
 
 
 def _merged(spans: DataFrame) -> DataFrame:

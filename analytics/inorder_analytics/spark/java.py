@@ -22,7 +22,7 @@ _LOOK_SECONDS = 60.0
 
 
 class JavaNeeded(InorderError):
-    """There is no Java, or one that is too old. Attribute ``found``: its major version, ``None`` where there is none."""
+    """There is no Java, or it is too old. Attribute ``found``: its major version, ``None`` where there is none."""
 
     def __init__(self, reason: str, found: int | None = None) -> None:
         self.found = found
@@ -38,9 +38,7 @@ def check_java() -> int:
     if program is None:
         raise JavaNeeded(f"there is none {where}")
     try:
-        told = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, check=False, timeout=_LOOK_SECONDS
-        )
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=_LOOK_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JavaNeeded(f"{program} does not run ({error})") from None
     found = _VERSION.search(told.stderr + told.stdout)

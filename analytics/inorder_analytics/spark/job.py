@@ -10,8 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -19,7 +18,7 @@ from inorder.errors import InorderError, InvalidOption, UsageError
 from inorder.traces.schema import SCHEMA_VERSION
 from inorder_analytics import results
 from inorder_analytics.reading import Traces
-from inorder_analytics.results import Damaged, Files, Pairs, Result, RunFigures
+from inorder_analytics.results import Damaged, Files, Result, RunFigures
 from inorder_analytics.spark import parts as putting
 from inorder_analytics.spark.session import open_session
 from inorder_analytics.spark.store import Manifest, Settings, Store
@@ -133,15 +132,15 @@ def _run(job: Job, traces: Traces, store: Store, session: SparkSession, say: Cal
         ranks = ranks_of(together)
     else:
         ranks = putting.Ranks()
-    result = _result(job, manifest, parts, ranks)
+    result = _result(job, traces, manifest, parts, ranks)
     write_tables(store, result, parts)
     store.write(store.folder / "result.json", results.encode(result))
     store.commit(manifest)
-    return result if job.run is None else _of_run(job, manifest, parts)
+    return result if job.run is None else _of_run(job, traces, manifest, parts)
 
 
 def _parts(store: Store, kept: dict[int, list[str]]) -> list[putting.RunPart]:
-    found = {}
+    found: dict[str, putting.RunPart] = {}
     for generation, names in kept.items():
         data = (store.generation(generation) / "runs.json").read_bytes()
         every = msgspec.json.decode(data, type=dict[str, putting.RunPart])
@@ -149,13 +148,18 @@ def _parts(store: Store, kept: dict[int, list[str]]) -> list[putting.RunPart]:
     return [found[run] for run in sorted(found)]
 
 
-def _result(job: Job, manifest: Manifest, parts: Sequence[putting.RunPart], ranks: putting.Ranks) -> Result:
-    sources = manifest.sources.items()
-    read = [source for _, source in sources if not source.reason]
+def _result(
+    job: Job, traces: Traces, manifest: Manifest, parts: Sequence[putting.RunPart], ranks: putting.Ranks
+) -> Result:
+    read = [source for source in manifest.sources.values() if not source.reason]
     files = Files(
         read=len(read),
         bytes=sum(source.bytes for source in read),
-        damaged=[Damaged(file=name, reason=source.reason) for name, source in sorted(sources) if source.reason],
+        damaged=[
+            Damaged(file=each.file, reason=manifest.sources[each.name].reason)
+            for each in traces.files
+            if manifest.sources[each.name].reason
+        ],
     )
     return Result(
         **_fields(putting.summary(parts, ranks)),
@@ -179,15 +183,15 @@ def _result(job: Job, manifest: Manifest, parts: Sequence[putting.RunPart], rank
     )
 
 
-def _of_run(job: Job, manifest: Manifest, parts: Sequence[putting.RunPart]) -> Result:
+def _of_run(job: Job, traces: Traces, manifest: Manifest, parts: Sequence[putting.RunPart]) -> Result:
     asked = [part for part in parts if part.run == job.run]
     if not asked:
         known = ", ".join(repr(part.run) for part in parts[:10]) or "none"
         raise UsageError(f"no row is of the run {job.run!r}; runs are: {known}")
-    return _result(job, manifest, asked, asked[0].ranks)
+    return _result(job, traces, manifest, asked, asked[0].ranks)
 
 
-def _fields(found: results.Summary) -> dict[str, object]:
+def _fields(found: results.Summary) -> dict[str, Any]:
     return {name: getattr(found, name) for name in results.Summary.__struct_fields__}
 
 
@@ -216,7 +220,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run an analysis from a command line without typer, as on a cluster; print the result as JSON."""
     parser = argparse.ArgumentParser(prog="python -m inorder_analytics.spark.job", description=__doc__)
     parser.add_argument("path", metavar="PATH", help="folder, file or fsspec URL of traces")
-    parser.add_argument("--out", required=True, help="folder of the analysis, the same for the driver and all executors")
+    parser.add_argument(
+        "--out", required=True, help="folder of the analysis, the same for the driver and all executors"
+    )
     parser.add_argument("--run", help="of this run id only")
     parser.add_argument("--window", type=float, default=Job.window_s, help="length of a time window in seconds")
     parser.add_argument("--max-pairs", type=int, default=Job.max_pairs, help="pairs of subscribers compared per run")

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from inorder.traces.schema import DROPPED_VERDICTS
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-ARRIVALS: Final = ("in_order", "late", "duplicate", "before")
-"""Verdicts of arrivals of numbered events; of the others TNO promises nothing."""
-
 NOTIFIED: Final = ("in_order", "late")
 """Verdicts of notifications of numbered events."""
+
+ARRIVALS: Final = (*NOTIFIED, *DROPPED_VERDICTS)
+"""Verdicts of arrivals of numbered events; of the others TNO promises nothing."""
 
 
 _CLIENTS: Final = pa.schema(
@@ -69,17 +71,18 @@ def incarnations(rows: DataFrame) -> DataFrame:
     """Return one row for each incarnation of each client of each run.
 
     Columns: run, client, incarnation; first_at (us, its first row's); publishes, subscribes and streams (it published,
-    it subscribed or was notified, it has a stream); offset_us and error_us (of its clock row with the least error);
-    dropped (rows that it could not record).
+    it subscribed or was told of something, it has a stream); offset_us and error_us (of its clock row with the least
+    error); dropped (rows that it could not record).
     """
     is_clock = (F.col("kind") == "clock") & F.col("offset_us").isNotNull() & F.col("error_us").isNotNull()
+    is_told = (F.col("kind") == "notified") & ~F.coalesce(F.col("verdict").isin(*DROPPED_VERDICTS), F.lit(False))
     clock = F.min(F.when(is_clock, F.struct("error_us", "recorded_at", "offset_us")))
     return (
         rows.groupBy("run", "client", "incarnation")
         .agg(
-            F.min("recorded_at").alias("first_at"),
+            F.min(F.coalesce("recorded_at", F.lit(0))).alias("first_at"),
             F.max(F.col("kind") == "published").alias("publishes"),
-            F.max(F.col("kind").isin("subscribed", "notified")).alias("subscribes"),
+            F.max((F.col("kind") == "subscribed") | is_told).alias("subscribes"),
             F.max(F.coalesce(is_heard() & (is_raw() | is_delivered()), F.lit(False))).alias("streams"),
             F.sum(F.when(F.col("kind") == "dropped", F.col("count"))).alias("dropped"),
             clock.alias("clock"),
@@ -94,11 +97,12 @@ def topics(rows: DataFrame) -> DataFrame:
 
     The label is space and name with a colon between; the least of them where rows differ.
     """
-    name = F.when(F.col("topic").isNotNull(), F.concat_ws(":", "space", "topic"))
+    name = F.concat(F.coalesce("space", F.lit("")), F.lit(":"), "topic")
+    is_told = (F.col("kind") == "subscribed") & F.col("number").isNotNull()
     return (
         rows.where(F.col("domain").isNotNull() & F.col("topic_id").isNotNull())
         .groupBy("run", "domain", "topic_id")
-        .agg(F.min(name).alias("label"), F.max(F.col("kind") == "subscribed").alias("has_subscribed"))
+        .agg(F.min(name).alias("label"), F.max(is_told).alias("has_subscribed"))
         .withColumn("label", F.coalesce("label", F.concat(F.lit("topic "), F.col("topic_id").cast("string"))))
     )
 
@@ -135,7 +139,7 @@ class Names:
 def named(session: SparkSession, rows: DataFrame) -> Names:
     """Number the topics and clients of rows: by run, then by id; incarnations by their first row, then by number."""
     told: list[dict[str, Any]] = incarnations(rows).toArrow().to_pylist()
-    told.sort(key=lambda each: (each["run"], each["client"], _first(each), each["incarnation"]))
+    told.sort(key=lambda each: (each["run"], each["client"], each["first_at"] or 0, each["incarnation"]))
     clients = sorted({(each["run"], each["client"]) for each in told})
     numbers = {client: at for at, client in enumerate(clients)}
     ranks: dict[int, int] = {}
@@ -152,7 +156,3 @@ def named(session: SparkSession, rows: DataFrame) -> Names:
         told,
         all(each["has_subscribed"] for each in known),
     )
-
-
-def _first(each: dict[str, Any]) -> tuple[bool, int]:
-    return each["first_at"] is None, each["first_at"] or 0

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from inorder_analytics.results import Pairs
 from inorder_analytics.sampling import pairs_of
+from inorder_analytics.spark.arrays import over_arrays
 from inorder_analytics.spark.heard import EVENT
 from inorder_analytics.spark.names import Names
 from inorder_analytics.spark.ranks import NOWHERE, compared
@@ -38,7 +39,7 @@ class Sample:
 
 
 def sample(names: Names, limit: int, seed: int) -> Sample:
-    """Choose the pairs of each run among the clients that have a stream (:func:`inorder_analytics.sampling.pairs_of`)."""
+    """Choose the pairs of each run, among the clients that have a stream (:mod:`inorder_analytics.sampling`)."""
     streaming: dict[str, set[str]] = {run: set() for run, _ in names.clients}
     for each in names.incarnations:
         if each["streams"]:
@@ -77,13 +78,12 @@ def compare(both: DataFrame) -> DataFrame:
     Args:
         both: of :func:`joined`.
     """
-    from pyspark.sql.functions import arrow_udf
 
     def figures(raw_a: pa.Array, raw_b: pa.Array, delivered_a: pa.Array, delivered_b: pa.Array) -> dict[str, Any]:
         one, two, three, four = (each.to_numpy() for each in (raw_a, raw_b, delivered_a, delivered_b))
         return {"raw": compared(one, two), "delivered": compared(three, four)}
 
-    aggregate: Any = arrow_udf(figures, f"struct<raw {_STREAM}, delivered {_STREAM}>")
+    aggregate = over_arrays(figures, f"struct<raw {_STREAM}, delivered {_STREAM}>")
     return (
         both.groupBy("pair")
         .agg(aggregate("raw_a", "raw_b", "delivered_a", "delivered_b").alias("figures"))

@@ -121,7 +121,7 @@ class RunPart(msgspec.Struct, kw_only=True):
     topics: list[Topic] = msgspec.field(default_factory=list)
     by_subscriber: list[SubscriberFigures] = msgspec.field(default_factory=list)
     by_window: list[WindowFigures] = msgspec.field(default_factory=list)
-    paths: list[tuple[int, int, int, int]] = msgspec.field(default_factory=list)
+    paths: list[tuple[int, int | None, int | None, int]] = msgspec.field(default_factory=list)
     gaps: dict[str, int] = msgspec.field(default_factory=dict)
     dropped: int = 0
 
@@ -144,7 +144,7 @@ class RunPart(msgspec.Struct, kw_only=True):
         total = sum(each.events for each in self.topics)
         return [
             TopicPopularity(run=self.run, topic=each.label, events=each.events, per_1000=1000 * each.events / total)
-            for each in sorted(self.topics, key=_by_popularity)
+            for each in sorted(self.topics, key=lambda each: (-each.events, each.label))
         ]
 
     def overhead(self) -> list[StageOverhead]:
@@ -153,6 +153,8 @@ class RunPart(msgspec.Struct, kw_only=True):
         foreign: dict[int, int] = {}
         for home, entry, top, events in self.paths:
             own[home] = own.get(home, 0) + events
+            if entry is None or top is None:
+                continue
             for stage in range(top, entry + 1):
                 if stage != home:
                     foreign[stage] = foreign.get(stage, 0) + events
@@ -178,9 +180,9 @@ class RunPart(msgspec.Struct, kw_only=True):
         popular = iter(sorted((each for each, _ in known), key=_by_popularity))
         suggested = [[next(popular).label for _ in stage] for stage in stages]
         # Topics by their place among all, as ids may be of several domains: the same where there is one.
-        numbered = sorted((each for each, _ in known), key=lambda each: (each.topic_id, each.label))
+        numbered = sorted(self.topics, key=lambda each: (each.topic_id, each.label))
         ids = {each.label: at for at, each in enumerate(numbered)}
-        counts = {ids[each.label]: each.events for each, _ in known}
+        counts = {ids[each.label]: each.events for each in self.topics}
         found = swaps([[ids[each.label] for each in stage] for stage in stages], counts, (), ALPHA, BETA)
         return TopicOrder(
             run=self.run,

@@ -59,8 +59,8 @@ def inversions(ranks: Places) -> int:
     """Return how many pairs of a permutation of 0, 1, ..., n - 1 stand in the wrong order.
 
     A merge sort from the top bit down, each level on whole arrays: before a level the ranks stand in blocks of
-    2^(bit + 1) that follow each other; inside a block those with the bit that stand before those without it are pairs in
-    the wrong order. O(n log n) time, O(n) memory.
+    2^(bit + 1) that follow each other; inside a block those with the bit that stand before those without it are pairs
+    in the wrong order. O(n log n) time, O(n) memory.
     """
     count = 0
     size = len(ranks)

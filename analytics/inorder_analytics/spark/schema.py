@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from inorder.traces.schema import COLUMNS, Type
 
@@ -34,14 +43,10 @@ def read_rows(session: SparkSession, files: Sequence[Path]) -> DataFrame:
 
 
 def prepared(rows: DataFrame) -> DataFrame:
-    """Return rows with instants as microseconds since 1970 in UTC, which no time zone can change, and with a text, a
-    number or an empty name where who the row is of was left out."""
+    """Return the rows that say of whom and what they are, with instants as microseconds since 1970 in UTC, which no
+    time zone can change. A row without a run belongs to the run of the empty name."""
     instants = {each.name: F.unix_micros(each.name) for each in COLUMNS if each.type == "instant"}
-    return rows.withColumns(
-        instants
-        | {
-            "run": F.coalesce("run", F.lit("")),
-            "client": F.coalesce("client", F.lit("")),
-            "incarnation": F.coalesce("incarnation", F.lit(0)),
-        }
+    known = rows.where(F.col("client").isNotNull() & F.col("kind").isNotNull())
+    return known.withColumns(
+        instants | {"run": F.coalesce("run", F.lit("")), "incarnation": F.coalesce("incarnation", F.lit(0))}
     )

@@ -1,8 +1,8 @@
 """The folder of an analysis (`--out`): what was ingested, what was computed of it, and the results.
 
 ``rows/`` has the ingested rows, in our columns and types and in files of a bearable size; ``facts/`` one row for each
-event and the figures of each run, by generation; ``results/`` and ``result.json`` are for readers. ``manifest.json`` says
-which of all this counts: it is written last, by a rename, so a run that dies in between changes nothing; what no
+event and the figures of each run, by generation; ``results/`` and ``result.json`` are for readers. ``manifest.json``
+says which of all this counts: it is written last, by a rename, so a run that dies in between changes nothing; what no
 manifest names is removed by the next one.
 """
 
@@ -113,7 +113,7 @@ class Store:
         try:
             for each in (self.rows, self.facts, self.results):
                 each.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115 (held until the end)
+            self._lock = open(self.folder / ".lock", "w")
         except OSError as error:
             raise InvalidOption("--out", str(self.folder), f"a folder that can be written ({error.strerror})") from None
         if not _locked(self._lock):

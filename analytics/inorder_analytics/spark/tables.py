@@ -33,7 +33,11 @@ SCHEMAS: Final[dict[str, dict[str, pa.DataType]]] = {
     "message_overhead": {"run": _TEXT, "stage": _LONG, "own": _LONG, "foreign": _LONG, "percent": _REAL},
     "popularity": {"run": _TEXT, "topic": _TEXT, "events": _LONG, "per_1000": _REAL},
     "pairs": {
-        **{"run": _TEXT, "a": _TEXT, "b": _TEXT, "ordering_degree_raw": _REAL, "ordering_degree_delivered": _REAL},
+        "run": _TEXT,
+        "a": _TEXT,
+        "b": _TEXT,
+        "ordering_degree_raw": _REAL,
+        "ordering_degree_delivered": _REAL,
         **{f"{name}_{stream}": _LONG for stream in ("raw", "delivered") for name in _STREAM},
     },
 }

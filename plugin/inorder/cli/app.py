@@ -10,6 +10,7 @@ import typer
 
 from inorder.cli import failures, options, output
 from inorder.cli.analytics import analytics
+from inorder.cli.analyze import analyze
 from inorder.cli.backup import backup, restore
 from inorder.cli.check import check
 from inorder.cli.config import config
@@ -54,6 +55,7 @@ app = typer.Typer(
 )
 for command in (demo, up, worker, controlplane, pub, sub, replay, check, status, verify, backup, restore, config):
     app.command()(command)
+app.command()(analyze)
 app.command()(report)
 for group in (topics, order, log, subscriptions, events, gaps):
     app.add_typer(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,7 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     local = {"spark.local.dir": str(tmp_path_factory.mktemp("spark"))}
     session = open_session("local[2]", partitions=2, settings={**QUICK, **local})
     yield session
-    gateway = session.sparkContext._gateway  # type: ignore[attr-defined]
+    gateway: Any = session.sparkContext._gateway
     process = gateway.proc
     session.stop()
     gateway.shutdown()

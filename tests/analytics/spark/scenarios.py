@@ -31,7 +31,7 @@ def order() -> Trace:
 
 
 def same() -> Trace:
-    """Two subscribers of the same four events in the same order: 2 triples, both detected; degree 1; nothing opposite."""
+    """Two subscribers of the same four events in one order: 2 triples, both detected; degree 1; none opposite."""
     return Trace("same").streams(s="a1 a2 b1 a3", t="a1 a2 b1 a3")
 
 
@@ -53,7 +53,8 @@ def latency() -> Trace:
 
     latency 50, 1010, 1: sorted 1 50 1010, so p50 = the 2nd, p90 = p99 = the 3rd
     timestamp 5, 1, 40: p50 5; ens 5 (110-105), 1009 (1310-301), -140 (400-540): p50 5, p90 1009; waiting 40, 0, 101
-    error: t 2+1 = 3, s 2+3 = 5, s 5: p50 5, max 5; negative: a3; within a second: a1 only (a2 took 1010, a3 lacks t): 1/3
+    error: t 2+1 = 3, s 2+3 = 5, s 5: p50 5, max 5; negative: a3
+    within a second: a1 only (a2 took 1010, a3 lacks t): 1/3
     late: 1 of 5 notifications = 20 %; s: 1 of 3; s notified in time of a1, a3: 2/3; t of a1, a2: 2/3
     """
     trace = Trace("latency")
@@ -93,7 +94,22 @@ def popular() -> Trace:
     return trace
 
 
-TOPICS = ("", "01", "1", "007", "a/b", "a=b", "%2F", "..", "\N{SNOWMAN}\N{ROCKET}", "1e3", "2024-01-01", "A", "a", "null")
+TOPICS = (
+    "",
+    "01",
+    "1",
+    "007",
+    "a/b",
+    "a=b",
+    "%2F",
+    "..",
+    "\N{SNOWMAN}\N{ROCKET}",
+    "1e3",
+    "2024-01-01",
+    "A",
+    "a",
+    "null",
+)
 """B79: names that a folder would change, merge or lose."""
 
 

@@ -1,0 +1,123 @@
+"""``inorder analyze``: what traces tell, computed by Spark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inorder.cli import options, output
+from inorder.cli.analyze_page import show
+from inorder.cli.failures import ExitCode
+from inorder.cli.recording import Recording, Reporting, Storing
+
+if TYPE_CHECKING:
+    from inorder.worker.analyses import Job as StoredJob
+    from inorder_analytics.spark.job import Job
+
+
+def analyze(
+    path: Annotated[
+        str,
+        typer.Argument(metavar="PATH", help="Traces: a folder, a file, or a URL such as s3://bucket/traces."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Folder of the analysis: results as JSON and Parquet, and what makes the next one quick. On a cluster "
+            "all executors must have it. Without it only the result is shown.",
+        ),
+    ] = None,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="Show the figures of this run alone.")] = None,
+    window: Annotated[float, typer.Option(metavar="SECONDS", help="Length of a time window.")] = 60.0,
+    max_pairs: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Pairs of subscribers compared in one run; of more a sample is.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the sample, where there are more pairs.")] = 0,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Of Spark: local[N], spark://HOST:PORT, yarn, k8s://...")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Compute all anew, not only what new files touch.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Keep the run in this store too, where control planes show it."),
+    ] = None,
+    report_fd: Annotated[int | None, typer.Option(min=3, hidden=True)] = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Measure order, latency and overhead from traces, by Spark: on this machine or on a cluster.
+
+    With the same --out as before only new files are read and only the runs that they touch are computed; the result is
+    the same as if all were. Damaged files are listed and left out. Needs Java 17 or newer. For a quick look without
+    Spark: **inorder traces audit PATH**.
+
+    Exit codes: 0 done (whatever the figures are), 1 failed, 2 wrong usage.
+    """
+    from inorder.errors import InvalidOption, MissingExtra
+
+    if not math.isfinite(window):
+        raise InvalidOption("--window", window, "seconds, from 0.001 up")
+    try:
+        from inorder_analytics.results import to_plain
+        from inorder_analytics.spark import job as jobs
+    except ImportError:
+        raise MissingExtra("an analysis", "analytics") from None
+    job = jobs.Job(path, None if out is None else str(out), run, window, max_pairs, seed, full, master)
+    with _recorded(job, store, report_fd, config) as recording:
+        result = jobs.run(job, on_progress=recording.progress)
+        recording.done(result)
+    if json:
+        output.emit(to_plain(result))
+    elif report_fd is None:
+        show(result)
+    if out is not None:
+        output.say(f"the results are in {output.printable(str(out))}")
+    return ExitCode.OK
+
+
+@contextmanager
+def _recorded(job: Job, store: str | None, report_fd: int | None, config: Path | None) -> Iterator[Recording]:
+    if store is None:
+        recording = Recording() if report_fd is None else Reporting(report_fd)
+        try:
+            yield recording
+        finally:
+            recording.close()
+        return
+    from inorder.cli.stores import WHO, opened_store
+    from inorder.worker import analyses
+
+    with opened_store(config, store, "a run that is kept") as opened:
+        stored = Storing(analyses.Analyses(opened), _stored_job(job), WHO)
+        try:
+            yield stored
+        except KeyboardInterrupt:
+            stored.failed("it was interrupted", cancelled=True)
+            raise
+        except BaseException as error:
+            stored.failed(str(error) or type(error).__name__)
+            raise
+        finally:
+            stored.close()
+        output.say(f"the run is kept as {stored.id}")
+
+
+def _stored_job(job: Job) -> StoredJob:
+    from inorder.worker import analyses
+
+    return analyses.Job(
+        source=job.path,
+        out=job.out,
+        window_s=job.window_s,
+        max_pairs=job.max_pairs,
+        master=job.master or analyses.DEFAULT_MASTER,
+    )

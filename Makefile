@@ -63,4 +63,4 @@ broker: ## (set-up) what the demo needs from the system
 	@scripts/setup system mosquitto
 
 servers: ## (set-up) what the tests need from the system
-	@scripts/setup system mosquitto redis-server postgresql openssl chromium
+	@scripts/setup system mosquitto redis-server postgresql openssl chromium java

@@ -48,7 +48,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
         " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder.traces inorder_controlplane"
-        " inorder_analytics",
+        " inorder_analytics inorder_analytics.spark",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names inorder.core.filters",
         # The three know what all adapters share, and nothing of each other.
@@ -63,13 +63,15 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         " inorder.settings inorder.logs inorder_webui",
         "inorder_webui": "",
         # What topic order a trace suggests is what the stages would do (R15).
-        "inorder_analytics": "inorder.errors inorder.traces inorder.core.popularity",
+        "inorder_analytics": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics.checks",
+        # The only part that knows Spark; nothing but the command line imports it, and only where it is asked for.
+        "inorder_analytics.spark": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics",
         # The checks judge the core, so they know nothing of it.
         "inorder_analytics.checks": "",
     }.items()
 }
 # What an allowance covers exactly, and not the parts below it too.
-EXACT = frozenset({"inorder", "inorder_adapters"})
+EXACT = frozenset({"inorder", "inorder_adapters", "inorder_analytics"})
 
 # Library -> the parts that may import it. Of the others, only the standard library and msgspec may be used.
 LIBRARIES: Mapping[str, frozenset[str]] = {
@@ -92,10 +94,10 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
         "starlette": "inorder_controlplane inorder_webui",
         "uvicorn": "inorder_controlplane",
         "cronsim": "inorder_controlplane",
-        "pyarrow": "inorder.traces inorder_analytics",
+        "pyarrow": "inorder.traces inorder_analytics inorder_analytics.spark",
         "fsspec": "inorder.traces inorder_analytics",
-        "numpy": "inorder_analytics",
-        "pyspark": "inorder_analytics",
+        "numpy": "inorder_analytics inorder_analytics.spark",
+        "pyspark": "inorder_analytics.spark",
         "pytest": "inorder.testing",
         "hypothesis": "inorder.testing",
     }.items()

@@ -3,7 +3,7 @@
 The process reports over a pipe that is only for that, one JSON object a line: ``{"type": "progress", "step", "of",
 "what"}`` and at its end ``{"type": "result", "result"}``; what it says on stdout and stderr is its log. It gets none of
 our secrets, and cannot reach the store. Its stdin is a pipe whose other end is ours: when that closes, because we were
-killed, it ends.
+killed, it ends. What it writes besides its results goes into a folder of its own, which is removed after it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -43,9 +45,11 @@ def arguments(job: Job, source: str, out: str | None, report: int) -> list[str]:
     return [*given, f"--report-fd={report}", "--", source]
 
 
-def environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that an analysis gets: all but ours. Those of object stores and of Spark are for it."""
-    return {name: value for name, value in ours.items() if not _OURS.match(name)}
+def environment(ours: Mapping[str, str], scratch: str) -> dict[str, str]:
+    """Return the variables that an analysis gets: all but ours, and where it may write meanwhile. Those of object
+    stores and of Spark are for it."""
+    kept = {name: value for name, value in ours.items() if not _OURS.match(name)}
+    return {"SPARK_LOCAL_DIRS": scratch, **kept, "TMPDIR": scratch}
 
 
 def masked(text: str, secrets: Sequence[str]) -> str:
@@ -72,6 +76,7 @@ class AnalysisProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
+        self._scratch: str | None = None
 
     @property
     def log(self) -> str:
@@ -80,6 +85,7 @@ class AnalysisProcess:
 
     async def start(self, job: Job, source: str, out: str | None) -> None:
         """Start it. Raises OSError."""
+        self._scratch = scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="inorder-analysis-")
         reading, writing = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -88,12 +94,13 @@ class AnalysisProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                env=environment(os.environ),
+                env=environment(os.environ, scratch),
                 pass_fds=(writing,),
                 start_new_session=True,
             )
         except BaseException:
             os.close(reading)
+            await self._clean()
             raise
         finally:
             os.close(writing)
@@ -116,6 +123,7 @@ class AnalysisProcess:
             self._process.stdin.close()
         if self._stopping is not None:
             self._stopping.cancel()
+        await self._clean()
         return code
 
     def stop(self, grace: float) -> None:
@@ -123,6 +131,10 @@ class AnalysisProcess:
         then."""
         if self._process is not None and self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(grace), name="inorder-analysis-stop")
+
+    async def _clean(self) -> None:
+        if self._scratch is not None:
+            await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
     async def _stop(self, grace: float) -> None:
         self._signal(signal.SIGTERM)

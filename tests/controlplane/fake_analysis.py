@@ -31,6 +31,8 @@ tell(type="progress", step=1, of=2, what=f"{what} begins")
 say(f"arguments {json.dumps(sys.argv[1:-1])}")
 match what:
     case "good":
+        with open(os.path.join(os.environ["TMPDIR"], "scratch"), "w") as file:
+            file.write("something")
         say("environment", json.dumps(dict(os.environ)))
         say("password of s3://key:hunter22@bucket and", os.environ.get("AWS_SECRET_ACCESS_KEY"))
         tell(type="progress", step=2, of=2, what="publish the result")

@@ -193,6 +193,8 @@ async def test_a_run_is_done(replica: Callable[..., Site], traces: Path, monkeyp
     assert environment["AWS_SECRET_ACCESS_KEY"] == "***"
     assert environment["PATH"] == os.environ["PATH"]
     assert [name for name in environment if name.startswith(("INORDER_", "PG"))] == []
+    assert environment["TMPDIR"] == environment["SPARK_LOCAL_DIRS"] != os.environ.get("TMPDIR")
+    assert not is_there(environment["TMPDIR"])
     assert [each for each in ("storepass", "pgpassword1", "awssecret1", "hunter22") if each in log] == []
 
 
@@ -317,6 +319,10 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+def is_there(path: str) -> bool:
+    return Path(path).exists()
 
 
 def children_of(pid: int) -> list[int]:

@@ -32,8 +32,8 @@ only tell; what is sent to them is of no concern. Messages are JSON; readers ign
 
 ### `/api/v1/live`
 
-Once a second `sample` (not while the workers do not answer) and `alarms`; at first, and when they change, `states` and
-`order`. Values are those of `GET /overview`, `/stages` and `/workers`.
+Once a second `sample` (not while the workers do not answer) and `alarms`; at first, and when they change, `states`,
+`order` and `runs`. Values are those of `GET /overview`, `/stages` and `/workers`.
 
 | type | holds |
 |---|---|
@@ -41,6 +41,7 @@ Once a second `sample` (not while the workers do not answer) and `alarms`; at fi
 | `alarms` | `alarms`, and `state`: ok, degraded or down |
 | `states` | `stages`, `workers` |
 | `order` | `order_epoch` |
+| `runs` | `runs`: of analyses that are open, and the one that ended last: `id`, `outcome`, `progress`, `cancelled_by` |
 
 ### `/api/v1/tail?space=&filter=`
 

@@ -18,7 +18,9 @@ from inorder.admin import StuckNumber, TopicState
 from inorder.core.wire import ClientCounts, KnownSubscription, Reports, SeenLife
 from inorder.errors import InorderError, StoreError
 from inorder.logs import logger
+from inorder.worker.analyses import Analyses, Run
 from inorder.worker.overview import Lookout, Overview
+from inorder.worker.store import Store
 from inorder_controlplane.alarms import (
     Alarm,
     AlarmBook,
@@ -55,6 +57,7 @@ class Picture:
     Attributes:
         at_ms: when, ms since 1970.
         store: what is in the store; ``None`` while it does not answer, and ``store_error`` says why.
+        runs: of analyses, those that are open and the one that ended last.
         topics, order_epoch, subscriptions, stuck, reports: what the workers say; ``None`` or nothing while they do not
             answer, and ``workers_error`` says why.
         totals: by name, what was counted; ``None`` where nobody reports it.
@@ -65,6 +68,7 @@ class Picture:
 
     at_ms: int
     store: Overview | None = None
+    runs: Sequence[Run] = ()
     store_error: str | None = None
     workers_error: str | None = None
     topics: Sequence[TopicState] = ()
@@ -174,10 +178,11 @@ class Watching:
         )
 
     async def _look_at_store(self) -> dict[str, Any]:
+        def look(store: Store) -> dict[str, Any]:
+            return {"store": self._lookout.look(store, time.monotonic()), "runs": Analyses(store).newest()}
+
         try:
-            return {
-                "store": await self._context.database.call(lambda store: self._lookout.look(store, time.monotonic()))
-            }
+            return await self._context.database.call(look)
         except StoreError as error:
             return {"store_error": str(error)}
 

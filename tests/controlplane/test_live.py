@@ -19,6 +19,7 @@ from websockets.exceptions import InvalidStatus
 
 from inorder import Client
 from inorder.testing.services import Mosquitto
+from inorder.worker.analyses import Analyses, Job, Progress
 from inorder_controlplane.serving import Service
 
 SCRIPT = "<img src=x onerror=alert(1)>/é 🦊"
@@ -58,6 +59,27 @@ async def live(tmp_path: Path, mosquitto: Mosquitto) -> AsyncIterator[Live]:
 
 
 # -- live --------------------------------------------------------------------------------------------------------------
+
+
+async def test_live_tells_of_runs_of_analyses(live: Live) -> None:
+    """Those that are open with their progress, and the one that ended last; again only when that changes."""
+    runs = Analyses(live.store)
+    ended = [runs.begin(Job(), "elsewhere/x/1-1/a", "ann") for _ in range(2)][-1]
+    runs.end(ended.id, ended.owner, "failed", reason="no Java")
+    (run,) = runs.open()
+
+    def is_of(step: int) -> Callable[[Any], bool]:
+        return lambda each: each["type"] == "runs" and (each["runs"][0]["progress"] or {}).get("step", 0) == step
+
+    async with served(live) as address, socket_of(live, address, "/live") as socket:
+        first = await message(socket, is_of(0))
+        assert [(each["id"], each["outcome"]) for each in first["runs"]] == [(run.id, "running"), (ended.id, "failed")]
+        runs.beat(run.id, run.owner, progress=Progress(2, 6, "reading"))
+        second = await message(socket, lambda each: each["type"] == "runs")
+        assert second["runs"][0]["progress"] == {"step": 2, "of": 6, "what": "reading"}
+        runs.cancel(run.id, "ben")
+        third = await message(socket, lambda each: each["type"] == "runs")
+        assert third["runs"][0]["cancelled_by"] == "ben"
 
 
 async def test_live_tells_everything_at_first_and_figures_each_second(live: Live) -> None:

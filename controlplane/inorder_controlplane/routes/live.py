@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, WebSocket
 
+from inorder.worker.analyses import Run
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.principals import Principal, require_socket
 from inorder_controlplane.showing import alarms_of, figures_of, rates_of, stages_of, totals_of, workers_of
@@ -24,7 +25,8 @@ EACH_SECOND: Final = ("sample", "alarms")
 @router.websocket("/live")
 async def live(socket: WebSocket, context: ContextDep, _: Annotated[Principal, require_socket("viewer")]) -> None:
     """Send, once a second, ``sample`` (the newest figures, totals and rates; not while the workers do not answer) and
-    ``alarms``; at first and when they change also ``states`` (stages and workers) and ``order`` (the order epoch)."""
+    ``alarms``; at first and when they change also ``states`` (stages and workers), ``order`` (the order epoch) and
+    ``runs`` (of analyses: those that are open, and the one that ended last)."""
     part = watching_of(context)
     await socket.accept()
     await tell(socket, _send(socket, part))
@@ -57,6 +59,16 @@ def messages(picture: Picture, part: Watching) -> Iterator[dict[str, Any]]:
             "stages": [each.model_dump() for each in stages_of(picture)],
             "workers": [each.model_dump() for each in workers_of(picture)],
         }
+        yield {"type": "runs", "runs": [_brief(each) for each in picture.runs]}
     yield {"type": "alarms", "alarms": [each.model_dump() for each in alarms_of(picture)], "state": picture.state}
     if picture.order_epoch is not None:
         yield {"type": "order", "order_epoch": str(picture.order_epoch)}
+
+
+def _brief(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "outcome": run.outcome,
+        "progress": run.progress and run.progress._asdict(),
+        "cancelled_by": run.cancelled_by,
+    }

@@ -118,6 +118,11 @@ class Analyses:
         waiting = sa.select(*_BRIEF).where(_own.outcome.in_(OPEN)).order_by(_own.queued_ms, _own.id)
         return [_run(row) for row in self._rows(waiting)]
 
+    def newest(self) -> Sequence[Run]:
+        """Return the runs that are open, and of those that have ended the one that did so last."""
+        last = sa.select(*_BRIEF).where(_own.ended_ms.is_not(None)).order_by(_own.ended_ms.desc(), _own.id).limit(1)
+        return [*self.open(), *map(_run, self._rows(last))]
+
     def get(self, id_: str) -> Run | None:
         """Return a run. Raises StoreCorrupt where its seal does not fit."""
         row = self._row(id_)

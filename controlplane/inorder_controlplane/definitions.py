@@ -1,23 +1,29 @@
 """Definitions: read from the workers, and planned against what is there before anything is changed.
 
 An import brings the topics that it names into their stages and order, with their pins, and adds rules of event logs. It
-takes nothing away: other topics stay in their stages, behind those that are named, and other logs are kept.
+takes nothing away: other topics stay in their stages, behind those that are named, and other logs are kept. Schedules
+of analyses go by their names.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from inorder.admin import Automatic
 from inorder.core.filters import filter_of
 from inorder.core.names import FilterKind
 from inorder.core.wire import LogRule, Logs, TopicInfo, TopicOrder
-from inorder.errors import InvalidFilter
+from inorder.errors import InvalidFilter, InvalidOption
+from inorder.worker.schedules import Schedule
+from inorder_controlplane.cron import Cron
+from inorder_controlplane.models.analytics import Job, NewSchedule
 from inorder_controlplane.models.definitions import AutomaticOrder, Definitions, LogDefinition, TopicName
 from inorder_controlplane.problems import Problem
 
+T = TypeVar("T")
 Name = tuple[str, str]
 """Space and name of a topic."""
 
@@ -35,6 +41,7 @@ class Plan:
         pins: topics to be pinned, after all else.
         rules: of event logs, new or changed.
         automatic: how topics change places by themselves from then on; ``None``: as they do.
+        schedules: of analyses, new or other ones.
     """
 
     creates: list[Name] = field(default_factory=list)
@@ -45,9 +52,12 @@ class Plan:
     pins: list[Name] = field(default_factory=list)
     rules: list[LogRule] = field(default_factory=list)
     automatic: Automatic | None = None
+    schedules: list[NewSchedule] = field(default_factory=list)
 
 
-def definitions_of(order: TopicOrder, logs: Logs, automatic: Automatic) -> Definitions:
+def definitions_of(
+    order: TopicOrder, logs: Logs, automatic: Automatic, schedules: Sequence[Schedule] = ()
+) -> Definitions:
     """Return what is set up now."""
     pinned = set(order.pinned)
     return Definitions(
@@ -58,15 +68,20 @@ def definitions_of(order: TopicOrder, logs: Logs, automatic: Automatic) -> Defin
         automatic=AutomaticOrder(
             on=automatic.is_on, window_s=automatic.window_s, alpha=automatic.alpha, beta=automatic.beta
         ),
+        schedules=[_schedule(each) for each in schedules],
     )
 
 
-def plan(wanted: Definitions, order: TopicOrder, logs: Logs, automatic: Automatic) -> Plan:
+def plan(
+    wanted: Definitions, order: TopicOrder, logs: Logs, automatic: Automatic, schedules: Sequence[Schedule] = ()
+) -> Plan:
     """Return what an import changes. Raises Problem for what cannot be: other stages, topics named twice, pins of
-    topics that are in no order, filters that are none."""
+    topics that are in no order, filters that are none, schedules at no times."""
     named = [[(each.space, each.name) for each in stage] for stage in wanted.order]
     pinned = [(each.space, each.name) for each in wanted.pinned]
     rules = [_rule(each, f"body.logs.{at}") for at, each in enumerate(wanted.logs)]
+    _check_schedules(wanted.schedules)
+    present_schedules = [_schedule(each) for each in schedules]
     now = {(info.space, info.name): info.stage for info in order.topics}
     _check(named, pinned, rules, now, order.stages)
     placed = {name: stage for stage, names in enumerate(named) for name in names}
@@ -87,6 +102,7 @@ def plan(wanted: Definitions, order: TopicOrder, logs: Logs, automatic: Automati
         pins=[name for name in pinned if name not in are_pinned or name in lets_go],
         rules=[rule for rule in rules if rule not in logs.rules],
         automatic=_automatic(wanted.automatic, automatic),
+        schedules=[each for each in wanted.schedules if each not in present_schedules],
     )
 
 
@@ -115,7 +131,30 @@ def _check(named: list[list[Name]], pinned: list[Name], rules: list[LogRule], no
         raise Problem("invalid", "; ".join(message for _, message in found[:3]), errors=found[:100])
 
 
-def _repeated(names: Iterable[Name]) -> list[Name]:
+def _check_schedules(wanted: Sequence[NewSchedule]) -> None:
+    found = [("body.schedules", f"{name!r} stands there twice") for name in _repeated(each.name for each in wanted)]
+    for at, each in enumerate(wanted):
+        try:
+            Cron(each.cron, each.timezone)
+        except InvalidOption as error:
+            name = "timezone" if error.option == "timezone" else "cron"
+            found.append((f"body.schedules.{at}.{name}", f"{error.value!r} is not allowed: {error.allowed}"))
+    if found:
+        raise Problem("invalid", "; ".join(message for _, message in found[:3]), errors=found[:100])
+
+
+def _schedule(stored: Schedule) -> NewSchedule:
+    job = {name: getattr(stored.job, name) for name in Job.model_fields}
+    return NewSchedule.model_construct(
+        name=stored.name,
+        cron=stored.cron,
+        timezone=stored.timezone,
+        job=Job.model_construct(**job),
+        is_on=stored.is_on,
+    )
+
+
+def _repeated(names: Iterable[T]) -> list[T]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 

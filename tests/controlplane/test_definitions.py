@@ -12,6 +12,8 @@ from inorder.core.filters import filter_of
 from inorder.core.names import exact
 from inorder.core.wire import LogRule, Logs, TopicInfo, TopicOrder
 from inorder.errors import OutcomeUnknown
+from inorder.worker.analyses import Job
+from inorder.worker.schedules import Schedules
 
 
 class Workers:
@@ -107,7 +109,36 @@ async def test_what_is_exported_sets_up_another_store_alike(serve: Serve) -> Non
     assert (answer.json()["automatic"], other.popularity) == (True, one.popularity)
     again = await site.client("admin").post("/api/v1/definitions", json=exported)
     nothing = {"creates": [], "reorders": False, "moves": 0, "pins": [], "lets_go": [], "logs": 0, "automatic": False}
+    nothing["schedules"] = 0
     assert again.json() == {"dry_run": False, **nothing}
+
+
+async def test_schedules_are_made_and_changed_by_their_names(serve: Serve) -> None:
+    """Whatever places this control plane allows: that is looked at when they run. Others stay."""
+    site = serve(Workers("", ""))
+    schedules = Schedules(site.store)
+    job = Job(source="/elsewhere/traces", max_pairs=7)
+    first = schedules.add("nightly", "0 3 * * *", "Europe/Berlin", job, is_on=True, by="ann")
+    second = schedules.add("weekly", "0 4 * * MON", "UTC", job, is_on=False, by="ann")
+    admin = site.client("admin")
+    exported = (await admin.get("/api/v1/definitions")).json()
+    assert [(each["name"], each["job"]["source"]) for each in exported["schedules"]] == [
+        ("nightly", "/elsewhere/traces"),
+        ("weekly", "/elsewhere/traces"),
+    ]
+    schedules.remove(first.id)
+    schedules.change(second, name="weekly", cron="0 5 * * MON", timezone="UTC", job=Job(), is_on=True)
+    other = schedules.add("other", "0 3 * * *", "UTC", job, is_on=True, by="ben")
+    answer = await admin.post("/api/v1/definitions", json=exported)
+    assert answer.json()["schedules"] == 2, answer.text
+    assert [(each.name, each.cron, each.timezone, each.job, each.is_on, each.by) for each in schedules.list()] == [
+        ("nightly", "0 3 * * *", "Europe/Berlin", job, True, "the admin"),
+        ("other", "0 3 * * *", "UTC", other.job, True, "ben"),
+        ("weekly", "0 4 * * MON", "UTC", job, False, "ann"),
+    ]
+    assert (await admin.post("/api/v1/definitions", json=exported)).json()["schedules"] == 0
+    del exported["schedules"]
+    assert (await admin.post("/api/v1/definitions", json=exported)).json()["schedules"] == 0
 
 
 async def test_what_is_not_named_stays(serve: Serve) -> None:
@@ -122,6 +153,7 @@ async def test_what_is_not_named_stays(serve: Serve) -> None:
 
 
 AUTOMATIC = {"on": True, "window_s": 5.0, "alpha": 0.1, "beta": 0.2}
+NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", "job": {"source": "/t"}}
 LOG = {"space": "mqtt", "filter": "a/#", "glob": False, "max_age_s": 0.0, "max_count": 0, "max_bytes": 0}
 
 
@@ -137,6 +169,9 @@ LOG = {"space": "mqtt", "filter": "a/#", "glob": False, "max_age_s": 0.0, "max_c
         (body("a", "", logs=({**LOG, "max_count": -1},)), "body.logs.0.max_count"),
         ({**body("a", ""), "automatic": {**AUTOMATIC, "window_s": 0}}, "body.automatic.window_s"),
         ({**body("a", ""), "automatic": {**AUTOMATIC, "beta": 1}}, "body.automatic.beta"),
+        ({**body("a", ""), "schedules": [{**NIGHTLY, "cron": "0 24 * * *"}]}, "body.schedules.0.cron"),
+        ({**body("a", ""), "schedules": [{**NIGHTLY, "timezone": "Berlin"}]}, "body.schedules.0.timezone"),
+        ({**body("a", ""), "schedules": [NIGHTLY, NIGHTLY]}, "body.schedules"),
         ({**body("a", ""), "version": 2}, "body.version"),
         ({**body("a", ""), "tokens": []}, "body.tokens"),
         ({**body("", ""), "order": [[{"space": "ü" * 128, "name": "a"}], []]}, "body.order.0.0.space"),

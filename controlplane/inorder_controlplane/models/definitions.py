@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from inorder.admin.checks import MOST_SECONDS
 from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
 from inorder.core.wire import MAX_NUMBER
+from inorder_controlplane.models.analytics import NewSchedule
 from inorder_controlplane.models.common import Answer, Body, body_example, example
 
 MAX_STAGES: Final = 64
@@ -29,6 +30,21 @@ _EXAMPLE: Final[dict[str, Any]] = {
         }
     ],
     "automatic": {"on": True, "window_s": 10.0, "alpha": 0.1, "beta": 0.2},
+    "schedules": [
+        {
+            "name": "every night",
+            "cron": "0 3 * * *",
+            "timezone": "UTC",
+            "job": {
+                "source": "/var/lib/inorder/traces",
+                "out": None,
+                "window_s": 60.0,
+                "max_pairs": 200,
+                "master": "local[*]",
+            },
+            "is_on": True,
+        }
+    ],
 }
 
 
@@ -84,6 +100,11 @@ class Definitions(Body):
     pinned: list[TopicName] = Field(max_length=MAX_TOPICS)
     logs: list[LogDefinition] = Field(max_length=10_000)
     automatic: AutomaticOrder | None = Field(default=None, description="null: left as it is")
+    schedules: list[NewSchedule] = Field(
+        default=[],
+        max_length=1_000,
+        description="of analyses; where they read and write is looked at when they run",
+    )
 
 
 class ImportPlan(Answer):
@@ -99,6 +120,7 @@ class ImportPlan(Answer):
             "lets_go": [],
             "logs": 1,
             "automatic": False,
+            "schedules": 1,
         }
     )
 
@@ -110,3 +132,4 @@ class ImportPlan(Answer):
     lets_go: list[TopicName] = Field(description="topics that are pinned no longer")
     logs: int = Field(description="rules of event logs that are new or have other bounds", ge=0)
     automatic: bool = Field(description="whether and how topics change places by themselves changes")
+    schedules: int = Field(description="schedules of analyses that are new or other ones", ge=0)

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
 from inorder.admin import Cluster
+from inorder.worker.analyses import Job
+from inorder.worker.schedules import Schedule, Schedules
+from inorder.worker.store import Conflict, Store
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.definitions import Name, Plan, definitions_of, plan
+from inorder_controlplane.models.analytics import NewSchedule
 from inorder_controlplane.models.definitions import Definitions, ImportPlan, TopicName
 from inorder_controlplane.principals import Admin, Operator
+from inorder_controlplane.running import runner_of
 
 router = APIRouter(prefix="/definitions", tags=["definitions"])
 
 
 @router.get("", operation_id="exportDefinitions")
-async def export_definitions(principal: Operator, cluster: ClusterDep) -> Definitions:
-    """Return topic order, pins, rules of event logs and whether topics change places by themselves, by their names."""
-    return definitions_of(await cluster.order(), await cluster.logs(), await cluster.automatic())
+async def export_definitions(principal: Operator, context: ContextDep, cluster: ClusterDep) -> Definitions:
+    """Return topic order, pins, rules of event logs, whether topics change places by themselves, and schedules of
+    analyses, by their names."""
+    schedules = await context.database.call(_schedules)
+    return definitions_of(await cluster.order(), await cluster.logs(), await cluster.automatic(), schedules)
 
 
 @router.post("", operation_id="importDefinitions")
@@ -32,11 +40,18 @@ async def import_definitions(
 ) -> ImportPlan:
     """Set up what the document says. Everything that can be known to be wrong is refused before anything is changed;
     what is not named in it stays. Repeating an import that was interrupted goes on with it."""
-    found = plan(body, await cluster.order(), await cluster.logs(), await cluster.automatic())
+    schedules = await context.database.call(_schedules)
+    found = plan(body, await cluster.order(), await cluster.logs(), await cluster.automatic(), schedules)
     if not dry_run:
         counts: dict[str, Any] = {"creates": len(found.creates), "moves": found.moves, "logs": len(found.rules)}
+        if found.schedules:
+            counts["schedules"] = len(found.schedules)
         async with audited(context, principal, "definitions.import", **counts) as result:
             await _apply(cluster, found, result)
+            for each in found.schedules:
+                await context.database.call(partial(_put, wanted=each, by=principal.name))
+            result["made"] = "all"
+        runner_of(context).wake()
     return ImportPlan(
         dry_run=dry_run,
         creates=_names(found.creates),
@@ -46,6 +61,7 @@ async def import_definitions(
         lets_go=_names(found.lets_go),
         logs=len(found.rules),
         automatic=found.automatic is not None,
+        schedules=len(found.schedules),
     )
 
 
@@ -70,7 +86,27 @@ async def _apply(cluster: Cluster, found: Plan, result: dict[str, Any]) -> None:
         await cluster.change_log(rule, is_on=True)
     if found.automatic is not None:
         await cluster.set_automatic(found.automatic)
-    result["made"] = "all"
+    result["made"] = "all but schedules"
+
+
+def _schedules(store: Store) -> list[Schedule]:
+    return Schedules(store).list()
+
+
+def _put(store: Store, wanted: NewSchedule, by: str) -> None:
+    """Make a schedule what it shall be, whoever changes it at the same time."""
+    job = Job(**wanted.job.model_dump())
+    values: dict[str, Any] = {
+        "name": wanted.name, "cron": wanted.cron, "timezone": wanted.timezone, "job": job, "is_on": wanted.is_on
+    }  # fmt: skip
+    while True:
+        seen = next((each for each in Schedules(store).list() if each.name == wanted.name), None)
+        try:
+            made = Schedules(store).change(seen, **values) if seen else Schedules(store).add(**values, by=by)
+        except Conflict:  # somebody has made it meanwhile
+            continue
+        if made is not None:
+            return
 
 
 def _names(names: list[Name]) -> list[TopicName]:

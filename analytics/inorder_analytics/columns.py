@@ -7,20 +7,12 @@ another case, or hold numbers as text. What can be converted exactly is; what ca
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from inorder.traces.schema import COLUMNS, NAMES, Type
-
-ARROW: Final[dict[Type, pa.DataType]] = {
-    "integer": pa.int64(),
-    "text": pa.string(),
-    "boolean": pa.bool_(),
-    "instant": pa.timestamp("us", tz="UTC"),
-    "integers": pa.list_(pa.int64()),
-}
+from inorder.traces.arrow import SCHEMA
+from inorder.traces.schema import NAMES
 
 
 class Unfit(ValueError):
@@ -29,8 +21,7 @@ class Unfit(ValueError):
 
 def arrow_schema(names: Iterable[str] = NAMES) -> pa.Schema:
     """Return the schema of traces: all columns in their order, or those that are named, in the given one."""
-    fields = {each.name: pa.field(each.name, ARROW[each.type]) for each in COLUMNS}
-    return pa.schema([fields[name] for name in names])
+    return pa.schema([SCHEMA.field(name) for name in names])
 
 
 def found_in(schema: pa.Schema) -> dict[str, str]:

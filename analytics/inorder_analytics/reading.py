@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from inorder.errors import InvalidOption
+from inorder.traces.folder import LocalFolder, RemoteFolder
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
 from inorder_analytics.columns import Unfit, arrow_schema, check, conform, found_in, is_exact
 
@@ -222,6 +223,12 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         texts = coded.dictionary.to_pylist()
         values += [None if at is None else texts[at] for at in coded.indices.to_pylist()]
     return values
+
+
+def folder_at(path: str | Path) -> LocalFolder | RemoteFolder:
+    """Return a folder to write into, whole files only. Raises InvalidOption for a URL that nothing opens."""
+    filesystem, root = _opened(str(path))
+    return LocalFolder(Path(root)) if _is_local(filesystem) else RemoteFolder(filesystem, root)
 
 
 def _opened(path: str) -> tuple[Any, str]:

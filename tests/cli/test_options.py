@@ -25,17 +25,20 @@ ARGUMENTS = {
     "analytics schedules add": ["nightly", "0 3 * * *", "/traces"], "analytics schedules set": ["nightly"],
     "analytics schedules remove": ["nightly"], "analytics schedules run": ["nightly"],
     "traces audit": ["."], "traces show": ["."], "traces tail": ["."], "traces stats": ["."],
+    "traces generate": ["made"], "traces compact": [".", "--out", "/dev/shm/none"],
     "report": ["."],
 }  # fmt: skip
 """What a command cannot do without."""
 WRONG: dict[str, list[str]] = {
     "--advertise": ["nohost", "h:70000"], "--broker": ["localhost"],
     "--buffer": ["x", "-1"], "--client-id": ["", "a\tb", "x" * 129], "--config": ["nowhere.toml", "x" * 300],
-    "--count": ["x", "0"], "--events": ["1"], "--format": ["%y"], "--from": ["yesterday"],
+    "--count": ["x", "0"], "--events": ["0"], "--format": ["%y"], "--from": ["yesterday"],
     "--alpha": ["x", "-1"], "--beta": ["x", "2"], "--window": ["x", "-1"],
     "--as": ["lost"], "--expires": ["0", "inf"], "--max-unconfirmed": ["0", "9" * 20], "--older": ["-1", "inf"],
     "--publish": ["a", "m:a/#/b"], "--role": ["king"], "--subscribe": ["a", "m:a+"], "--worker-host": ["0.0.0.0"],
     "--worker-port": ["x", "-1", "70000"],
+    "--disorder": ["x", "-1", "1.5", "nan"], "--late": ["x", "0.9"], "--loss": ["x", "0.9"], "--runs": ["0", "99999"],
+    "--rows-per-file": ["0"], "--subscribers": ["0"], "--topics": ["0"], "--violations": ["-1", "9999"],
     "--interval": ["x", "0", "nan"], "--kind": ["kind"], "--limit": ["x", "-1"], "--linger": ["x", "-1", "nan"],
     "--lines": ["x", "-1"], "--max-pairs": ["x", "0"], "--number": ["x", "-1"],
     "--lease": ["x", "0", "inf"], "--log-format": ["xml"], "--max-age": ["-1", "inf"],

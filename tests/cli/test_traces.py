@@ -144,6 +144,48 @@ def test_stats(cli: Cli, good: Path) -> None:
     assert "client 's1': 10" in cli("traces", "stats", good).out
 
 
+# -- generate, compact -----------------------------------------------------------------------------------------------
+
+
+def test_generate_and_audit(cli: Cli) -> None:
+    made = cli(
+        "traces", "generate", "made", "--events", 200, "--subscribers", 3, "--violations", 2, "--seed", 4, "--json"
+    )
+    assert made.code == 0, made
+    truth = json.loads(Path("made/_truth.json").read_text())
+    assert truth == made.json
+    assert (truth["events"], truth["planted"], truth["tno_violations_delivered"]) == (200, 2, 4)
+    shown = cli("traces", "audit", "made", "--json")
+    assert shown.code == 1
+    assert (shown.json["tno_violations_delivered"], shown.json["events"]) == (4, 200)
+    assert shown.json["tno_violations_raw"] == truth["tno_violations_raw"]
+    again = cli("traces", "generate", "made")
+    again.assert_refused(2, "OUT", "without traces")
+
+
+def test_generate_in_order(cli: Cli) -> None:
+    text = cli("traces", "generate", "made", "--events", 100, "--disorder", 0, "--runs", 2)
+    assert text.code == 0, text
+    assert cli("traces", "audit", "made").code == 0
+    assert [run["run"] for run in cli("traces", "audit", "made", "--json").json["runs"]] == ["run-1", "run-2"]
+    cli("traces", "generate", "/dev/null/x", "--events", 10).assert_refused(2, "/dev/null/x")
+
+
+def test_compact(cli: Cli, good: Path) -> None:
+    (good / "bad.parquet").write_bytes(b"PAR1")
+    before = cli("traces", "show", good, "--limit", 0, "--json").out
+    shown = cli("traces", "compact", good, "--out", "full", "--json")
+    assert shown.code == 0, shown
+    assert (shown.json["rows"], len(shown.json["sources"]), len(shown.json["files"])) == (30, 5, 1)
+    assert (shown.json["removed"], len(list(good.glob("*.parquet")))) == (False, 6)
+    assert cli("traces", "show", "full", "--limit", 0, "--json").out == before
+    removed = cli("traces", "compact", good, "--out", "again", "--remove")
+    assert removed.code == 0
+    assert "30 rows of 5 files, which are removed, in 1 files" in removed.out
+    assert [path.name for path in good.glob("*.parquet")] == ["bad.parquet"]
+    cli("traces", "compact", "full", "--out", "full/in").assert_refused(2, "--out", "apart")
+
+
 def test_without_the_extra_the_hint_names_it() -> None:
     code = """
         import sys

@@ -40,7 +40,7 @@ def compared(run: Recorded, max_pairs: int, seed: int) -> tuple[Pairs, list[Pair
     return Pairs(total=total, used=len(used), limit=max_pairs, seed=seed), pairs
 
 
-def order_figures(streams: Sequence[Common[Event]], which: str) -> dict[str, Any]:
+def order_figures(streams: Sequence[Common[Any]], which: str) -> dict[str, Any]:
     """Return what pairs of streams say of the order (raw or delivered), by names of a summary."""
     used = [each for each in streams if each.length]
     events = sum(each.length for each in used)

@@ -31,6 +31,7 @@ from inorder.cli.subscriptions import subscriptions
 from inorder.cli.tokens import tokens
 from inorder.cli.topics import topics
 from inorder.cli.traces import traces
+from inorder.cli.traces_making import compact, generate
 from inorder.cli.up import up
 from inorder.cli.verify import verify
 from inorder.cli.worker import worker
@@ -61,6 +62,8 @@ for group in (topics, order, log, subscriptions, events, gaps):
     app.add_typer(group)
 app.add_typer(tokens)
 app.add_typer(workers)
+traces.command()(generate)
+traces.command()(compact)
 app.add_typer(traces)
 app.add_typer(analytics)
 

@@ -116,7 +116,7 @@ def _print_audit(found: Audit, plain: dict[str, Any]) -> None:
         output.write(f"... and {len(broken) - SHOWN} more (--json shows all)")
     for each in plain["not_judged"]:
         output.write(output.printable(f"not judged in run {each['run']!r}: {each['what']} ({each['why']})"))
-    _say_damaged(found.damaged)
+    say_damaged(found.damaged)
     if found.copies:
         output.say(f"note: {found.copies} notifications are in more than one file; each was counted once")
     verdict = f"{len(broken)} violation(s)" if broken else "all is well"
@@ -139,7 +139,8 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _say_damaged(damaged: Iterable[Damaged]) -> None:
+def say_damaged(damaged: Iterable[Damaged]) -> None:
+    """Name files that were left out, beside the data."""
     for each in damaged:
         output.say(output.printable(f"damaged, left out: {each.file}: {each.reason}"))
 
@@ -167,7 +168,7 @@ def show(
     _print_rows(islice(rows, limit) if limit else rows, json)
     if limit and next(rows, None) is not None:
         output.say(f"these are the first {limit} rows; --limit 0 shows all")
-    _say_damaged(found.damaged)
+    say_damaged(found.damaged)
     return ExitCode.OK
 
 
@@ -197,11 +198,11 @@ def tail(
     following = Following(found, wanted)
     following.pass_over()
     _print_rows(latest(found, wanted, lines), json)
-    _say_damaged(found.damaged)
+    say_damaged(found.damaged)
     while follow:
         time.sleep(interval)
         _print_rows(following.look(), json)
-        _say_damaged(following.damaged)
+        say_damaged(following.damaged)
     return ExitCode.OK
 
 
@@ -268,4 +269,4 @@ def _print_statistics(counted: Statistics) -> None:
     output.write(f"rows that could not be recorded: {counted.dropped}")
     for note in counted.notes:
         output.say(f"note: {note}")
-    _say_damaged(counted.damaged)
+    say_damaged(counted.damaged)

@@ -223,8 +223,9 @@ class NotInLog(PeerError):
 
 
 class Forgotten(PeerError):
-    """The workers have forgotten the publisher's session: it was away for longer than ``session_timeout`` (R1, R12).
-    The event gets no number any more; publish it again if it is still wanted.
+    """The workers have forgotten the publisher's session: it was away for longer than ``session_timeout`` (R1, R12),
+    from all of them or from one that its request had to pass. The event gets no number any more; publish it again if it
+    is still wanted.
 
     Attributes: ``topic``; ``may_be_delivered``: the broker was given it before, under a number that was given up.
     """
@@ -233,8 +234,8 @@ class Forgotten(PeerError):
         self.topic, self.may_be_delivered = topic, may_be_delivered
         fate = "it may or may not have been delivered" if may_be_delivered else "it was not published"
         super().__init__(
-            f"the workers have forgotten a request for topic {topic!r}: this client was away from them for longer than "
-            f"their session_timeout; {fate}"
+            f"the workers have forgotten a request for topic {topic!r}: this client was away from them, or from one that "
+            f"its request had to pass, for longer than their session_timeout; {fate}"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 from tests.core.cluster import Cluster, entries, stamps
 
+from inorder.core import sessions
 from inorder.core.asked import Asked
 from inorder.core.commands import Configure, Create, LeaveSession, OpenSession, StageSettings, Tick
 from inorder.core.stage import Stage
@@ -173,6 +174,22 @@ def test_what_was_dropped_long_ago_is_not_known_and_what_is_not_recent_is_forgot
     cluster.step(0, OpenSession("p", 1, first=3, anywhere=3, recent=2))
     frames = cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1), NewEvent(2, 1)]))
     assert (_forgotten(frames), [each.counter for each in stamps(frames)]) == ([1], [2])
+
+
+def test_a_stage_that_has_dropped_too_many_sessions_knows_them_for_less_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_ENDED", 1)
+    cluster = _cluster({"a": 0}, 0)
+    cluster.stamp("p", "a")
+    _drop(cluster, at=0)
+    cluster.step(0, OpenSession("q", 1, recent=1))
+    cluster.stamp("q", "a")
+    cluster.step(0, LeaveSession("q", 1))
+    cluster.now += 20_000
+    cluster.step(0, Tick())
+    assert list(cluster.stages[0]._state.ended) == [("q", 1)]
+    # it knows of p no more, so p counts by its own word, which is to the safe side
+    cluster.step(0, OpenSession("p", 1, first=2, anywhere=2, recent=1))
+    assert _forgotten(cluster.step(0, Create("p", 1, 1, [NewEvent(1, 1)]))) == [1]
 
 
 def test_a_client_that_never_published_leaves_nothing_behind() -> None:

@@ -17,6 +17,10 @@ from inorder.core.subscribing import Subscribing
 from inorder.core.topic_manager import Session
 from inorder.core.wire import Opened
 
+MAX_ENDED = 20_000
+"""Dropped sessions that a stage knows: it must not keep a row for each of a million short lives. Where more come and go
+within the hour it knows them for less long, and a client that it meets again counts by its own word sooner."""
+
 
 class Sessions:
     """The department of a stage that knows which clients are connected."""
@@ -98,7 +102,7 @@ class Sessions:
         state = self._state
         while state.ended:
             key, (_, when) = next(iter(state.ended.items()))
-            if when + state.settings.ended_kept_ms > state.now:
+            if len(state.ended) <= MAX_ENDED and when + state.settings.ended_kept_ms > state.now:
                 break
             del state.ended[key]
             state.ended_since = max(state.ended_since, when + 1)

@@ -234,8 +234,8 @@ class Forgotten(PeerError):
         self.topic, self.may_be_delivered = topic, may_be_delivered
         fate = "it may or may not have been delivered" if may_be_delivered else "it was not published"
         super().__init__(
-            f"the workers have forgotten a request for topic {topic!r}: this client was away from them, or from one that "
-            f"its request had to pass, for longer than their session_timeout; {fate}"
+            f"the workers have forgotten a request for topic {topic!r}: this client was away from them, or from one "
+            f"that its request had to pass, for longer than their session_timeout; {fate}"
         )
 
 

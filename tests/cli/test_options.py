@@ -26,7 +26,7 @@ ARGUMENTS = {
     "analytics schedules remove": ["nightly"], "analytics schedules run": ["nightly"],
     "traces audit": ["."], "traces show": ["."], "traces tail": ["."], "traces stats": ["."],
     "traces generate": ["made"], "traces compact": [".", "--out", "/dev/shm/none"],
-    "report": ["."],
+    "report": ["."], "analyze": ["."],
 }  # fmt: skip
 """What a command cannot do without."""
 WRONG: dict[str, list[str]] = {
@@ -40,7 +40,7 @@ WRONG: dict[str, list[str]] = {
     "--disorder": ["x", "-1", "1.5", "nan"], "--late": ["x", "0.9"], "--loss": ["x", "0.9"], "--runs": ["0", "99999"],
     "--rows-per-file": ["0"], "--subscribers": ["0"], "--topics": ["0"], "--violations": ["-1", "9999"],
     "--interval": ["x", "0", "nan"], "--kind": ["kind"], "--limit": ["x", "-1"], "--linger": ["x", "-1", "nan"],
-    "--lines": ["x", "-1"], "--max-pairs": ["x", "0"], "--number": ["x", "-1"],
+    "--lines": ["x", "-1"], "--max-pairs": ["x", "-1"], "--number": ["x", "-1"],
     "--lease": ["x", "0", "inf"], "--log-format": ["xml"], "--max-age": ["-1", "inf"],
     "--max-bytes": ["-1", "9" * 20], "--max-count": ["-1", "9" * 20], "--max-wait": ["x", "nan"], "--mode": ["lax"],
     "--name": ["x" * 129], "--order": ["loose"], "--ordering": ["loose"], "--port": ["x", "-1", "70000"],
@@ -49,13 +49,14 @@ WRONG: dict[str, list[str]] = {
     "--store": ["inorder.db", "oracle://x/y"], "--timeout": ["x", "0", "nan"], "--tls-ca": ["no.pem", "x" * 300],
     "--tls-cert": ["no.pem"], "--tls-key": ["no.pem"], "--traces": ["", "/dev/null/x"],
     "--cron": ["x", "0 24 * * *"], "--outcome": ["lost"],
-    "--source": [""], "--timezone": ["Berlin", "../x"],
+    "--report-fd": ["x", "2"], "--source": [""], "--timezone": ["Berlin", "../x"],
     "--wait": ["x", "-1", "nan"], "--worker": ["localhost"],
 }  # fmt: skip
 """Values that no command takes."""
 ALSO_WRONG = {
     "check --broker": ["kafka://h"],
     "report --window": ["nan", "inf"],
+    "traces audit --max-pairs": ["0"],
     "sub --broker": ["kafka://h", "mqtt://h?nosuch=1"],
     "worker --host": ["0.0.0.0"],
     "worker --lease": ["0.5"],
@@ -70,6 +71,7 @@ FOUND_LATER = {
     "--master",
     "--out",
     "--run",
+    "--run-id",
     "--space",
     "--title",
     "--token",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,19 +14,21 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.analyze_page import show
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.recording import Recording, Reporting, Storing
 
 if TYPE_CHECKING:
+    from inorder.worker.analyses import Analyses
     from inorder.worker.analyses import Job as StoredJob
+    from inorder.worker.analyses import Run as StoredRun
     from inorder_analytics.spark.job import Job
 
 
 def analyze(
     path: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="PATH", help="Traces: a folder, a file, or a URL such as s3://bucket/traces."),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -49,6 +53,10 @@ def analyze(
         str | None,
         typer.Option(metavar="URL", help="Keep the run in this store too, where control planes show it."),
     ] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Do a run that waits in the store, as it says there; instead of PATH."),
+    ] = None,
     report_fd: Annotated[int | None, typer.Option(min=3, hidden=True)] = None,
     json: options.Json = False,
     config: options.Config = None,
@@ -64,6 +72,7 @@ def analyze(
     """
     from inorder.errors import InvalidOption, MissingExtra
 
+    options.settings(config)  # wrong ones are named before Spark is started
     if not math.isfinite(window):
         raise InvalidOption("--window", window, "seconds, from 0.001 up")
     try:
@@ -71,9 +80,11 @@ def analyze(
         from inorder_analytics.spark import job as jobs
     except ImportError:
         raise MissingExtra("an analysis", "analytics") from None
-    job = jobs.Job(path, None if out is None else str(out), run, window, max_pairs, seed, full, master)
-    with _recorded(job, store, report_fd, config) as recording:
-        result = jobs.run(job, on_progress=recording.progress)
+    if (path is None) == (run_id is None):
+        raise typer.BadParameter("name PATH, or with --run-id a run that waits in the store")
+    job = jobs.Job(path or "", None if out is None else str(out), run, window, max_pairs, seed, full, master)
+    with _recorded(job, store, run_id, report_fd, config) as recording:
+        result = jobs.run(_waiting(job, recording), on_progress=recording.progress)
         recording.done(result)
     if json:
         output.emit(to_plain(result))
@@ -84,9 +95,21 @@ def analyze(
     return ExitCode.OK
 
 
+def _waiting(job: Job, recording: Recording) -> Job:
+    """Return what is to be done: of a run that waited what the store says."""
+    told = recording.waited
+    if told is None:
+        return job
+    return replace(
+        job, path=told.source, out=told.out, window_s=told.window_s, max_pairs=told.max_pairs, master=told.master
+    )
+
+
 @contextmanager
-def _recorded(job: Job, store: str | None, report_fd: int | None, config: Path | None) -> Iterator[Recording]:
-    if store is None:
+def _recorded(
+    job: Job, store: str | None, run_id: str | None, report_fd: int | None, config: Path | None
+) -> Iterator[Recording]:
+    if store is None and run_id is None:
         recording = Recording() if report_fd is None else Reporting(report_fd)
         try:
             yield recording
@@ -94,10 +117,14 @@ def _recorded(job: Job, store: str | None, report_fd: int | None, config: Path |
             recording.close()
         return
     from inorder.cli.stores import WHO, opened_store
-    from inorder.worker import analyses
 
     with opened_store(config, store, "a run that is kept") as opened:
-        stored = Storing(analyses.Analyses(opened), _stored_job(job), WHO)
+        from inorder.worker.analyses import Analyses
+        from inorder.worker.identity import new_owner
+
+        kept, owner = Analyses(opened), new_owner(socket.gethostname())
+        run = kept.begin(_stored_job(job), owner, WHO) if run_id is None else _claimed(kept, run_id, owner)
+        stored = Storing(kept, run, has_waited=run_id is not None)
         try:
             yield stored
         except KeyboardInterrupt:
@@ -109,6 +136,16 @@ def _recorded(job: Job, store: str | None, report_fd: int | None, config: Path |
         finally:
             stored.close()
         output.say(f"the run is kept as {stored.id}")
+
+
+def _claimed(kept: Analyses, run_id: str, owner: str) -> StoredRun:
+    """Become the owner of a run that waits. Raises CommandFailed where it does not (any more)."""
+    run = kept.claim(run_id, owner)
+    if run is None:
+        found = kept.get(run_id)
+        state = "there is none with this id" if found is None else f"it is {found.outcome}"
+        raise CommandFailed(f"run {run_id} does not wait: {state}")
+    return run
 
 
 def _stored_job(job: Job) -> StoredJob:

@@ -6,14 +6,13 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from inorder.cli import output
 
 if TYPE_CHECKING:
-    from inorder.worker.analyses import Analyses, Job, Outcome, Run
+    from inorder.worker.analyses import Analyses, Job, Outcome, Progress, Run
     from inorder_analytics.results import Result
 
 BEAT_SECONDS: Final = 2.0
@@ -21,7 +20,13 @@ BEAT_SECONDS: Final = 2.0
 
 
 class Recording:
-    """Nobody but who looks at the terminal. The others are told beside."""
+    """Nobody but who looks at the terminal. The others are told beside.
+
+    Attributes:
+        waited: what a run that waited in the store is to do; ``None``: what the command line says.
+    """
+
+    waited: Job | None = None
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -71,15 +76,17 @@ class Reporting(Recording):
 
 class Storing(Recording):
     """Keeps a run in the store, as control planes do: with progress, log, outcome and result. When somebody cancels it
-    there, it ends."""
+    there, it ends.
 
-    def __init__(self, analyses: Analyses, job: Job, by: str) -> None:
-        from inorder.worker.identity import new_owner
+    Args:
+        run: whose owner we are.
+        has_waited: it was asked for earlier; else the command line is what made it.
+    """
 
+    def __init__(self, analyses: Analyses, run: Run, *, has_waited: bool = False) -> None:
         super().__init__()
-        self._analyses = analyses
-        self._owner = new_owner(socket.gethostname())
-        self._run: Run = analyses.begin(job, self._owner, by)
+        self._analyses, self._run, self._owner = analyses, run, run.owner
+        self.waited = run.job if has_waited else None
         self._step: tuple[int, int, str] | None = None
         self._is_over = threading.Event()
         self._lock = threading.Lock()
@@ -113,16 +120,22 @@ class Storing(Recording):
     def _end(self, outcome: Outcome, reason: str, result: dict[str, Any] | None) -> None:
         self.close()
         log = "\n".join(self._lines)
-        self._analyses.end(self.id, self._owner, outcome, reason=reason, result=result, log=log)
+        self._analyses.end(
+            self.id, self._owner, outcome, reason=reason, result=result, progress=self._reached(), log=log
+        )
+
+    def _reached(self) -> Progress | None:
+        from inorder.worker.analyses import Progress
+
+        return None if self._step is None else Progress(*self._step)
 
     def _beat(self) -> None:
         from inorder.errors import StoreError
-        from inorder.worker.analyses import Progress
 
         while not self._is_over.wait(BEAT_SECONDS):
-            step = None if self._step is None else Progress(*self._step)
             try:
-                word = self._analyses.beat(self.id, self._owner, progress=step, log="\n".join(self._lines))
+                lines = "\n".join(self._lines)
+                word = self._analyses.beat(self.id, self._owner, progress=self._reached(), log=lines)
             except StoreError as error:
                 output.say(f"the store is not told how far this is: {error}")
                 continue

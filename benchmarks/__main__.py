@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from rich.console import Console
 
-from benchmarks import latency, stage, throughput
+from benchmarks import latency, stage, throughput, traces
 from benchmarks.rows import Row, Say
 from benchmarks.table import show
 
@@ -26,6 +26,10 @@ def _latency(name: str) -> Measure:
     return lambda options, say: latency.measure(name, min(1_000, options.events), options.repeats, say)
 
 
+def _traces(name: str) -> Measure:
+    return lambda options, say: traces.measure(name, options.events, options.repeats, say)
+
+
 BENCHMARKS: dict[str, Measure] = {
     "mqtt5": _throughput("mqtt5"),
     "mqtt311": _throughput("mqtt311"),
@@ -33,6 +37,8 @@ BENCHMARKS: dict[str, Measure] = {
     "latency-mqtt5": _latency("mqtt5"),
     "latency-mqtt311": _latency("mqtt311"),
     "latency-redis": _latency("redis"),
+    "traces-mqtt5": _traces("mqtt5"),
+    "traces-memory": _traces("memory"),
     "stage": lambda options, say: stage.measure(max(1.0, options.events / 10_000), options.repeats, say),
 }
 

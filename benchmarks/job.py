@@ -17,7 +17,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         client: ``inorder``, or how the bare client is used (see ``ROLES`` in :mod:`benchmarks.role`).
-        role: ``publish`` or ``receive``.
+        role: ``publish`` or ``receive``; ``inorder`` also ``together``: both in one process.
         url: the broker's.
         workers: for ``inorder``.
         protocol: MQTT 5 or 4 (3.1.1).
@@ -26,6 +26,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         rate: events per second of all publishers together; 0: as fast as the window allows.
         property_value: the value of the user property that bare MQTT 5 publishers send; empty for none.
         name: makes client ids of different runs differ.
+        traces: inorder's clients record here; empty: nowhere.
         profile: write the process's profile to this file.
     """
 
@@ -39,6 +40,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     rate: float = 0.0
     property_value: str = ""
     name: str
+    traces: str = ""
     profile: str = ""
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -89,17 +90,28 @@ def _kill(processes: list[_Process]) -> None:
 
 def run(job: Job) -> Run:
     """Run a job in both roles, subscribers first. Raises RunFailed."""
+    subscribers, publishers = _run(job, ("receive", "publish"))
+    return Run(publishers, subscribers, job.events)
+
+
+def run_together(job: Job) -> Run:
+    """Run a job in one process. Raises RunFailed."""
+    (answer,) = _run(job, ("together",))
+    return Run(answer, answer, job.events)
+
+
+def _run(job: Job, roles: Sequence[str]) -> list[Answer]:
+    """Run a job in these roles, each in a process; answers are waited for in the opposite order."""
     processes: list[_Process] = []
     watchdog = threading.Timer(TIMEOUT_S, _kill, [processes])
     watchdog.start()
     try:
-        for role in ("receive", "publish"):
+        for role in roles:
             processes.append(_Process(msgspec.structs.replace(job, role=role)))
             processes[-1].until_ready()
         for process in processes:
             process.start()
-        subscribers, publishers = processes
-        answers = publishers.answer(), subscribers.answer()
+        answers = [process.answer() for process in reversed(processes)]
     except BaseException:
         _kill(processes)
         raise
@@ -107,4 +119,4 @@ def run(job: Job) -> Run:
         watchdog.cancel()
         for process in processes:
             process.close()
-    return Run(*answers, job.events)
+    return answers[::-1]

@@ -20,7 +20,10 @@ def _client(job: Job, name: str) -> inorder.Client:
     # A subscriber that is the bottleneck lets events lie at the broker for seconds: they are late there, not lost.
     times = inorder.ClientTimes(loss_timeout=60.0)
     client_id = f"{job.name}-{name}"
-    return inorder.Client(job.url, workers=job.workers, client_id=client_id, options=options, times=times)
+    traces = job.traces or None
+    return inorder.Client(
+        job.url, workers=job.workers, client_id=client_id, options=options, times=times, traces=traces
+    )
 
 
 def publish(job: Job, ready: Ready) -> Answer:
@@ -81,6 +84,30 @@ async def _receive(job: Job, ready: Ready) -> Answer:
             await client.subscribe(*TOPICS)
         await asyncio.to_thread(ready)
         await asyncio.gather(*(_take(client, job.expected, arrivals) for client in clients))
+    return arrivals.answer
+
+
+def together(job: Job, ready: Ready) -> Answer:
+    """Publish and receive in one process, as the in-process broker needs it."""
+    return asyncio.run(_together(job, ready))
+
+
+async def _together(job: Job, ready: Ready) -> Answer:
+    arrivals = Arrivals(job, SUBSCRIBERS)
+    async with AsyncExitStack() as stack:
+        subscribers = [
+            await stack.enter_async_context(_client(job, f"subscriber-{each}")) for each in range(SUBSCRIBERS)
+        ]
+        publishers = [await stack.enter_async_context(_client(job, f"publisher-{topic[-3:]}")) for topic in TOPICS]
+        for client in subscribers:
+            await client.subscribe(*TOPICS)
+        await asyncio.to_thread(ready)
+        taking = asyncio.gather(*(_take(client, job.expected, arrivals) for client in subscribers))
+        await _fast(publishers, job.warm_up // len(publishers))
+        began = time.monotonic()
+        await _fast(publishers, job.events // len(publishers))
+        await taking
+    arrivals.answer.began = began
     return arrivals.answer
 
 

@@ -6,7 +6,8 @@ import asyncio
 import datetime
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -252,11 +253,12 @@ class Client:
 
     async def _prepare_traces(self, traces: Traces) -> None:
         """Look whether traces can be written, before anything else; that loads libraries and may wait for the disk."""
-        recorder = Recorder(traces, self.client_id, self._loop.time)
+        clock = _quickest(self._loop)
+        recorder = Recorder(traces, self.client_id, clock)
         await asyncio.to_thread(recorder.prepare, self.incarnation)
         arrivals = self._arrivals
         self._recording = recording = Recording(
-            recorder, self._loop.time, arrivals.name_of, arrivals.topic_id, lambda: self._observer.offset
+            recorder, clock, arrivals.name_of, arrivals.topic_id, lambda: self._observer.offset
         )
         self._publishing.recording = arrivals.recording = self._ordering.watcher = recording
         self._stream.gap_placed = recording.gap
@@ -843,6 +845,11 @@ class Client:
         self._timer = None
         self._arrivals.tick(self._loop.time())
         self._pump()
+
+
+def _quickest(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Return the event loop's clock; asyncio's own loops only pass on that of the system."""
+    return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 def _new_incarnation() -> int:

@@ -22,6 +22,7 @@ from inorder.traces.recorder import Recorder
 if TYPE_CHECKING:
     from inorder.client.publishing import Publish
 
+_IN_ORDER = Verdict.IN_ORDER
 _NO_STAMP = (NOTHING, NOTHING, NOTHING, NOTHING)
 
 
@@ -91,27 +92,42 @@ class Recording:
         if publish.is_recorded:
             return
         publish.is_recorded = True
-        message, space = publish.message, publish.link.space
-        topic_id = number = counter = NOTHING
-        stamp, stamped_at, ordering = _NO_STAMP, nan, "none"
+        message = publish.message
+        stamp = message.stamp
+        if publication is None:
+            ordering, counter = ("fifo", publish.counter or NOTHING) if publish.is_fifo else ("none", NOTHING)
+            name = publish.link.space, message.topic, NOTHING
+            self._other_end(publish, None, outcome, ordering, name, NOTHING, counter)
+        elif type(outcome) is Receipt and stamp is not None:
+            self._recorder.accepted(
+                publication, len(message.payload), len(stamp),
+                publish.published_at, publish.stamped_at, publish.accepted_at,
+            )  # fmt: skip
+        else:
+            topic = NOTHING if publication.info is None else publication.info.id
+            number = publication.number or NOTHING
+            name = publish.link.space, message.topic, topic
+            self._other_end(publish, publication, outcome, "total", name, number, publication.counter)
+
+    def _other_end(
+        self,
+        publish: Publish,
+        publication: Publication | None,
+        outcome: Receipt | BaseException | None,
+        ordering: str,
+        name: TopicName,
+        number: int,
+        counter: int,
+    ) -> None:
+        size, stamp = len(publish.message.payload), _NO_STAMP
         deps: list[int] = []
-        if publication is not None:
-            ordering, counter = "total", publication.counter
-            info = publication.info
-            if info is not None:
-                topic_id = info.id
-                if publication.number > 0:
-                    number = publication.number
-                if message.stamp is not None:
-                    deps, stamped_at = publication.deps, publish.stamped_at
-                    stamp = (len(message.stamp), info.stage, publication.entry, publication.top)
-        elif publish.is_fifo:
-            ordering, counter = "fifo", publish.counter or NOTHING
-        self._recorder.published(
-            space, message.topic, topic_id, _outcome(publish, publication, outcome), ordering, counter, number,
-            len(message.payload), stamp, deps,
-            (publish.published_at, stamped_at, publish.accepted_at, self._clock()),
-        )  # fmt: skip
+        stamped_at = nan
+        if publication is not None and publication.info is not None and publish.message.stamp is not None:
+            deps, stamped_at = publication.deps, publish.stamped_at
+            stamp = (len(publish.message.stamp), publication.info.stage, publication.entry, publication.top)
+        times = publish.published_at, stamped_at, publish.accepted_at, self._clock()
+        kind = _outcome(publish, publication, outcome)
+        self._recorder.published(name, kind, ordering, (number, counter, size, *stamp), deps, times)
 
     # -- arrivals and notifications ------------------------------------------------------------------------------------
 
@@ -124,7 +140,10 @@ class Recording:
 
     def notified(self, entry: Sequenced, space: str, arrival: Arrival) -> None:
         """The application was notified of an event with a timestamp."""
-        self._sequenced(entry, (space, arrival.topic, entry.topic), arrival, entry.verdict)
+        if entry.verdict is _IN_ORDER and not (arrival.retained or arrival.redelivered or entry.repaired):
+            self._recorder.in_order(entry, space, arrival.topic, entry.content[2])
+        else:
+            self._sequenced(entry, (space, arrival.topic, entry.topic), arrival, entry.verdict)
 
     def notified_plain(
         self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, arrived: float
@@ -132,7 +151,9 @@ class Recording:
         """The application was notified of an event that the ordering module has nothing to do with."""
         name = space, arrival.topic, self._id_of(space, arrival.topic) or NOTHING
         at = NOTHING if number is None else number
-        self._recorder.notified(name, verdict, _flags(arrival), at, NOTHING, 0, 0, len(arrival.payload), None, arrived)
+        self._recorder.notified(
+            name, verdict, _flags(arrival), (at, NOTHING, 0, 0, len(arrival.payload)), None, arrived
+        )
 
     def was_overlap(self) -> None:
         """What was dropped last is no repetition, but the copy for another filter."""
@@ -150,10 +171,8 @@ class Recording:
         if entry.repaired:
             flags |= REPAIRED
             arrived = nan
-        self._recorder.notified(
-            name, verdict, flags, entry.number, entry.content[2] or NOTHING, entry.waited_topic, entry.waited_number,
-            entry.size, entry.deps, arrived,
-        )  # fmt: skip
+        row = entry.number, entry.content[2] or NOTHING, entry.waited_topic, entry.waited_number, entry.size
+        self._recorder.notified(name, verdict, flags, row, entry.deps, arrived)
 
     def gap(self, gap: Gap) -> None:
         """The application was told of a gap."""

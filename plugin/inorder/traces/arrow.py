@@ -1,7 +1,12 @@
-"""The columns of a trace in Arrow's types, and rows as record batches: by column, with no Python object for a value."""
+"""The columns of a trace in Arrow's types, and rows as record batches: by column, with no Python object for a value.
+
+Arrow does its work without the interpreter's lock. What would be done for each row though it is the same for all is
+done once: lanes say whether all their rows are of the usual kind.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -9,7 +14,9 @@ import pyarrow.compute as pc
 
 from inorder.traces.lanes import (
     HOW_BITS,
+    LANE_ROWS,
     NOTHING,
+    NOTIFIED,
     PUBLISHED,
     REDELIVERED,
     REPAIRED,
@@ -27,14 +34,49 @@ TYPES: Final[dict[str, pa.DataType]] = {
     "instant": pa.timestamp("us", tz="UTC"),
     "integers": pa.list_(pa.int64()),
 }
-SCHEMA: Final = pa.schema([pa.field(column.name, TYPES[column.type]) for column in COLUMNS])
-"""What files say that they hold."""
+TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+"""How texts are held; in files they are texts."""
+TABLE: Final = pa.schema(
+    [pa.field(column.name, TEXT if column.type == "text" else TYPES[column.type]) for column in COLUMNS]
+)
+"""What is written."""
 
-_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
-_HOW: Final = (1 << HOW_BITS) - 1
+# Constants as Arrow's own: made anew for each call they would take longer than the call.
 _INSTANT: Final = TYPES["instant"]
+_HOW: Final = pa.scalar((1 << HOW_BITS) - 1, pa.int64())
+_SHIFT: Final = pa.scalar(HOW_BITS, pa.int64())
+_ZERO: Final = pa.scalar(0, pa.int64())
+_ONE: Final = pa.scalar(1, pa.int64())
+_NOTHING: Final = pa.scalar(NOTHING, pa.int64())
+_NULL: Final = pa.scalar(None, pa.int64())
+_NO_TIME: Final = pa.scalar(None, pa.float64())
+_NEVER: Final = pa.scalar(None, _INSTANT)
+_MICROSECONDS: Final = pa.scalar(1_000_000.0)
+_FIRST: Final = pa.array([0], pa.int32())
+_FLAGS: Final = {
+    name: pa.scalar(bit >> HOW_BITS, pa.int64())
+    for name, bit in (("retained", RETAINED), ("redelivered", REDELIVERED), ("repaired", REPAIRED))
+}
+_SEQUENCED: Final = pa.scalar(SEQUENCED >> HOW_BITS, pa.int64())
+_WAITED: Final = ("waited_topic_id", "waited_number")
 
 Columns = dict[str, Any]
+
+
+def _dictionary(texts: Sequence[str]) -> pa.StringArray:
+    return pa.array(texts, pa.string())
+
+
+_OUTCOMES, _ORDERINGS, _VERDICTS = _dictionary(OUTCOMES), _dictionary(ORDERINGS), _dictionary(VERDICTS)
+_AT_FIRST: Final = pa.repeat(pa.scalar(0, pa.int32()), LANE_ROWS)
+_FALSE: Final = pa.repeat(pa.scalar(False), LANE_ROWS)
+_PLACES: Final = {
+    layout: [
+        pa.array(range(at, LANE_ROWS * layout.width, layout.width), pa.int32()) for at in range(layout.width)
+    ]
+    for layout in (PUBLISHED, NOTIFIED)
+}  # fmt: skip
+"""By layout, where the values of each part are among those of all records."""
 
 
 class Converter:
@@ -45,150 +87,151 @@ class Converter:
     """
 
     def __init__(self, run: str, client_id: str) -> None:
-        self._run, self._client_id = run, client_id
+        self._run, self._client_id = _dictionary([run]), _dictionary([client_id])
+        self._kinds = {layout: _dictionary([layout.kind]) for layout in (PUBLISHED, NOTIFIED)}
 
     def batch(self, rows: Lane | Others) -> pa.RecordBatch:
-        """Return rows by column; columns that these rows have nothing in are left out. Texts are dictionaries."""
+        """Return rows by column; columns that these rows have nothing in are left out."""
         columns = self._of_lane(rows) if isinstance(rows, Lane) else self._of_others(rows)
-        names = [column.name for column in COLUMNS if column.name in columns]
+        names = [name for name in TABLE.names if name in columns]
         return pa.RecordBatch.from_arrays([columns[name] for name in names], names)
 
     def _common(self, count: int) -> Columns:
         return {
-            "schema_version": pa.repeat(pa.scalar(SCHEMA_VERSION, pa.int64()), count),
+            "schema_version": _repeated(SCHEMA_VERSION, count),
             "run": _same(self._run, count),
             "client": _same(self._client_id, count),
         }
 
     def _of_lane(self, lane: Lane) -> Columns:
-        count, layout = lane.count, lane.layout
-        parts = _parts(lane)
-        columns = self._common(count)
-        columns["kind"] = _same(layout.kind, count)
-        columns["incarnation"] = pa.repeat(pa.scalar(lane.incarnation, pa.int64()), count)
+        parts = _Parts(lane)
+        columns = self._common(lane.count)
+        columns["kind"] = _same(self._kinds[lane.layout], lane.count)
+        columns["incarnation"] = _repeated(lane.incarnation, lane.count)
         if lane.domain:
-            columns["domain"] = pa.repeat(pa.scalar(lane.domain, pa.int64()), count)
-        for name in layout.times:
-            columns[name] = _instants(parts[name].view(pa.float64()), lane.zero_us)
-        for name in layout.whole:
-            if name not in ("topic", "how", "numbers_end"):
-                columns[name] = _or_null(parts[name])
-        columns |= _topics(lane, parts["topic"])
-        columns |= _published(lane, parts) if layout is PUBLISHED else _notified(lane, parts, columns)
-        return columns
+            columns["domain"] = _repeated(lane.domain, lane.count)
+        columns |= _topics(lane, parts)
+        for name in lane.layout.times:
+            columns[name] = _instants(parts[name].view(pa.float64()), lane)
+        for name in lane.layout.whole[3:]:
+            if lane.has_waited or name not in _WAITED:
+                columns[name] = _or_null(parts[name]) if lane.is_mixed else parts[name]
+        return columns | (_published(lane, parts) if lane.layout is PUBLISHED else _notified(lane, parts, columns))
 
     def _of_others(self, others: Others) -> Columns:
         rows = others.rows
         columns = self._common(len(rows))
-        for column in COLUMNS:
-            if column.name not in columns:
-                values = [row.get(column.name) for row in rows]
-                if any(value is not None for value in values):
-                    columns[column.name] = _array(column.name, values)
+        for name in TABLE.names:
+            values = [row.get(name) for row in rows]
+            if any(value is not None for value in values):
+                columns[name] = _array(name, values)
         return columns
 
 
-def dictionaries() -> pa.Schema:
-    """Return the schema of the tables that are written: texts as dictionaries."""
-    return pa.schema([pa.field(each.name, _TEXT if pa.types.is_string(each.type) else each.type) for each in SCHEMA])
+class _Parts:
+    """The records of a lane by part; each is copied when it is asked for. Times are bits of floats still."""
+
+    def __init__(self, lane: Lane) -> None:
+        layout = lane.layout
+        self._count, self._layout = lane.count, layout
+        self._raw = pa.Array.from_buffers(pa.int64(), lane.count * layout.width, [None, pa.py_buffer(lane.raw)])
+        self._names = layout.whole + layout.times
+
+    def __getitem__(self, name: str) -> pa.Int64Array:
+        places = _PLACES[self._layout][self._names.index(name)]
+        return pc.take(self._raw, places.slice(0, self._count), boundscheck=False)
 
 
 def whole(table: pa.Table) -> pa.Table:
     """Return a table with all columns of a trace in their order; those that it has not are null."""
-    arrays = []
-    for field in SCHEMA:
-        kind = _TEXT if pa.types.is_string(field.type) else field.type
-        arrays.append(table[field.name] if field.name in table.column_names else pa.nulls(len(table), kind))
-    return pa.table(arrays, names=SCHEMA.names)
+    known = set(table.column_names)
+    arrays = [table[each.name] if each.name in known else pa.nulls(len(table), each.type) for each in TABLE]
+    return pa.table(arrays, schema=TABLE)
 
 
-def _parts(lane: Lane) -> dict[str, pa.Int64Array]:
-    """Copy the lane's records by column. Times are bits of floats still."""
-    layout = lane.layout
-    raw = pa.Array.from_buffers(pa.int64(), lane.count * layout.width, [None, pa.py_buffer(lane.raw)])
-    records = pa.FixedSizeListArray.from_arrays(raw, layout.width)
-    names = layout.whole + layout.times
-    return {name: pc.list_element(records, at) for at, name in enumerate(names)}
-
-
-def _topics(lane: Lane, places: pa.Int64Array) -> Columns:
-    at = places.cast(pa.int32())
+def _topics(lane: Lane, parts: _Parts) -> Columns:
+    at = parts["topic"].cast(pa.int32(), safe=False)
     spaces, names, ids = zip(*lane.topics, strict=True)
     return {
-        "space": _texts(at, spaces),
-        "topic": _texts(at, names),
+        "space": _texts(at, _dictionary(spaces)),
+        "topic": _texts(at, _dictionary(names)),
         "topic_id": _or_null(pa.array(ids, pa.int64())).take(at),
     }
 
 
-def _published(lane: Lane, parts: dict[str, pa.Int64Array]) -> Columns:
-    outcome, ordering = _split(parts["how"])
-    is_plain = pc.equal(parts["stamp_bytes"], NOTHING)
-    dependencies = _lists(lane, parts["numbers_end"], is_plain)
-    return {
-        "outcome": _texts(outcome, OUTCOMES),
-        "ordering": _texts(ordering, ORDERINGS),
-        "dependencies": dependencies,
-        "entries": pc.add(pc.shift_right(pc.list_value_length(dependencies), 1), 1).cast(pa.int64()),
-    }
+def _published(lane: Lane, parts: _Parts) -> Columns:
+    ends, count = parts["numbers_end"], lane.count
+    if lane.is_mixed:
+        outcome, ordering = _split(parts["how"])
+        dependencies = _lists(lane, ends, pc.equal(parts["stamp_bytes"], _NOTHING))
+        columns = {"outcome": _texts(outcome, _OUTCOMES), "ordering": _texts(ordering, _ORDERINGS)}
+    else:
+        dependencies = _lists(lane, ends)
+        columns = {"outcome": _same(_OUTCOMES, count), "ordering": _same(_ORDERINGS, count)}
+    pairs = pc.shift_right(pc.list_value_length(dependencies).cast(pa.int64()), _ONE)
+    return {**columns, "dependencies": dependencies, "entries": pc.add(pairs, _ONE)}
 
 
-def _notified(lane: Lane, parts: dict[str, pa.Int64Array], columns: Columns) -> Columns:
-    verdict, flags = _split(parts["how"])
-    is_plain = pc.equal(_flag(flags, SEQUENCED), False)
-    is_dropped = pc.equal(parts["delivery_index"], NOTHING)
-    arrived, recorded = columns["arrived_at"], columns["recorded_at"]
-    delivered = pc.if_else(is_dropped, pa.scalar(None, _INSTANT), recorded)
-    waited = pc.subtract(delivered.cast(pa.int64()), arrived.cast(pa.int64()))
-    never = pc.equal(parts["waited_number"], 0)
-    nothing = pa.scalar(None, pa.int64())
-    return {
-        "verdict": _texts(verdict, VERDICTS),
-        "retained": _flag(flags, RETAINED),
-        "redelivered": _flag(flags, REDELIVERED),
-        "repaired": _flag(flags, REPAIRED),
-        "delivered_at": delivered,
-        "waited_us": waited,
-        "waited_topic_id": pc.if_else(never, nothing, parts["waited_topic_id"]),
-        "waited_number": pc.if_else(never, nothing, parts["waited_number"]),
-        "dependencies": _lists(lane, parts["numbers_end"], is_plain),
-    }
+def _notified(lane: Lane, parts: _Parts, known: Columns) -> Columns:
+    columns: Columns = {}
+    delivered, ends = known["recorded_at"], parts["numbers_end"]
+    if lane.is_mixed:
+        verdict, flags = _split(parts["how"])
+        columns["verdict"] = _texts(verdict, _VERDICTS)
+        columns |= {name: _flag(flags, bit) for name, bit in _FLAGS.items()}
+        columns["dependencies"] = _lists(lane, ends, pc.invert(_flag(flags, _SEQUENCED)))
+        delivered = pc.if_else(pc.equal(parts["delivery_index"], _NOTHING), _NEVER, delivered)
+    else:
+        columns["verdict"] = _same(_VERDICTS, lane.count)
+        columns |= dict.fromkeys(_FLAGS, _FALSE.slice(0, lane.count))
+        columns["dependencies"] = _lists(lane, ends)
+    if lane.has_waited:
+        never = pc.equal(parts["waited_number"], _ZERO)
+        columns |= {name: pc.if_else(never, _NULL, known[name]) for name in _WAITED}
+    columns["delivered_at"] = delivered
+    columns["waited_us"] = pc.subtract(delivered.view(pa.int64()), known["arrived_at"].view(pa.int64()))
+    return columns
 
 
 def _split(how: pa.Int64Array) -> tuple[pa.Int32Array, pa.Int64Array]:
-    return pc.bit_wise_and(how, _HOW).cast(pa.int32()), pc.shift_right(how, HOW_BITS)
+    return pc.bit_wise_and(how, _HOW).cast(pa.int32(), safe=False), pc.shift_right(how, _SHIFT)
 
 
-def _flag(flags: pa.Int64Array, bit: int) -> pa.BooleanArray:
-    return pc.not_equal(pc.bit_wise_and(flags, bit >> HOW_BITS), 0)
+def _flag(flags: pa.Int64Array, bit: pa.Int64Scalar) -> pa.BooleanArray:
+    return pc.not_equal(pc.bit_wise_and(flags, bit), _ZERO)
 
 
-def _texts(at: pa.Array, texts: Any) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(at.cast(pa.int32()), pa.array(texts, pa.string()))
+def _texts(at: pa.Int32Array, texts: pa.StringArray) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(at, texts, safe=False)
 
 
-def _same(text: str, count: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([text], pa.string()))
+def _same(texts: pa.StringArray, count: int) -> pa.DictionaryArray:
+    """Return the first of these texts for each row."""
+    at = _AT_FIRST.slice(0, count) if count <= LANE_ROWS else pa.repeat(_AT_FIRST[0], count)
+    return _texts(at, texts)
+
+
+def _repeated(value: int, count: int) -> pa.Int64Array:
+    return pa.repeat(pa.scalar(value, pa.int64()), count)
 
 
 def _or_null(values: pa.Int64Array) -> pa.Int64Array:
-    return pc.if_else(pc.equal(values, NOTHING), pa.scalar(None, pa.int64()), values)
+    return pc.if_else(pc.equal(values, _NOTHING), _NULL, values)
 
 
-def _instants(seconds: pa.DoubleArray, zero_us: int) -> pa.TimestampArray:
-    known = pc.if_else(pc.is_nan(seconds), pa.scalar(None, pa.float64()), seconds)
-    since = pc.round(pc.multiply(known, 1_000_000.0)).cast(pa.int64())
-    return pc.add(since, pa.scalar(zero_us, pa.int64())).cast(_INSTANT)
+def _instants(seconds: pa.DoubleArray, lane: Lane) -> pa.TimestampArray:
+    if lane.is_mixed:
+        seconds = pc.if_else(pc.is_nan(seconds), _NO_TIME, seconds)
+    since = pc.multiply(seconds, _MICROSECONDS).cast(pa.int64(), safe=False)
+    return pc.add(since, pa.scalar(lane.zero_us, pa.int64())).view(_INSTANT)
 
 
-def _lists(lane: Lane, ends: pa.Int64Array, is_null: pa.BooleanArray) -> pa.ListArray:
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+def _lists(lane: Lane, ends: pa.Int64Array, is_null: pa.BooleanArray | None = None) -> pa.ListArray:
+    offsets = pa.concat_arrays([_FIRST, ends.cast(pa.int32(), safe=False)])
     numbers = pa.Array.from_buffers(pa.int64(), len(lane.numbers), [None, pa.py_buffer(lane.numbers)])
     return pa.ListArray.from_arrays(offsets, numbers, mask=is_null)
 
 
 def _array(name: str, values: list[Any]) -> pa.Array:
-    kind = SCHEMA.field(name).type
-    if pa.types.is_string(kind):
-        return pa.array(values, kind).dictionary_encode()
-    return pa.array(values, kind)
+    kind = TABLE.field(name).type
+    return _dictionary(values).dictionary_encode() if kind == TEXT else pa.array(values, kind)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-LANE_ROWS: Final = 8192
+LANE_ROWS: Final = 16_384
 NUMBERS_PER_ROW: Final = 16
 """A lane is full when it has as many numbers in dependencies for each of its rows; they take their memory."""
 NOTHING: Final = -1
@@ -46,19 +46,19 @@ class Layout:
 PUBLISHED: Final = Layout(
     "published",
     (
-        "topic", "how", "number", "counter", "payload_size", "numbers_end", "stamp_bytes", "stage", "entry_stage",
+        "topic", "how", "numbers_end", "number", "counter", "payload_size", "stamp_bytes", "stage", "entry_stage",
         "top_stage",
     ),
     ("published_at", "stamped_at", "accepted_at", "recorded_at"),
 )  # fmt: skip
-"""``topic``: place in the lane's topics. ``how``: outcome, and the order in the bits above. ``numbers_end``: where its
-dependencies end in the lane's numbers."""
+"""``topic``: place in the lane's topics. ``how``: outcome, and the order in the bits above; 0 is the usual end.
+``numbers_end``: where its dependencies end in the lane's numbers."""
 
 NOTIFIED: Final = Layout(
     "notified",
     (
-        "topic", "how", "number", "arrival_index", "delivery_index", "waited_topic_id", "waited_number", "payload_size",
-        "numbers_end",
+        "topic", "how", "numbers_end", "number", "arrival_index", "delivery_index", "waited_topic_id", "waited_number",
+        "payload_size",
     ),
     ("arrived_at", "recorded_at"),
 )  # fmt: skip
@@ -76,31 +76,34 @@ class Lane:
     """Rows of one layout.
 
     Attributes:
-        raw: the records; ``count`` of them are there.
-        numbers: the dependencies of all, one behind the other.
+        raw: the records; ``count`` of them are there, and there is room for ``room``.
+        is_mixed: some are not of the usual kind: accepted with a total order, or notified of in order. Columns of lanes
+            that are not mixed are known without a look at each row.
+        has_waited: some waited for a number.
+        numbers: the dependencies of all, one behind the other; with ``numbers_room`` of them the lane is full.
         places, topics: topics by what the event loop knows them by, and in the order of their places.
         incarnation, domain: of all rows.
         zero_us: when the event loop's clock stood at 0, µs since 1970.
     """
 
-    __slots__ = ("count", "domain", "incarnation", "layout", "numbers", "places", "raw", "room", "topics", "zero_us")
+    __slots__ = (
+        "_rows", "count", "domain", "has_waited", "incarnation", "is_mixed", "layout", "numbers", "numbers_room",
+        "places", "raw", "room", "topics", "zero_us",
+    )  # fmt: skip
 
     def __init__(self, layout: Layout, room: int) -> None:
-        self.layout, self.room = layout, room
+        self.layout, self._rows, self.room = layout, room, room
+        self.numbers_room = NUMBERS_PER_ROW * room
         self.raw = bytearray(8 * layout.width * room)
         self.count = 0
         self.incarnation = self.domain = self.zero_us = 0
+        self.is_mixed = self.has_waited = False
         self.numbers = array("q")
         self.places: dict[object, int] = {}
         self.topics: list[TopicName] = []
 
     def __len__(self) -> int:
         return self.count
-
-    @property
-    def is_full(self) -> bool:
-        """There is no room for another row."""
-        return self.count >= self.room or len(self.numbers) >= NUMBERS_PER_ROW * self.room
 
     @property
     def weight(self) -> int:
@@ -113,8 +116,15 @@ class Lane:
         self.topics.append(name)
         return at
 
+    def add_numbers(self, deps: list[int]) -> None:
+        """Add the dependencies of the row that is written next. With many of them it is the last one."""
+        self.numbers.fromlist(deps)
+        if len(self.numbers) >= self.numbers_room:
+            self.room = self.count + 1
+
     def clear(self) -> None:
         """Forget all rows."""
-        self.count = 0
+        self.count, self.room = 0, self._rows
+        self.is_mixed = self.has_waited = False
         self.numbers = array("q")
         self.places, self.topics = {}, []

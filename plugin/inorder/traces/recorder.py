@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from inorder.core.notifications import Verdict
+from inorder.core.publisher import Publication
+from inorder.core.waiting import Sequenced
 from inorder.traces.lanes import (
     HOW_BITS,
     LANE_ROWS,
@@ -37,7 +39,8 @@ _VERDICT = {verdict: at for at, verdict in enumerate(VERDICTS)}
 _OUTCOME = {outcome: at for at, outcome in enumerate(OUTCOMES)}
 _ORDERING = {ordering: at << HOW_BITS for at, ordering in enumerate(ORDERINGS)}
 _FIRST_DROPPED = len(VERDICTS) - len(DROPPED_VERDICTS)
-_NUMBERED = PUBLISHED.struct.size, NOTIFIED.struct.size
+_IN_ORDER = _VERDICT[Verdict.IN_ORDER] | SEQUENCED
+_PUBLISHED_SIZE, _NOTIFIED_SIZE = PUBLISHED.struct.size, NOTIFIED.struct.size
 _pack_published = PUBLISHED.struct.pack_into
 _pack_notified = NOTIFIED.struct.pack_into
 
@@ -108,90 +111,123 @@ class Recorder:
             lane.incarnation, lane.domain = incarnation, domain
         self._other("opened", detail=mode)
 
-    def published(
-        self,
-        space: str,
-        topic: str,
-        topic_id: int,
-        outcome: str,
-        ordering: str,
-        counter: int,
-        number: int,
-        size: int,
-        stamp: Sequence[int],
-        deps: list[int],
-        times: Sequence[float],
+    def accepted(
+        self, publication: Publication, size: int, stamp_bytes: int, published: float, stamped: float, accepted: float
     ) -> None:
-        """A publish ended.
+        """The broker accepted a publish with total order, the usual end; a worker has named its topic.
 
         Args:
-            topic_id, counter, number: :data:`~inorder.traces.lanes.NOTHING` where it has none.
-            stamp: bytes of the timestamp; stage of the topic, stage that was entered, highest stage; each NOTHING where
-                it is not known.
-            times: when it was published, stamped, accepted, and now: of the event loop, NaN where it was not.
+            size, stamp_bytes: of the payload and of the timestamp.
+            published, stamped, accepted: when it was that, by the event loop's clock.
         """
         lane = self._published
-        if lane.is_full:
-            lane = self._next(lane)
-        key = space, topic, topic_id
-        at = lane.places.get(key)
-        if at is None:
-            at = lane.place(key, key)
-        if deps:
-            lane.numbers.fromlist(deps)
         count = lane.count
+        if count >= lane.room:
+            lane, count = self._next(lane), 0
+        info = publication.info
+        assert info is not None
+        topic_id, numbers, deps = info.id, lane.numbers, publication.deps
+        at = lane.places.get(topic_id)
+        if at is None:
+            at = lane.place(topic_id, (info.space, info.name, topic_id))
+        if deps:
+            numbers.fromlist(deps)
+            if len(numbers) >= lane.numbers_room:
+                lane.room = count + 1
         _pack_published(
-            lane.raw, count * _NUMBERED[0],
-            at, _OUTCOME[outcome] | _ORDERING[ordering], number, counter, size, len(lane.numbers), *stamp, *times,
+            lane.raw, count * _PUBLISHED_SIZE,
+            at, 0, len(numbers), publication.number, publication.counter, size, stamp_bytes, info.stage,
+            publication.entry, publication.top, published, stamped, accepted, accepted,
+        )  # fmt: skip
+        lane.count = count + 1
+
+    def published(
+        self,
+        name: TopicName,
+        outcome: str,
+        ordering: str,
+        row: tuple[int, ...],
+        deps: list[int],
+        times: tuple[float, ...],
+    ) -> None:
+        """A publish ended in whatever way.
+
+        Args:
+            name: the topic's space, name and id; NOTHING stands for what a row has not, here and below.
+            row: number, counter, bytes of the payload and of the timestamp, stages: of the topic, entered, highest.
+            deps: the timestamp's.
+            times: when it was published, stamped, accepted, and now; NaN for what never came.
+        """
+        lane = self._published
+        if lane.count >= lane.room:
+            lane = self._next(lane)
+        lane.is_mixed = True
+        at = lane.places.get(name)
+        if at is None:
+            at = lane.place(name, name)
+        if deps:
+            lane.add_numbers(deps)
+        how = _OUTCOME[outcome] | _ORDERING[ordering]
+        _pack_published(lane.raw, lane.count * _PUBLISHED_SIZE, at, how, len(lane.numbers), *row, *times)
+        lane.count += 1
+
+    def in_order(self, entry: Sequenced, space: str, topic: str, arrival_index: int) -> None:
+        """The application was notified of an event in its turn: the usual notification."""
+        lane = self._notified
+        count = lane.count
+        if count >= lane.room:
+            lane, count = self._next(lane), 0
+        topic_id, numbers, deps, waited = entry.topic, lane.numbers, entry.deps, entry.waited_number
+        at = lane.places.get(topic_id)
+        if at is None:
+            at = lane.place(topic_id, (space, topic, topic_id))
+        if deps:
+            numbers.fromlist(deps)
+            if len(numbers) >= lane.numbers_room:
+                lane.room = count + 1
+        if waited:
+            lane.has_waited = True
+        self._delivered = index = self._delivered + 1
+        _pack_notified(
+            lane.raw, count * _NOTIFIED_SIZE,
+            at, _IN_ORDER, len(numbers), entry.number, arrival_index, index, entry.waited_topic, waited,
+            entry.size, entry.arrived, self._clock(),
         )  # fmt: skip
         lane.count = count + 1
 
     def notified(
-        self,
-        name: TopicName,
-        verdict: str,
-        flags: int,
-        number: int,
-        arrival_index: int,
-        waited_topic: int,
-        waited_number: int,
-        size: int,
-        deps: list[int] | None,
-        arrived: float,
+        self, name: TopicName, verdict: str, flags: int, row: tuple[int, ...], deps: list[int] | None, arrived: float
     ) -> None:
-        """The application was notified of an event, or an arrival was dropped.
+        """The application was notified of an event in whatever way, or an arrival was dropped.
 
         Args:
-            name: the topic's space, name and id.
             verdict: one of :data:`VERDICTS`.
             flags: of :mod:`inorder.traces.lanes`, ``RETAINED | REDELIVERED | REPAIRED``.
-            number, arrival_index: NOTHING where there is none.
-            waited_topic, waited_number: what it waited for last; 0 where it did not.
+            row: number and arrival index (NOTHING where there is none), the topic and number that it waited for last (0
+                where it did not), bytes of the payload.
             deps: ``None`` where it has no timestamp.
             arrived: when it arrived, by the event loop's clock; NaN where the broker did not notify of it.
         """
         lane = self._notified
-        if lane.is_full:
+        if lane.count >= lane.room:
             lane = self._next(lane)
+        lane.is_mixed = lane.has_waited = True
         at = lane.places.get(name)
         if at is None:
             at = lane.place(name, name)
-        numbers = lane.numbers
         if deps is not None:
             flags |= SEQUENCED
             if deps:
-                numbers.fromlist(deps)
-        code = _VERDICT[verdict]
-        index = NOTHING
+                lane.add_numbers(deps)
+        code, index = _VERDICT[verdict], NOTHING
         if code < _FIRST_DROPPED:
             index = self._delivered = self._delivered + 1
-        count = lane.count
+        number, arrival_index, *others = row
         _pack_notified(
-            lane.raw, count * _NUMBERED[1],
-            at, code | flags, number, arrival_index, index, waited_topic, waited_number, size, len(numbers),
-            arrived, self._clock(),
+            lane.raw, lane.count * _NOTIFIED_SIZE,
+            at, code | flags, len(lane.numbers), number, arrival_index, index, *others, arrived, self._clock(),
         )  # fmt: skip
-        lane.count = count + 1
+        lane.count += 1
 
     def gap(self, name: TopicName, first: int, last: int, reason: str) -> None:
         """Numbers will not come."""

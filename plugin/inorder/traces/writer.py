@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from inorder.errors import InorderError
 from inorder.logs import logger
-from inorder.traces.arrow import Converter, dictionaries, whole
+from inorder.traces.arrow import TABLE, Converter, whole
 from inorder.traces.folder import open_folder
 from inorder.traces.lanes import Lane, Layout
 from inorder.traces.options import Traces, safe_name
@@ -33,6 +33,11 @@ _FEW_VALUES: Final = [column.name for column in COLUMNS if column.type == "text"
     "schema_version", "incarnation", "domain", "topic_id", "payload_size", "entries", "stamp_bytes", "stage",
     "entry_stage", "top_stage",
 ]  # fmt: skip
+_RISING: Final = [column.name for column in COLUMNS if column.type == "instant"] + [
+    "number", "counter", "arrival_index", "delivery_index", "waited_us", "dependencies.list.element",
+]  # fmt: skip
+_FOR_FILTERS: Final = ["kind", "recorded_at", "published_at", "delivered_at"]
+"""Columns whose lowest and highest values files tell."""
 
 
 class Writer:
@@ -213,10 +218,9 @@ def _fill(file: Any, batches: list[pa.RecordBatch]) -> None:
     alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
     for batch in batches:
         alike.setdefault(tuple(batch.schema.names), []).append(batch)
-    schema = dictionaries()
-    with pq.ParquetWriter(
-        file, schema, compression=COMPRESSION, use_dictionary=_FEW_VALUES, store_schema=False, version="2.6"
-    ) as writer:
+    options = {"compression": COMPRESSION, "use_dictionary": _FEW_VALUES, "write_statistics": _FOR_FILTERS}
+    encodings = dict.fromkeys(_RISING, "DELTA_BINARY_PACKED")
+    with pq.ParquetWriter(file, TABLE, column_encoding=encodings, store_schema=False, **options) as writer:
         for group in alike.values():
             table = pa.Table.from_batches(group).unify_dictionaries()
             for start in range(0, len(table), ROW_GROUP):

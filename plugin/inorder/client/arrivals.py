@@ -272,7 +272,7 @@ class Arrivals:
                     if self.observer is not None:
                         self.observer.notified(output, output.verdict)
                     if is_told and self.recording is not None:
-                        self.recording.notified(output, space, arrival)
+                        self.recording.notified(output)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
 
@@ -282,7 +282,7 @@ class Arrivals:
             self.counts.unsequenced += 1
             is_told = self._out(space, arrival, Verdict.UNSEQUENCED, entry.number, [])
             if is_told and self.recording is not None:
-                self.recording.notified(entry, space, arrival)
+                self.recording.notified(entry)
 
     def _gap(self, found: GapFound, info: TopicInfo) -> None:
         self.gaps += 1

@@ -168,7 +168,7 @@ class Publishing:
     def _plain_outcome(self, publish: Publish, error: Exception | None) -> None:
         self._leave_plain(publish)
         if error is None and self.recording is not None:
-            publish.accepted_at = publish.get_loop().time()
+            publish.accepted_at = self.recording.clock()
         self._finish(publish, None, error or Receipt(publish.link.space, publish.message.topic, None))
 
     def _finish(self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception) -> None:
@@ -268,7 +268,7 @@ class Publishing:
             self.machine.accepted(publication)
             self.accepted += 1
             if self.recording is not None:
-                publish.accepted_at = publish.get_loop().time()
+                publish.accepted_at = self.recording.clock()
             if self.observer is not None:
                 self.observer.accepted(
                     publication.topic_id, publication.number, publish.published_at, publish.stamped_at

@@ -16,13 +16,12 @@ from inorder.core.waiting import Sequenced
 from inorder.core.wire import TopicInfo
 from inorder.errors import Abandoned, Closed, Forgotten, Refused, TooManyUnconfirmed, UsageError
 from inorder.ports import Arrival
-from inorder.traces.lanes import NOTHING, REDELIVERED, REPAIRED, RETAINED, TopicName
-from inorder.traces.recorder import Recorder
+from inorder.traces.lanes import NOTHING, REPAIRED, TopicName
+from inorder.traces.recorder import Recorder, flags_of
 
 if TYPE_CHECKING:
     from inorder.client.publishing import Publish
 
-_IN_ORDER = Verdict.IN_ORDER
 _NO_STAMP = (NOTHING, NOTHING, NOTHING, NOTHING)
 
 
@@ -45,9 +44,12 @@ class Recording:
         id_of: Callable[[str, str], int | None],
         offset: Callable[[], tuple[int, int]],
     ) -> None:
-        self._recorder, self._clock, self._name_of, self._id_of = recorder, clock, name_of, id_of
+        self._recorder, self.clock, self._name_of, self._id_of = recorder, clock, name_of, id_of
         self._offset, self._told_offset = offset, (0, -1)
         self._arrivals = 0
+        self._accepted: list[Publication] = []
+        self._notified: list[tuple[Sequenced, float]] = []
+        self._is_due = False
         self._dropped: list[tuple[Sequenced, str]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -55,6 +57,7 @@ class Recording:
 
     def opened(self, incarnation: int, domain: int, mode: str) -> None:
         """The client is there; or it goes on in another domain, as if it were new."""
+        self._settle()
         self._tell_dropped()
         self._arrivals = 0
         self._told_offset = (0, -1)
@@ -69,11 +72,26 @@ class Recording:
 
     def _tell(self) -> None:
         """Record what is not told as it happens."""
+        self._settle()
         self._tell_dropped()
         offset, error = self._offset()
         if error >= 0 and (offset, error) != self._told_offset:
             self._told_offset = offset, error
             self._recorder.clock(offset, error)
+
+    def _settle_soon(self) -> None:
+        """Record what the brokers notified and accepted in this turn of the event loop, all at once, at its end."""
+        self._is_due = True
+        asyncio.get_running_loop().call_soon(self._settle)
+
+    def _settle(self) -> None:
+        self._is_due = False
+        if self._notified:
+            notified, self._notified = self._notified, []
+            self._recorder.sequenced(notified)
+        if self._accepted:
+            accepted, self._accepted = self._accepted, []
+            self._recorder.accepted(accepted)
 
     async def close(self, seconds: float) -> None:
         """Have the rest written."""
@@ -92,21 +110,18 @@ class Recording:
         if publish.is_recorded:
             return
         publish.is_recorded = True
-        message = publish.message
-        stamp = message.stamp
         if publication is None:
             ordering, counter = ("fifo", publish.counter or NOTHING) if publish.is_fifo else ("none", NOTHING)
-            name = publish.link.space, message.topic, NOTHING
+            name = publish.link.space, publish.message.topic, NOTHING
             self._other_end(publish, None, outcome, ordering, name, NOTHING, counter)
-        elif type(outcome) is Receipt and stamp is not None:
-            self._recorder.accepted(
-                publication, len(message.payload), len(stamp),
-                publish.published_at, publish.stamped_at, publish.accepted_at,
-            )  # fmt: skip
+        elif type(outcome) is Receipt:
+            self._accepted.append(publication)
+            if not self._is_due:
+                self._settle_soon()
         else:
             topic = NOTHING if publication.info is None else publication.info.id
             number = publication.number or NOTHING
-            name = publish.link.space, message.topic, topic
+            name = publish.link.space, publish.message.topic, topic
             self._other_end(publish, publication, outcome, "total", name, number, publication.counter)
 
     def _other_end(
@@ -125,7 +140,7 @@ class Recording:
         if publication is not None and publication.info is not None and publish.message.stamp is not None:
             deps, stamped_at = publication.deps, publish.stamped_at
             stamp = (len(publish.message.stamp), publication.info.stage, publication.entry, publication.top)
-        times = publish.published_at, stamped_at, publish.accepted_at, self._clock()
+        times = publish.published_at, stamped_at, publish.accepted_at, self.clock()
         kind = _outcome(publish, publication, outcome)
         self._recorder.published(name, kind, ordering, (number, counter, size, *stamp), deps, times)
 
@@ -138,12 +153,11 @@ class Recording:
         self._arrivals += 1
         return self._arrivals
 
-    def notified(self, entry: Sequenced, space: str, arrival: Arrival) -> None:
+    def notified(self, entry: Sequenced) -> None:
         """The application was notified of an event with a timestamp."""
-        if entry.verdict is _IN_ORDER and not (arrival.retained or arrival.redelivered or entry.repaired):
-            self._recorder.in_order(entry, space, arrival.topic, entry.content[2])
-        else:
-            self._sequenced(entry, (space, arrival.topic, entry.topic), arrival, entry.verdict)
+        self._notified.append((entry, self.clock()))
+        if not self._is_due:
+            self._settle_soon()
 
     def notified_plain(
         self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, arrived: float
@@ -152,7 +166,7 @@ class Recording:
         name = space, arrival.topic, self._id_of(space, arrival.topic) or NOTHING
         at = NOTHING if number is None else number
         self._recorder.notified(
-            name, verdict, _flags(arrival), (at, NOTHING, 0, 0, len(arrival.payload)), None, arrived
+            name, verdict, flags_of(arrival), (at, NOTHING, 0, 0, len(arrival.payload)), None, arrived
         )
 
     def was_overlap(self) -> None:
@@ -162,20 +176,16 @@ class Recording:
     def _tell_dropped(self) -> None:
         dropped, self._dropped = self._dropped, []
         for entry, why in dropped:
-            space, arrival, _ = entry.content
-            self._sequenced(entry, (space, arrival.topic, entry.topic), arrival, why)
-
-    def _sequenced(self, entry: Sequenced, name: TopicName, arrival: Arrival, verdict: str) -> None:
-        flags = _flags(arrival)
-        arrived = entry.arrived
-        if entry.repaired:
-            flags |= REPAIRED
-            arrived = nan
-        row = entry.number, entry.content[2] or NOTHING, entry.waited_topic, entry.waited_number, entry.size
-        self._recorder.notified(name, verdict, flags, row, entry.deps, arrived)
+            space, arrival, index = entry.content
+            row = entry.number, index or NOTHING, entry.waited_topic, entry.waited_number, entry.size
+            flags, arrived = flags_of(arrival), entry.arrived
+            if entry.repaired:
+                flags, arrived = flags | REPAIRED, nan
+            self._recorder.notified((space, arrival.topic, entry.topic), why, flags, row, entry.deps, arrived)
 
     def gap(self, gap: Gap) -> None:
         """The application was told of a gap."""
+        self._settle()
         topic = self._id_of(gap.space, gap.topic) or NOTHING
         self._recorder.gap((gap.space, gap.topic, topic), gap.first, gap.last, gap.reason)
 
@@ -203,10 +213,6 @@ class Recording:
     def _named(self, topic: int) -> TopicName | None:
         info = self._name_of(topic)
         return None if info is None else (info.space, info.name, topic)
-
-
-def _flags(arrival: Arrival) -> int:
-    return (RETAINED if arrival.retained else 0) | (REDELIVERED if arrival.redelivered else 0)
 
 
 def _outcome(publish: Publish, publication: Publication | None, outcome: Receipt | BaseException | None) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from inorder.core.notifications import Verdict
@@ -21,6 +22,9 @@ from inorder.traces.lanes import (
     NOTHING,
     NOTIFIED,
     PUBLISHED,
+    REDELIVERED,
+    REPAIRED,
+    RETAINED,
     SEQUENCED,
     Lane,
     Layout,
@@ -39,6 +43,7 @@ _VERDICT = {verdict: at for at, verdict in enumerate(VERDICTS)}
 _OUTCOME = {outcome: at for at, outcome in enumerate(OUTCOMES)}
 _ORDERING = {ordering: at << HOW_BITS for at, ordering in enumerate(ORDERINGS)}
 _FIRST_DROPPED = len(VERDICTS) - len(DROPPED_VERDICTS)
+_USUAL = Verdict.IN_ORDER
 _IN_ORDER = _VERDICT[Verdict.IN_ORDER] | SEQUENCED
 _PUBLISHED_SIZE, _NOTIFIED_SIZE = PUBLISHED.struct.size, NOTIFIED.struct.size
 _pack_published = PUBLISHED.struct.pack_into
@@ -111,35 +116,32 @@ class Recorder:
             lane.incarnation, lane.domain = incarnation, domain
         self._other("opened", detail=mode)
 
-    def accepted(
-        self, publication: Publication, size: int, stamp_bytes: int, published: float, stamped: float, accepted: float
-    ) -> None:
-        """The broker accepted a publish with total order, the usual end; a worker has named its topic.
-
-        Args:
-            size, stamp_bytes: of the payload and of the timestamp.
-            published, stamped, accepted: when it was that, by the event loop's clock.
-        """
-        lane = self._published
-        count = lane.count
-        if count >= lane.room:
-            lane, count = self._next(lane), 0
-        info = publication.info
-        assert info is not None
-        topic_id, numbers, deps = info.id, lane.numbers, publication.deps
-        at = lane.places.get(topic_id)
-        if at is None:
-            at = lane.place(topic_id, (info.space, info.name, topic_id))
-        if deps:
-            numbers.fromlist(deps)
-            if len(numbers) >= lane.numbers_room:
-                lane.room = count + 1
-        _pack_published(
-            lane.raw, count * _PUBLISHED_SIZE,
-            at, 0, len(numbers), publication.number, publication.counter, size, stamp_bytes, info.stage,
-            publication.entry, publication.top, published, stamped, accepted, accepted,
-        )  # fmt: skip
-        lane.count = count + 1
+    def accepted(self, publications: Iterable[Publication]) -> None:
+        """The broker accepted publishes with total order, the usual end. Many at a time are cheaper than one by one."""
+        lane, count = self._published, self._published.count
+        for publication in publications:
+            if count >= lane.room:
+                lane.count = count
+                lane, count = self._next(lane), 0
+            publish, info, deps = publication.content, publication.info, publication.deps
+            message = publish.message
+            assert info is not None  # a worker has named its topic
+            topic, numbers = info.id, lane.numbers
+            at = lane.places.get(topic)
+            if at is None:
+                at = lane.place(topic, (info.space, info.name, topic))
+            if deps:
+                numbers.fromlist(deps)
+                if len(numbers) >= lane.numbers_room:
+                    lane.room = count + 1
+            _pack_published(
+                lane.raw, count * _PUBLISHED_SIZE,
+                at, 0, len(numbers), publication.number, publication.counter, len(message.payload), len(message.stamp),
+                info.stage, publication.entry, publication.top,
+                publish.published_at, publish.stamped_at, publish.accepted_at, publish.accepted_at,
+            )  # fmt: skip
+            count += 1
+        lane.count = count
 
     def published(
         self,
@@ -171,34 +173,44 @@ class Recorder:
         _pack_published(lane.raw, lane.count * _PUBLISHED_SIZE, at, how, len(lane.numbers), *row, *times)
         lane.count += 1
 
-    def in_order(self, entry: Sequenced, space: str, topic: str, arrival_index: int) -> None:
-        """The application was notified of an event in its turn: the usual notification."""
-        lane = self._notified
-        count = lane.count
-        if count >= lane.room:
-            lane, count = self._next(lane), 0
-        topic_id, numbers, deps, waited = entry.topic, lane.numbers, entry.deps, entry.waited_number
-        at = lane.places.get(topic_id)
-        if at is None:
-            at = lane.place(topic_id, (space, topic, topic_id))
-        if deps:
-            numbers.fromlist(deps)
-            if len(numbers) >= lane.numbers_room:
-                lane.room = count + 1
-        if waited:
-            lane.has_waited = True
-        self._delivered = index = self._delivered + 1
-        _pack_notified(
-            lane.raw, count * _NOTIFIED_SIZE,
-            at, _IN_ORDER, len(numbers), entry.number, arrival_index, index, entry.waited_topic, waited,
-            entry.size, entry.arrived, self._clock(),
-        )  # fmt: skip
-        lane.count = count + 1
+    def sequenced(self, notified: Iterable[tuple[Sequenced, float]]) -> None:
+        """The application was notified of events with a timestamp, at these times of the event loop. The content of
+        each has its space, what arrived, and the index of the arrival. Many at a time are cheaper than one by one."""
+        lane, count = self._notified, self._notified.count
+        for entry, now in notified:
+            if count >= lane.room:
+                lane.count = count
+                lane, count = self._next(lane), 0
+            space, arrival, arrival_index = entry.content
+            topic, deps, waited, numbers = entry.topic, entry.deps, entry.waited_number, lane.numbers
+            at = lane.places.get(topic)
+            if at is None:
+                at = lane.place(topic, (space, arrival.topic, topic))
+            if deps:
+                numbers.fromlist(deps)
+                if len(numbers) >= lane.numbers_room:
+                    lane.room = count + 1
+            if waited:
+                lane.has_waited = True
+            how, arrived = _IN_ORDER, entry.arrived
+            if entry.verdict is not _USUAL or arrival.retained or arrival.redelivered or entry.repaired:
+                lane.is_mixed = True
+                how = _VERDICT[entry.verdict] | SEQUENCED | flags_of(arrival)
+                if entry.repaired:
+                    how, arrived, arrival_index = how | REPAIRED, nan, NOTHING
+            self._delivered = index = self._delivered + 1
+            _pack_notified(
+                lane.raw, count * _NOTIFIED_SIZE,
+                at, how, len(numbers), entry.number, arrival_index, index, entry.waited_topic, waited, entry.size,
+                arrived, now,
+            )  # fmt: skip
+            count += 1
+        lane.count = count
 
     def notified(
         self, name: TopicName, verdict: str, flags: int, row: tuple[int, ...], deps: list[int] | None, arrived: float
     ) -> None:
-        """The application was notified of an event in whatever way, or an arrival was dropped.
+        """The application was notified of an event without a timestamp, or an arrival was dropped.
 
         Args:
             verdict: one of :data:`VERDICTS`.
@@ -324,6 +336,11 @@ class Recorder:
             writer.stop(deadline, _telling(ended))
             await asyncio.wait([ended], timeout=max(0.0, deadline - time.monotonic()))
             writer.left()
+
+
+def flags_of(arrival: Any) -> int:
+    """Return the flags of what a broker notified of."""
+    return (RETAINED if arrival.retained else 0) | (REDELIVERED if arrival.redelivered else 0)
 
 
 def _telling(ended: asyncio.Future[None]) -> Callable[[], None]:

@@ -306,7 +306,10 @@ class Recorder:
         writer, weight = self._writer, rows.weight
         if writer is None:
             return
-        if self._handed - writer.done + weight > self._traces.max_buffered_rows:
+        limit = self._traces.max_buffered_rows
+        if isinstance(rows, Lane):
+            limit -= limit // 16  # the rest is for what there is little of, and what all else is read by
+        if self._handed - writer.done + weight > limit:
             writer.drop(rows)
         else:
             self._handed += weight

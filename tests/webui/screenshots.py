@@ -4,16 +4,18 @@ FOLDER``, or ``make screenshots``."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.webui.analyses import sample, seeds
 from tests.webui.browser import DESKTOP, PHONE, chromium, watched_page
 from tests.webui.conftest import ORDER, TOPICS
 from tests.webui.site import PAGES, Standby, UpServer, log_in
 from tests.webui.traffic import Traffic
 
 from inorder.testing.services import Mosquitto
+from inorder.worker.analyses import Progress
 
 Shot = Callable[[Page, Traffic], None]
 
@@ -32,23 +34,47 @@ def main(folder: Path) -> None:
         traffic.progress(200)
         traffic.run(traffic.lurk("archive", TOPICS[0]))
         traffic.stuck("plant/forklift")
+        analyses = _analyses(site)
         for theme in ("light", "dark"):
             for size in (DESKTOP, PHONE):
-                _take(browser, site, traffic, folder, size, theme)
+                _take(browser, site, {**_views(traffic), **analyses}, traffic, folder, size, theme)
 
 
-def _take(browser: Browser, site: UpServer, traffic: Traffic, folder: Path, size: tuple[int, int], theme: str) -> None:
+def _analyses(site: UpServer) -> dict[str, str]:
+    """Put runs and schedules of analyses into the store; return the address of each picture, by its name."""
+    with seeds(site) as seed:
+        first = seed.ended(str(site.traces), result=sample(1), log="6/6 putting the runs together\n")
+        second = seed.ended(str(site.traces), result=sample(5, disorder_ms=200, runs=2))
+        seed.ended(str(site.traces), "failed", reason="Java 17 or newer is missing")
+        seed.running(str(site.traces / "plant"), Progress(3, 6, "pairs of subscribers"))
+        seed.schedule("every night", "0 3 * * *", str(site.traces))
+    return {
+        "analytics-run": f"/analytics/{first}",
+        "analytics-compare": f"/analytics/compare?a={first}&b={second}",
+        "analytics-schedule": "/analytics",
+    }
+
+
+def _take(
+    browser: Browser,
+    site: UpServer,
+    views: Mapping[str, str],
+    traffic: Traffic,
+    folder: Path,
+    size: tuple[int, int],
+    theme: str,
+) -> None:
     with watched_page(browser, site.url, size=size, theme=theme) as watched:
         page = watched.page
         log_in(page, site)
-        pages = {title.lower() for title in PAGES.values()}
-        for name, path in _views(traffic).items():
+        whole = {*(title.lower() for title in PAGES.values()), "analytics-run", "analytics-compare"}
+        for name, path in views.items():
             page.goto(path)
             expect(page.get_by_role("heading", level=1)).to_be_visible()
             expect(page.get_by_role("status", name="Loading")).to_have_count(0)
             if prepare := _PREPARED.get(name):
                 prepare(page, traffic)
-            page.screenshot(path=folder / f"{name}-{theme}-{size[0]}.png", full_page=name in pages)
+            page.screenshot(path=folder / f"{name}-{theme}-{size[0]}.png", full_page=name in whole)
 
 
 def _views(traffic: Traffic) -> dict[str, str]:
@@ -96,12 +122,18 @@ def _make_token(page: Page, traffic: Traffic) -> None:
     page.get_by_role("dialog").get_by_label("client").check()
 
 
+def _make_schedule(page: Page, traffic: Traffic) -> None:
+    page.get_by_role("button", name="New schedule").click()
+    expect(page.get_by_role("dialog").get_by_text("Next:")).to_be_visible()
+
+
 _PREPARED: dict[str, Shot] = {
     "events": _name_topic,
     "subscriptions-graph": _show_graph,
     "events-tail": _run_tail,
     "gaps-release": _release,
     "settings-token": _make_token,
+    "analytics-schedule": _make_schedule,
 }
 
 

@@ -144,7 +144,12 @@ describe("the live store", () => {
     say({ type: "sample", ...sample(0, 1), rates });
     say({ type: "sample", ...sample(1, 1) });
     say({ type: "order", order_epoch: "9007199254740993" });
-    expect(store.get()).toMatchObject({ rates: { timestamps: 5 }, orderEpoch: "9007199254740993" });
+    say({ type: "runs", runs: [{ id: "3f", outcome: "queued", progress: null, cancelled_by: null }] });
+    expect(store.get()).toMatchObject({
+      rates: { timestamps: 5 },
+      orderEpoch: "9007199254740993",
+      runs: [{ id: "3f" }],
+    });
   });
 
   it("leaves out what a newer server says", () => {

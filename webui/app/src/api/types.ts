@@ -280,12 +280,21 @@ export interface AuditEntry {
   outcome: "started" | "done" | "refused" | "unknown";
 }
 
+/** A run of an analysis, as /live tells of it: those that are open, and the one that ended last. */
+export interface LiveRun {
+  id: string;
+  outcome: string;
+  progress: { step: number; of: number; what: string } | null;
+  cancelled_by: string | null;
+}
+
 /** Messages of the WebSocket /live. */
 export type LiveMessage =
   | ({ type: "sample"; rates?: Rates; totals?: Totals } & Sample)
   | { type: "states"; stages: Stage[]; workers: Worker[] }
   | { type: "alarms"; alarms: Alarm[]; state?: SystemState }
-  | { type: "order"; order_epoch: Digits };
+  | { type: "order"; order_epoch: Digits }
+  | { type: "runs"; runs: LiveRun[] };
 
 /** Messages of the WebSocket /tail. */
 export type TailMessage =

@@ -1,7 +1,18 @@
 /** What the WebSocket /live last said, for all pages at once. */
 import { useSyncExternalStore } from "react";
 import { API } from "../api/client";
-import type { Alarm, Digits, LiveMessage, Rates, Sample, Stage, SystemState, Totals, Worker } from "../api/types";
+import type {
+  Alarm,
+  Digits,
+  LiveMessage,
+  LiveRun,
+  Rates,
+  Sample,
+  Stage,
+  SystemState,
+  Totals,
+  Worker,
+} from "../api/types";
 import { LiveSocket, type SocketOptions, type SocketState } from "./socket";
 
 export interface LiveState {
@@ -15,6 +26,8 @@ export interface LiveState {
   alarms: readonly Alarm[] | null;
   state: SystemState | null;
   orderEpoch: Digits | null;
+  /** Of analyses: those that are open, and the one that ended last. Another array means that something changed. */
+  runs: readonly LiveRun[] | null;
 }
 
 const NOTHING: LiveState = {
@@ -27,6 +40,7 @@ const NOTHING: LiveState = {
   alarms: null,
   state: null,
   orderEpoch: null,
+  runs: null,
 };
 
 /** Seconds of samples that are kept. */
@@ -50,6 +64,8 @@ export function reduce(state: LiveState, message: LiveMessage): LiveState {
       return { ...state, alarms: message.alarms, state: message.state ?? state.state };
     case "order":
       return { ...state, orderEpoch: message.order_epoch };
+    case "runs":
+      return { ...state, runs: message.runs };
     default:
       return state; // a newer server may say more
   }

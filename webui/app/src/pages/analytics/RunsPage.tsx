@@ -1,33 +1,34 @@
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
 import type { Places, Run, Schedule } from "../../api/analytics";
 import { useList, useResource } from "../../api/hooks";
 import { useCan } from "../../api/session";
 import { Banner, Button, Card, EmptyState, Loaded, PageFrame } from "../../components";
+import { useLive } from "../../live/store";
 import { HowToRecord } from "./HowToRecord";
-import { isOpen } from "./runs";
 import { RunTable } from "./RunTable";
 import { ScheduleDialog } from "./ScheduleDialog";
 import { ScheduleTable } from "./ScheduleTable";
 import { StartDialog } from "./StartDialog";
 
-const SOON_MS = 1500;
-const SELDOM_MS = 10_000;
+/** For what no message tells of, such as runs that are deleted elsewhere. */
+const EVERY_MS = 10_000;
 
 /** Runs and schedules of analyses. */
 export function RunsPage() {
-  const [isSoon, setSoon] = useState(false);
-  const runs = useList<Run>("/analytics/runs", { everyMs: isSoon ? SOON_MS : SELDOM_MS });
-  const schedules = useList<Schedule>("/analytics/schedules", { everyMs: SELDOM_MS });
+  const runs = useList<Run>("/analytics/runs", { everyMs: EVERY_MS });
+  const schedules = useList<Schedule>("/analytics/schedules", { everyMs: EVERY_MS });
   const places = useResource<Places>("/analytics/places");
   const [isStarting, setStarting] = useState(false);
   const [isScheduling, setScheduling] = useState(false);
   const canWrite = useCan("operator");
-  const goesOn = runs.data?.items.some(isOpen) ?? false;
-  if (goesOn !== isSoon) setSoon(goesOn);
   const names = useMemo(() => new Map(schedules.data?.items.map(({ id, name }) => [id, name])), [schedules.data]);
   const { reload: reloadRuns } = runs;
   const { reload: reloadSchedules } = schedules;
   const reload = useCallback(() => Promise.all([reloadRuns(), reloadSchedules()]), [reloadRuns, reloadSchedules]);
+  const liveRuns = useLive((state) => state.runs);
+  useEffect(() => {
+    if (liveRuns !== null) void reload();
+  }, [liveRuns, reload]);
   const mayStart = (places.data?.traces.length ?? 0) > 0;
   return (
     <PageFrame

@@ -10,7 +10,7 @@ interface Tried {
   plan: ImportPlan;
 }
 
-/** The topic order, pins and event logs as one file: to keep, or to carry to another cluster. */
+/** The topic order, pins, event logs and schedules of analyses as one file: to keep, or to carry to another cluster. */
 export function DefinitionsTab() {
   const [text, setText] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
@@ -49,7 +49,7 @@ export function DefinitionsTab() {
     <div className="page-body">
       <Card
         title="Export"
-        hint="Topic order, pins and event logs, by the names of topics. Neither events nor tokens are in it."
+        hint="Topic order, pins, event logs and schedules of analyses, by their names. Neither events nor tokens are in it."
         actions={
           <Button icon="download" onClick={() => void exportAll()}>
             Export as JSON

@@ -17,6 +17,8 @@ export interface ImportPlan {
   lets_go: TopicAddress[];
   /** Rules of event logs that are new or have other bounds. */
   logs: number;
+  /** Schedules of analyses that are new or other ones. */
+  schedules: number;
 }
 
 export interface Change {
@@ -38,5 +40,6 @@ export function changesOf(plan: ImportPlan): Change[] {
   add(plan.pins.length, "topic is pinned", "topics are pinned", plan.pins);
   add(plan.lets_go.length, "topic is pinned no longer", "topics are pinned no longer", plan.lets_go);
   add(plan.logs, "rule of event logs is new or has other bounds", "rules of event logs are new or have other bounds");
+  add(plan.schedules, "schedule of analyses is new or another one", "schedules of analyses are new or other ones");
   return changes;
 }

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from inorder.traces.arrow import SCHEMA
-from inorder.traces.schema import NAMES
+from inorder.traces.arrow import TYPES
+from inorder.traces.schema import COLUMNS, NAMES
 
 
 class Unfit(ValueError):
@@ -21,7 +21,8 @@ class Unfit(ValueError):
 
 def arrow_schema(names: Iterable[str] = NAMES) -> pa.Schema:
     """Return the schema of traces: all columns in their order, or those that are named, in the given one."""
-    return pa.schema([SCHEMA.field(name) for name in names])
+    fields = {each.name: pa.field(each.name, TYPES[each.type]) for each in COLUMNS}
+    return pa.schema([fields[name] for name in names])
 
 
 def found_in(schema: pa.Schema) -> dict[str, str]:

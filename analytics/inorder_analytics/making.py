@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from inorder.errors import InvalidOption
-from inorder.traces.arrow import dictionaries, whole
+from inorder.traces.arrow import TABLE, whole
 from inorder.traces.folder import open_folder
 from inorder.traces.options import safe_name
 from inorder.traces.schema import COLUMNS, SCHEMA_VERSION
@@ -313,7 +313,7 @@ def _cut(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 def _write(file: Any, table: pa.Table) -> None:
     pq.write_table(
-        table.unify_dictionaries().cast(dictionaries()),
+        table.unify_dictionaries().cast(TABLE),
         file,
         compression="zstd",
         use_dictionary=_FEW_VALUES,

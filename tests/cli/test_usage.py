@@ -12,9 +12,9 @@ from tests.cli.conftest import Cli
 
 import inorder
 from inorder.cli import failures, options
-from inorder.errors import BrokerUnreachable, InvalidTopic, QueueFull, StoreReadOnly, Unauthorized
+from inorder.errors import BrokerUnreachable, InvalidTopic, MissingExtra, QueueFull, StoreReadOnly, Unauthorized
 
-COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "status", "verify", "config")
+COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "status", "verify", "config", "analyze", "report")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -190,3 +190,20 @@ def test_a_run_leaves_no_debugging_behind(cli: Cli) -> None:
     assert options.debugging is True
     cli("config")
     assert options.debugging is False
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError("", name="inorder.core.nosuch"), ImportError("libpq is broken")])
+def test_a_fault_is_not_called_a_missing_extra(error: ImportError) -> None:
+    with pytest.raises(ImportError) as raised, failures.needs("worker", "a look at the store"):
+        raise error
+    assert raised.value is error
+
+
+def test_a_missing_extra_is_named_by_what_needs_it() -> None:
+    lacks: list[ImportError] = [ModuleNotFoundError("", name="sqlalchemy"), MissingExtra("the worker", "worker")]
+    for lack in lacks:
+        with (
+            pytest.raises(MissingExtra, match=r"a look at the store needs .*worker"),
+            failures.needs("worker", "a look at the store"),
+        ):
+            raise lack

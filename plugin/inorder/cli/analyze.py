@@ -14,7 +14,7 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.analyze_page import show
-from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.failures import CommandFailed, ExitCode, needs
 from inorder.cli.recording import Recording, Reporting, Storing
 
 if TYPE_CHECKING:
@@ -70,16 +70,14 @@ def analyze(
 
     Exit codes: 0 done (whatever the figures are), 1 failed, 2 wrong usage.
     """
-    from inorder.errors import InvalidOption, MissingExtra
+    from inorder.errors import InvalidOption
 
     options.settings(config)  # wrong ones are named before Spark is started
     if not math.isfinite(window):
         raise InvalidOption("--window", window, "seconds, from 0.001 up")
-    try:
+    with needs("analytics", "an analysis"):
         from inorder_analytics.results import to_plain
         from inorder_analytics.spark import job as jobs
-    except ImportError:
-        raise MissingExtra("an analysis", "analytics") from None
     if (path is None) == (run_id is None):
         raise typer.BadParameter("name PATH, or with --run-id a run that waits in the store")
     job = jobs.Job(path or "", None if out is None else str(out), run, window, max_pairs, seed, full, master)

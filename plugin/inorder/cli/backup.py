@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.failures import CommandFailed, ExitCode, needs
 from inorder.errors import BackupError
 
 Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a lock is waited for.")]
@@ -39,12 +39,8 @@ def backup(
     is checked as by inorder verify. Exit codes: 0 done, 1 not (the store is damaged or not there, the file cannot be
     written or exists), 2 wrong usage. Nothing is left behind by one that failed.
     """
-    from inorder.errors import MissingExtra
-
-    try:
+    with needs("worker", "a backup of the store"):
         from inorder.worker.backup import back_up
-    except ImportError:
-        raise MissingExtra("a backup of the store", "worker") from None
     loaded = options.settings(config, store={"url": store})
     with loaded.located("store"), _hinting("backup"):
         header, rows = back_up(loaded.settings.store.url, file, timeout=timeout)
@@ -74,12 +70,8 @@ def restore(
     id: numbers given after the backup was made would be given again, so clients that have seen them begin anew, with
     one gap for each topic. Exit codes: 0 done, 1 not, 2 wrong usage.
     """
-    from inorder.errors import MissingExtra
-
-    try:
+    with needs("worker", "a restore of the store"):
         from inorder.worker.restoring import restore as restore_store
-    except ImportError:
-        raise MissingExtra("a restore of the store", "worker") from None
     loaded = options.settings(config, store={"url": store})
     beat = loaded.settings.worker.beat_interval or 1.0
     with loaded.located("store"), _hinting("restore"):

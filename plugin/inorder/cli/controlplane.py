@@ -15,9 +15,8 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.connection import worker_tls, worker_token
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import ExitCode, needs
 from inorder.cli.worker import Store, loop_factory
-from inorder.errors import MissingExtra
 from inorder.logs import set_up
 
 if TYPE_CHECKING:
@@ -92,13 +91,9 @@ def make_control_plane(
 ) -> ControlPlane:
     """Make a control plane; its port is taken then. See ControlPlane for arguments and errors; ``traces``: what
     analyses may read and write where the settings do not say it."""
-    try:
+    with needs("controlplane", "the control plane"):
         from inorder_controlplane.control_plane import ControlPlane
         from inorder_controlplane.settings import ControlPlaneSettings
-    except ImportError as error:
-        if isinstance(error, MissingExtra) or (error.name or "").startswith("inorder"):
-            raise
-        raise MissingExtra("the control plane", "controlplane") from None
     section = settings.controlplane
     values = {key: getattr(section, key) for key in type(section).model_fields if key not in ("workers", "brokers")}
     values["traces"] = tuple(traces) if section.traces is None else section.traces

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 import typer
@@ -29,6 +31,21 @@ class CommandFailed(Exception):
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         self.code = code
         super().__init__(message)
+
+
+@contextmanager
+def needs(extra: str, what: str) -> Iterator[None]:
+    """Within, modules are imported that need the libraries of an extra: raise MissingExtra, which says ``what`` needs
+    it, where one is not installed. A library that is there and broken, or a fault in modules of our own, is said as it
+    is: to install the extra would be no help."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("inorder"):
+            raise
+        raise errors.MissingExtra(what, extra) from None
+    except errors.MissingExtra:
+        raise errors.MissingExtra(what, extra) from None
 
 
 # The base of typer's own usage errors. Older typers take it from click, newer ones bring it along, neither exports it.

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inorder.cli.failures import needs
 from inorder.core import wire
 from inorder.errors import (
-    MissingExtra,
     ProtocolError,
     StoreReadOnly,
     Unauthorized,
@@ -177,10 +177,8 @@ def _new_file(url: str) -> str:
 
 
 def _read_store(url: str, timeout: float) -> str:
-    try:
+    with needs("worker", "a look at the store"):
         from inorder.worker.store import Store
-    except ImportError:
-        raise MissingExtra("a look at the store", "worker") from None
     store = Store(url, timeout=timeout)
     try:
         info = store.look()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import ExitCode, needs
 
 if TYPE_CHECKING:
     from inorder_analytics.reading import Traces
@@ -52,14 +52,12 @@ def report(
 
     Exit codes: 0 written (whatever it says), 1 it could not be written, 2 wrong usage.
     """
-    from inorder.errors import InvalidOption, MissingExtra
+    from inorder.errors import InvalidOption
 
     if not math.isfinite(window):
         raise InvalidOption("--window", window, "seconds, from 0.001 on")
-    try:
+    with needs("analytics", "a report"):
         from inorder_analytics.report import render, result_of
-    except ImportError:
-        raise MissingExtra("a report", "analytics") from None
 
     def measured(traces: Traces) -> Result:
         from inorder_analytics.plain import measure

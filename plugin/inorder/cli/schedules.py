@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.cli.failures import CommandFailed, ExitCode, needs
 from inorder.cli.stores import WHO, opened_store, utc_text
-from inorder.errors import InvalidOption, MissingExtra
+from inorder.errors import InvalidOption
 
 if TYPE_CHECKING:
     from inorder.worker.analyses import Job
@@ -212,12 +212,8 @@ def _say(schedule: Schedule, *, is_json: bool) -> None:
 
 def _cron(text: str, timezone: str, argument: str = "--cron") -> Cron:
     """Return an expression. Raises MissingExtra, and InvalidOption with the name of what was typed."""
-    try:
+    with needs("controlplane", "schedules"):
         from inorder_controlplane.cron import Cron
-    except ImportError as error:
-        if (error.name or "").startswith("inorder"):
-            raise
-        raise MissingExtra("schedules", "controlplane") from None
     try:
         return Cron(text, timezone)
     except InvalidOption as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import ExitCode, needs
 
 if TYPE_CHECKING:
     from inorder.worker.overview import Overview
@@ -42,12 +42,8 @@ def status(
 
 def look(config: Path | None, store: str | None, lease: float | None) -> Overview:
     """Look at a store. Raises MissingExtra and StoreErrors."""
-    from inorder.errors import MissingExtra
-
-    try:
+    with needs("worker", "a look at the store"):
         from inorder.worker.overview import overview
-    except ImportError:
-        raise MissingExtra("a look at the store", "worker") from None
     loaded = options.settings(config, worker={"lease": lease}, store={"url": store})
     with loaded.located("store"):
         return overview(loaded.settings.store.url, loaded.settings.worker.lease)

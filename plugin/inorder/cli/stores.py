@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inorder.cli import options
-from inorder.errors import MissingExtra
+from inorder.cli.failures import needs
 
 if TYPE_CHECKING:
     from inorder.worker.store import Store
@@ -22,10 +22,8 @@ WHO = "command line"
 def opened_store(config: Path | None, url: str | None, what: str) -> Iterator[Store]:
     """Open a store that is there, of this release's schema. Raises MissingExtra, which says ``what`` needs it, and
     StoreErrors."""
-    try:
+    with needs("worker", what):
         from inorder.worker.store import Store
-    except ImportError:
-        raise MissingExtra(what, "worker") from None
     loaded = options.settings(config, store={"url": url})
     with loaded.located("store"):
         reading = Store(loaded.settings.store.url, is_read_only=True)  # which makes no file where there is none

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import ExitCode, needs
 from inorder.traces.schema import KINDS
 
 if TYPE_CHECKING:
@@ -45,12 +45,8 @@ SHOWN = 20
 
 def loaded(what: str, load: Callable[[], T]) -> T:
     """Return what needs the analytics. Raises MissingExtra where they are not installed."""
-    from inorder.errors import MissingExtra
-
-    try:
+    with needs("analytics", what):
         return load()
-    except ImportError:
-        raise MissingExtra(what, "analytics") from None
 
 
 def opened(path: str) -> Traces:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.failures import ExitCode
+from inorder.cli.failures import ExitCode, needs
 
 if TYPE_CHECKING:
     from inorder.worker.verification import Report
@@ -26,12 +26,8 @@ def verify(
     Workers may run meanwhile; they do not wait for it. Each problem is named with its table, stage and row. Exit codes:
     0 all is well, 1 something is not (or there is no store, or it is of another release), 2 wrong usage.
     """
-    from inorder.errors import MissingExtra
-
-    try:
+    with needs("worker", "a look at the store"):
         from inorder.worker.verification import verify as verify_store
-    except ImportError:
-        raise MissingExtra("a look at the store", "worker") from None
     loaded = options.settings(config, store={"url": store})
     with loaded.located("store"):
         report = verify_store(loaded.settings.store.url, timeout=timeout)

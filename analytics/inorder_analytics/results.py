@@ -332,9 +332,12 @@ def encode(result: Result) -> bytes:
 
 
 def decode(data: bytes | str, source: object = "this") -> Result:
-    """Read a result from JSON; ``source`` names it in the error. Raises UsageError when it is none."""
+    """Read a result from JSON; ``source`` names it in the error. Raises UsageError when it is none.
+
+    Numbers may be texts, as the control plane hands out those that browsers would round.
+    """
     try:
-        result = msgspec.json.decode(data, type=Result)
+        result = msgspec.json.decode(data, type=Result, strict=False)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise UsageError(f"{source} is not the result of an analysis: {error}") from None
     if result.version > VERSION:

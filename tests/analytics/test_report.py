@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -50,7 +51,9 @@ from inorder_analytics.results import (
     WindowFigures,
     Witness,
     encode,
+    to_plain,
 )
+from inorder_controlplane.tables import exact
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 HOSTILE = (
@@ -397,6 +400,16 @@ def test_it_is_made_of_a_result_or_of_the_folder_of_an_analysis(tmp_path: Path) 
     assert result_of(str(tmp_path), never) == sample()
     assert result_of(str(tmp_path / "result.json"), never) == sample()
     assert result_of(f"file://{tmp_path}", never) == sample()
+
+
+def test_it_is_made_of_what_the_control_plane_hands_out(tmp_path: Path) -> None:
+    """There whole numbers that a browser would round are texts, and sequence numbers always."""
+    first, second = EventName(topic="mqtt:a", number=2**63 - 1), EventName(topic="mqtt:b", number=7)
+    pair = PairFigures(run="r", a="x", b="y", witness=Witness(first=first, second=second))
+    result = sample(worst_pairs=[pair], topics=2**53 + 1)
+    (tmp_path / "download.json").write_text(json.dumps(exact(to_plain(result))))
+    assert '"number": "7"' in (tmp_path / "download.json").read_text()
+    assert result_of(str(tmp_path / "download.json"), never) == result
 
 
 def test_it_is_made_of_traces(tmp_path: Path) -> None:

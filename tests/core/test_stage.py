@@ -6,7 +6,16 @@ import msgspec
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 
-from inorder.core.commands import Create, Deliver, LeaveSession, OpenSession, StageSettings, StampRide, Tick
+from inorder.core.commands import (
+    CompleteRide,
+    Create,
+    Deliver,
+    LeaveSession,
+    OpenSession,
+    StageSettings,
+    StampRide,
+    Tick,
+)
 from inorder.core.stage import Stage
 from inorder.core.wire import MAX_FRAME_BYTES, NewEvent, NumberState, Settled, Subscribed, Timestamps, encode_frame
 
@@ -398,6 +407,25 @@ def test_r19_across_stages_the_request_rides_up_behind_the_one_before() -> None:
     assert arrive(module, first) == ["2:1", "1:1"]
     assert cluster.request("p", "a", at=1, counter=2) == []  # R1, where it entered: the home answers
     assert stamps(cluster.run()) == [second]
+
+
+def test_an_answer_tells_the_highest_stage_of_timestamps_that_went_above_their_topics_own() -> None:
+    """b is at stage 1 of a sequencing group with a at stage 0; c, at stage 1 too, is in none. What is asked for again
+    is answered without it."""
+    cluster = _cluster({"a": 0, "b": 1, "c": 1}, "x", "y")
+    for client in ("x", "y"):
+        cluster.subscribe(client, "a", "b")
+    frames = cluster.step(1, Create("p", 1, 1, [NewEvent(1, 2), NewEvent(2, 3)])) + cluster.run()
+    frames += cluster.step(1, Create("p", 1, 1, [NewEvent(1, 2)]))
+    answers = [each for each in frames if isinstance(each, Timestamps)]
+    told = [([each.counter for each in frame.events], frame.tops) for frame in answers]
+    assert told == [([2], []), ([1], [1, 0]), ([1], [])]
+
+
+def test_completions_of_older_workers_and_journals_tell_no_highest_stage() -> None:
+    ride = CompleteRide("p", 1, 1, 2, 3, [1, 1], False, 1, False, 0)
+    old = msgspec.msgpack.encode(msgspec.msgpack.decode(msgspec.msgpack.encode(ride))[:-1])
+    assert msgspec.msgpack.decode(old, type=CompleteRide) == msgspec.structs.replace(ride, top=-1)
 
 
 def test_r1_asked_again_between_two_completions_a_request_is_answered() -> None:

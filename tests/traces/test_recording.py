@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.client.helpers import Site, take_events, until
+from tests.client.helpers import Site, new_site, take_events, times, until
 from tests.traces.helpers import known, of, part, recording, rows_in
 
 UTC = datetime.UTC
@@ -102,8 +103,6 @@ async def test_the_other_orders_and_a_publish_that_was_cancelled(site: Site, tmp
 async def test_the_clocks_offset(site: Site, tmp_path: Path) -> None:
     """Client and worker are one process here, so the offset is within its error; at the end it is known."""
     folder = tmp_path / "traces"
-    from tests.client.helpers import times
-
     async with recording(site, "sub", folder, times=times(report_interval=0.02)) as sub:
         await sub.subscribe("t")
         await until(lambda: sub._observer.offset[1] >= 0, "the worker's answer")
@@ -111,6 +110,24 @@ async def test_the_clocks_offset(site: Site, tmp_path: Path) -> None:
     assert rows
     for row in rows:
         assert abs(row["offset_us"]) <= row["error_us"] + 1000
+
+
+async def test_the_stages_that_a_timestamp_visited(tmp_path: Path) -> None:
+    """d, at stage 1, shares subscribers with a at stage 0, so its timestamps go up there; e, at stage 2, shares none.
+    After e (R19) the next one to d enters at stage 2."""
+    folder = tmp_path / "traces"
+    order = [["memory:a", "memory:b"], ["memory:c", "memory:d"], ["memory:e", "memory:f"]]
+    async with new_site(tmp_path, stages=3, topic_order=order) as site, AsyncExitStack() as stack:
+        for name in ("one", "two"):
+            await (await stack.enter_async_context(site.client(name))).subscribe("a", "d")
+        publisher = await stack.enter_async_context(recording(site, "pub", folder))
+        for topic in ("d", "a", "e", "d"):
+            await publisher.publish(topic, b"")
+        await publisher.close()
+    rows = of(rows_in(folder), "pub", "published")
+    assert [part(row, "topic", "number", "stage", "entry_stage", "top_stage") for row in rows] == [
+        ("d", 1, 1, 1, 0), ("a", 1, 0, 1, 0), ("e", 1, 2, 2, 2), ("d", 2, 1, 2, 0),
+    ]  # fmt: skip
 
 
 async def test_gathered(site: Site, tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ class Recording:
         stamped_at = nan
         if publication is not None and publication.info is not None and publish.message.stamp is not None:
             deps, stamped_at = publication.deps, publish.stamped_at
-            stamp = (len(publish.message.stamp), publication.info.stage, publication.entry, publication.top)
+            home = publication.info.stage
+            top = home if publication.top < 0 else publication.top
+            stamp = (len(publish.message.stamp), home, publication.entry, top)
         times = publish.published_at, stamped_at, publish.accepted_at, self.clock()
         kind = _outcome(publish, publication, outcome)
         self._recorder.published(name, kind, ordering, (number, counter, size, *stamp), deps, times)

@@ -65,7 +65,8 @@ class StampRide(Ride, tag=1):
 class CompleteRide(Ride, tag=2):
     """A complete timestamp on its way down, to its home stage (which keeps it) and its entry stage (which
     answers). To a request that was made again the home may answer that its number was ``abandoned``, or with the
-    number 0 that the counter is forgotten; with -1 it says that the session has too many numbers open."""
+    number 0 that the counter is forgotten; with -1 it says that the session has too many numbers open. ``top``: the
+    highest stage that it visited, where that is above its home and known."""
 
     client_id: str
     incarnation: int
@@ -76,6 +77,7 @@ class CompleteRide(Ride, tag=2):
     in_payload: bool
     entry: int = 0
     abandoned: bool = False
+    top: int = -1
 
 
 class TopicRide(Ride, tag=3):

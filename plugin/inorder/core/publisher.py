@@ -61,7 +61,8 @@ class Publication:
         content: the client's own; opaque here.
         to_log: returns what an event log keeps of it (R18), or ``None`` where that is too large; ``size``: its bytes.
         info: the topic's id and stage, once a worker named it.
-        number, deps, in_payload: its timestamp, once stamped; ``top``: the highest stage that it visited.
+        number, deps, in_payload: its timestamp, once stamped; ``top``: the highest stage that it visited, where that
+            is above the topic's own.
         cancelled: the caller gave up; a number that was not handed over becomes void.
         handed: the ENS was given it at least once, so it may have been delivered.
         doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
@@ -111,7 +112,7 @@ class Publication:
         self.number = 0
         self.deps: list[int] = []
         self.in_payload = False
-        self.top = 0
+        self.top = -1
         self.cancelled = False
         self.handed = False
         self.doubtful = False
@@ -128,12 +129,6 @@ class Publication:
         """The topic's id; a worker has named it."""
         assert self.info is not None
         return self.info.id
-
-    @property
-    def topic_stage(self) -> int:
-        """The topic's stage; a worker has named it."""
-        assert self.info is not None
-        return self.info.stage
 
 
 class Answers:
@@ -464,13 +459,15 @@ class Publisher:
         if frame.epoch < self._epochs.get(frame.stage, 0):
             return answers
         self._epochs[frame.stage] = frame.epoch
+        tops = dict(zip(frame.tops[::2], frame.tops[1::2], strict=False)) if frame.tops else {}
         for event in frame.events:
             publication = self._take(event.counter)
             if publication is None:
                 continue
             publication.number, publication.deps = event.number, event.deps
             publication.in_payload = event.in_payload
-            publication.top = publication.topic_stage
+            if tops:
+                publication.top = tops.get(event.counter, -1)
             if publication.use is not None:
                 publication.use.number = event.number
             if publication.cancelled and not publication.handed:

@@ -337,7 +337,7 @@ class Stamping:
             self._outbox.up(replace(ride, deps=deps))
             return
         event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)
-        completion = self._completion(ride, event)
+        completion = replace(self._completion(ride, event), top=state.index)
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)
@@ -382,4 +382,6 @@ class Stamping:
             self._outbox.timestamps(key).abandoned += (ride.counter, ride.topic, ride.number)
         else:
             event = StampedEvent(ride.counter, ride.topic, ride.number, ride.deps, ride.in_payload)
-            self._outbox.stamped(key, event)
+            frame = self._outbox.stamped(key, event)
+            if ride.top >= 0:
+                frame.tops += (ride.counter, ride.top)

@@ -353,12 +353,13 @@ class Outbox:
         self.reply(*key, frame)
         return frame
 
-    def stamped(self, key: SessionKey, event: StampedEvent) -> None:
-        """Answer one request with its complete timestamp."""
+    def stamped(self, key: SessionKey, event: StampedEvent) -> Timestamps:
+        """Answer one request with its complete timestamp; return the frame that has it."""
         frame = self.timestamps(key)
         if len(event.deps) > FEW_ENTRIES and frame.events:
             frame = self.new_timestamps(key)
         frame.events.append(event)
+        return frame
 
     def send(self, stage: int, ride: AnyRide) -> None:
         """Queue a ride for another stage under the link's next number."""

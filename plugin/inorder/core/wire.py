@@ -715,7 +715,9 @@ class Topics(Frame, tag=33):
 class Timestamps(Frame, tag=34):
     """Answers CreateTimestamps, in the order of completion. ``forgotten``: counters that will never be numbered.
     ``abandoned``: counters whose number was given up (R16), as flat triples ``counter, topic, number``. ``refused``:
-    counters that get no number, because the session has as many open as its token allows."""
+    counters that get no number, because the session has as many open as its token allows. ``tops``: of those events
+    whose timestamp went above their topic's stage, flat pairs ``counter, stage``: the highest that it visited; for
+    traces, and left out where the stage does not know it any more."""
 
     stage: int
     epoch: int
@@ -723,6 +725,7 @@ class Timestamps(Frame, tag=34):
     forgotten: list[int] = []
     abandoned: list[int] = []
     refused: list[int] = []
+    tops: list[int] = []
 
 
 class Settled(Frame, tag=35):

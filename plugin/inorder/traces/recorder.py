@@ -127,6 +127,7 @@ class Recorder:
             message = publish.message
             assert info is not None  # a worker has named its topic
             topic, numbers = info.id, lane.numbers
+            top = info.stage if publication.top < 0 else publication.top
             at = lane.places.get(topic)
             if at is None:
                 at = lane.place(topic, (info.space, info.name, topic))
@@ -137,7 +138,7 @@ class Recorder:
             _pack_published(
                 lane.raw, count * _PUBLISHED_SIZE,
                 at, 0, len(numbers), publication.number, publication.counter, len(message.payload), len(message.stamp),
-                info.stage, publication.entry, publication.top,
+                info.stage, publication.entry, top,
                 publish.published_at, publish.stamped_at, publish.accepted_at, publish.accepted_at,
             )  # fmt: skip
             count += 1

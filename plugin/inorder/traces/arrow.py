@@ -34,12 +34,11 @@ TYPES: Final[dict[str, pa.DataType]] = {
     "instant": pa.timestamp("us", tz="UTC"),
     "integers": pa.list_(pa.int64()),
 }
+SCHEMA: Final = pa.schema([pa.field(column.name, TYPES[column.type]) for column in COLUMNS])
+"""What files say that they hold."""
 TEXT: Final = pa.dictionary(pa.int32(), pa.string())
-"""How texts are held; in files they are texts."""
-TABLE: Final = pa.schema(
-    [pa.field(column.name, TEXT if column.type == "text" else TYPES[column.type]) for column in COLUMNS]
-)
-"""What is written."""
+"""How texts are held until they are written."""
+TABLE: Final = pa.schema([pa.field(each.name, TEXT if each.type == pa.string() else each.type) for each in SCHEMA])
 
 # Constants as Arrow's own: made anew for each call they would take longer than the call.
 _INSTANT: Final = TYPES["instant"]
@@ -142,11 +141,16 @@ class _Parts:
         return pc.take(self._raw, places.slice(0, self._count), boundscheck=False)
 
 
+def dictionaries() -> pa.Schema:
+    """Return the schema of the tables that are written: texts as dictionaries."""
+    return TABLE
+
+
 def whole(table: pa.Table) -> pa.Table:
     """Return a table with all columns of a trace in their order; those that it has not are null."""
     known = set(table.column_names)
     arrays = [table[each.name] if each.name in known else pa.nulls(len(table), each.type) for each in TABLE]
-    return pa.table(arrays, schema=TABLE)
+    return pa.table(arrays, names=TABLE.names)
 
 
 def _topics(lane: Lane, parts: _Parts) -> Columns:

@@ -168,7 +168,7 @@ def _published(lane: Lane, parts: _Parts) -> Columns:
     if lane.is_mixed:
         outcome, ordering = _split(parts["how"])
         dependencies = _lists(lane, ends, pc.equal(parts["stamp_bytes"], _NOTHING))
-        columns = {"outcome": _texts(outcome, _OUTCOMES), "ordering": _texts(ordering, _ORDERINGS)}
+        columns = {"outcome": _texts(outcome, _OUTCOMES), "ordering": _texts(ordering.cast(pa.int32()), _ORDERINGS)}
     else:
         dependencies = _lists(lane, ends)
         columns = {"outcome": _same(_OUTCOMES, count), "ordering": _same(_ORDERINGS, count)}

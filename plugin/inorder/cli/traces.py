@@ -132,7 +132,7 @@ def _about_run(run: dict[str, Any]) -> str:
 
 
 def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
+    return "-" if value is None else f"{value:.10g}"
 
 
 def say_damaged(damaged: Iterable[Damaged]) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,12 +97,21 @@ def test_one_that_is_cancelled_ends(cli: Cli, runs: Analyses, analysis: Any, mon
     """Whoever cancels it in the store: it is interrupted at its next beat."""
     monkeypatch.setattr(recording, "BEAT_SECONDS", 0.01)
 
+    def cancel() -> None:
+        store = Store("sqlite:///numbers.db")
+        Analyses(store).cancel(Analyses(store).list()[0].id, "ben")
+        store.close()
+
     def wait(job: jobs.Job) -> None:
-        runs.cancel(runs.list()[0].id, "ben")
+        thread = threading.Thread(target=cancel)
+        threads.append(thread)
+        thread.start()  # the interrupt may come wherever this thread is from now on
         signal.pause()
 
+    threads: list[threading.Thread] = []
     analysis(wait)
     assert cli("analyze", "/traces", *STORE).code == 130
+    threads[0].join()
     (run,) = runs.list()
     assert (run.outcome, run.cancelled_by) == ("cancelled", "ben")
 

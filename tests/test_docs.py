@@ -104,9 +104,11 @@ def problem_of(command: list[str]) -> str | None:
     if program != "inorder":
         return None
     words = [word for word in command[1:] if not word.startswith("-")]
+    depth = 1
     name, known = " ".join(words[:1]), help_of(*words[:1])
-    if known is not None and "COMMAND [ARGS]" in known and words:  # a group of commands
-        name, known = " ".join(words[:2]), help_of(*words[:2])
+    while known is not None and "COMMAND [ARGS]" in known and depth <= len(words):  # a group of commands
+        depth += 1
+        name, known = " ".join(words[:depth]), help_of(*words[:depth])
     if known is None:
         return f"inorder has no command {name}"
     options = [word.partition("=")[0] for word in command[1:] if re.match(r"--?[A-Za-z]", word)]

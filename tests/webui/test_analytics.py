@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Dialog, Locator, Page, expect
-from tests.webui.analyses import EVIL, Seeds, sample, seeds
+from tests.analytics.traces import write
+from tests.webui.analyses import EVIL, Seeds, sample, seeds, trace
 from tests.webui.browser import DESKTOP, PHONE, Watched, has_sideways_scrolling, watched_page
 from tests.webui.site import UpServer, log_in
 from tests.webui.test_pages import NAMELESS, has_settled
@@ -18,7 +19,12 @@ from inorder.testing.ens_recorder import unique
 from inorder.worker.analyses import Progress
 from inorder.worker.store import Store
 from inorder.worker.tokens import TokenStore
+from inorder_analytics.plain import measure
+from inorder_analytics.reading import Traces
 from inorder_analytics.results import Result
+
+SPARK_MS = 420_000.0
+"""Spark alone takes a while to start, and the machine may be busy."""
 
 
 @pytest.fixture(scope="module")
@@ -264,6 +270,36 @@ def test_viewers_see_no_button_that_changes_anything(
         assert run in page.url
         expect(page.get_by_role("link", name="Result", exact=True)).to_be_visible()
         expect(writes).to_have_count(0)
+
+
+def test_an_analysis_is_started_and_finishes(page: Page, site: UpServer, seed: Seeds) -> None:
+    """Of real trace files, by Spark, in a process that the control plane starts; a second one is cancelled."""
+    folder = site.traces / unique("plant")
+    write(folder, trace(3).rows)
+    plain = measure(Traces(folder), window_s=2)
+    assert plain.tno_violations_raw > 0
+    page.goto("/analytics")
+    page.get_by_role("button", name="New analysis").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Traces").fill(str(folder))
+    dialog.get_by_label("Window (s)").fill("2")
+    dialog.get_by_role("button", name="Start").click()
+    expect(dialog).to_have_count(0)
+    main = page.get_by_role("main")
+    expect(main).to_contain_text("The order held.", timeout=SPARK_MS)
+    assert cells(page, "Order", "TNO violations") == [f"{plain.tno_violations_raw:,}", "0"]
+    expect(page.get_by_role("region", name="The run")).to_contain_text(f"{plain.rows:,}")
+    expect(page.get_by_role("region", name="Log", exact=True)).not_to_contain_text("It logged nothing")
+
+    name = unique("again")
+    seed.schedule(name, "0 3 * * *", str(folder), is_on=False)
+    page.goto("/analytics")
+    page.get_by_role("button", name=f"Run {name} now").click()
+    page.get_by_role("button", name="Cancel").click()
+    dialog.get_by_role("button", name="Cancel the run").click()
+    expect(main).to_contain_text("The analysis was cancelled by first admin.", timeout=SPARK_MS)
+    page.goto("/analytics")
+    expect(row_of(page, "schedules", name).get_by_role("link", name="cancelled")).to_be_visible()
 
 
 @pytest.mark.parametrize(("size", "theme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"])

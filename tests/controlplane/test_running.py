@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -412,3 +413,12 @@ async def test_a_killed_control_planes_run_is_found(replica: Callable[..., Site]
     async with looking(site):
         run = await ended(site, id_)
     assert (run.outcome, run.reason) == ("failed", f"the process that ran it is gone ({run.owner})")
+
+
+def test_nothing_of_spark_is_loaded_here() -> None:
+    code = (
+        "import sys, inorder_controlplane.control_plane, inorder.cli.up; "
+        "print([name for name in ('pyspark', 'pyarrow', 'numpy', 'inorder_analytics') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

@@ -89,6 +89,13 @@ def _built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inorder.cli.app.app", BUILT)
 
 
+@pytest.fixture(autouse=True)
+def _ports_of_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused only when its port is taken must not depend on who else has the usual one."""
+    for name in ("WORKER__PORT", "WORKER__HTTP_PORT", "CONTROLPLANE__PORT"):
+        monkeypatch.setenv(f"INORDER_{name}", "0")
+
+
 def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     if hasattr(command, "commands"):
         for name, each in command.commands.items():

@@ -357,6 +357,6 @@ class Fenced(StoreError):
 
 
 def shown(value: object) -> str:
-    """Return a value for an error message: its repr, cut to a bearable length."""
+    """Return a value for an error message: its repr; of a long one its beginning and its end, as of paths."""
     text = repr(value)
-    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
+    return text if len(text) <= 120 else f"{text[:60]}...{text[-40:]} ({len(text)} characters)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from tests.client.helpers import Notification, events_of, gaps_of, keys, times
 
 from inorder import Client, ClientTimes, Event
@@ -12,6 +13,10 @@ from inorder.testing.services import WorkerServer
 
 STAGES = 3
 """Where there are several workers, each has one."""
+SHORT_ON_POSTGRESQL = pytest.mark.parametrize(
+    "store", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True
+)
+"""For the longest tests: several workers are most often on PostgreSQL; on SQLite too, where there is time."""
 
 
 def client(

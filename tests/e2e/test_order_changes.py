@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 from tests.client.helpers import PATIENCE, take_events
 from tests.client.recorder import Recorder
-from tests.e2e.helpers import STAGES
+from tests.e2e.helpers import SHORT_ON_POSTGRESQL, STAGES
 from tests.e2e.load import Writer
 from tests.e2e.test_several_workers import Workers, three_workers
 
@@ -56,6 +56,7 @@ async def _change_order(workers: Workers, rng: random.Random) -> int:
         return await cluster.change(now.order_epoch + 1, stages)
 
 
+@SHORT_ON_POSTGRESQL
 async def test_the_order_changes_ten_times_under_load(mosquitto: Mosquitto, store: str, topics: list[str]) -> None:
     """Topics move to other workers ten times, while subscriptions come and go: every promise is kept."""
     rng, recorder = random.Random(7), Recorder()

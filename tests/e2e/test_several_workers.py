@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.client.helpers import PATIENCE, take_events, times
 from tests.client.recorder import Recorder
-from tests.e2e.helpers import STAGES, assert_one_order
+from tests.e2e.helpers import SHORT_ON_POSTGRESQL, STAGES, assert_one_order
 from tests.e2e.load import run
 
 from inorder import Client, Receipt
@@ -70,12 +70,14 @@ async def test_one_order_across_three_workers(mosquitto: Mosquitto, store: str, 
         await run(workers, mosquitto.url, topics, [], workers.kill)
 
 
+@SHORT_ON_POSTGRESQL
 async def test_workers_are_killed_in_mid_stream(mosquitto: Mosquitto, store: str, topics: list[str]) -> None:
     """kill -9 of each in turn, the top one, the middle one and the bottom one."""
     async with three_workers(store) as workers:
         await run(workers, mosquitto.url, topics, [0, 1, 2, 1], workers.kill)
 
 
+@SHORT_ON_POSTGRESQL
 async def test_links_are_cut_in_mid_stream(mosquitto: Mosquitto, store: str, topics: list[str]) -> None:
     """Connections to each worker are reset, of clients and of other workers."""
     async with three_workers(store) as workers:

@@ -272,8 +272,9 @@ def test_viewers_see_no_button_that_changes_anything(
         expect(writes).to_have_count(0)
 
 
-def test_an_analysis_is_started_and_finishes(page: Page, site: UpServer, seed: Seeds) -> None:
-    """Of real trace files, by Spark, in a process that the control plane starts; a second one is cancelled."""
+@pytest.mark.long
+def test_an_analysis_is_started_and_finishes(page: Page, site: UpServer) -> None:
+    """Of real trace files, by Spark, in a process that the control plane starts."""
     folder = site.traces / unique("plant")
     write(folder, trace(3).rows)
     plain = measure(Traces(folder), window_s=2)
@@ -291,12 +292,18 @@ def test_an_analysis_is_started_and_finishes(page: Page, site: UpServer, seed: S
     expect(page.get_by_role("region", name="The run")).to_contain_text(f"{plain.rows:,}")
     expect(page.get_by_role("region", name="Log", exact=True)).not_to_contain_text("It logged nothing")
 
+
+def test_a_schedule_is_run_at_once_and_its_run_cancelled(page: Page, site: UpServer, seed: Seeds) -> None:
+    """The process that would do it is a real one."""
+    folder = site.traces / unique("plant")
+    write(folder, trace(3).rows)
     name = unique("again")
     seed.schedule(name, "0 3 * * *", str(folder), is_on=False)
     page.goto("/analytics")
     page.get_by_role("button", name=f"Run {name} now").click()
     page.get_by_role("button", name="Cancel").click()
-    dialog.get_by_role("button", name="Cancel the run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+    main = page.get_by_role("main")
     expect(main).to_contain_text("The analysis was cancelled by first admin.", timeout=SPARK_MS)
     page.goto("/analytics")
     expect(row_of(page, "schedules", name).get_by_role("link", name="cancelled")).to_be_visible()

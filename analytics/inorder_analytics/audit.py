@@ -24,8 +24,8 @@ from inorder_analytics.histories import Histories, Judged, Life
 from inorder_analytics.plain.measuring import MAX_PAIRS
 from inorder_analytics.plain.pairs import Pair, compared, order_figures, worst_pairs
 from inorder_analytics.plain.recorded import Recorded, recorded_runs
-from inorder_analytics.reading import Damaged, Row, TraceFile, Traces, rows
-from inorder_analytics.results import Pairs
+from inorder_analytics.reading import Row, TraceFile, Traces, rows
+from inorder_analytics.results import Damaged, Pairs
 from inorder_analytics.sampling import pairs_of
 
 LINGER_S: Final = 60.0
@@ -272,10 +272,10 @@ def to_plain(found: Audit) -> dict[str, Any]:
         "ok": found.is_ok,
         "rows": found.rows,
         "copies": found.copies,
-        "files": {"read": found.read, "bytes": found.bytes, "damaged": [_struct(each) for each in found.damaged]},
+        "files": {"read": found.read, "bytes": found.bytes, "damaged": msgspec.to_builtins(found.damaged)},
         **_figures(found.runs),
         "violations": [_violation(each, violation) for each, violation in broken],
-        "not_judged": [{"run": each.run, **_struct(one)} for each in found.runs for one in each.not_judged],
+        "not_judged": [{"run": each.run, **msgspec.to_builtins(one)} for each in found.runs for one in each.not_judged],
         "never_judged": list(NEVER_JUDGED),
         "runs": [_run(each) for each in found.runs],
     }
@@ -322,7 +322,3 @@ def _violation(each: RunAudit, found: Violation) -> dict[str, Any]:
         events.append({"topic": topic, "number": number, "publisher": publisher})
     clients = [each.lives[name].session[0] if name in each.lives else name for name in found.subscribers]
     return {"run": each.run, "rule": found.rule, "sentence": found.sentence, "events": events, "subscribers": clients}
-
-
-def _struct(each: Damaged | NotJudged) -> dict[str, str]:
-    return {name: getattr(each, name) for name in each.__dataclass_fields__}

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from inorder.errors import InorderError, InvalidOption
 from inorder_analytics.columns import arrow_schema
-from inorder_analytics.reading import Damaged, TraceFile, Traces, folder_at
+from inorder_analytics.reading import TraceFile, Traces, folder_at
+from inorder_analytics.results import Damaged
 
 ROWS_PER_FILE: Final = 1_000_000
 MANIFEST: Final = "_compacted-{}.json"
@@ -53,7 +55,8 @@ class Compacted:
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as what a JSON encoder takes."""
-        return asdict(self)
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
 
 
 def compact(

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from inorder.traces.schema import NAMES
 from inorder_analytics.columns import arrow_schema
-from inorder_analytics.reading import Damaged, TraceFile, Traces
+from inorder_analytics.reading import TraceFile, Traces
+from inorder_analytics.results import Damaged
 
 INSTANTS: Final = frozenset(each.name for each in arrow_schema() if pa.types.is_timestamp(each.type))
 
@@ -156,7 +158,7 @@ class Statistics:
             "first": None if self.first is None else _iso(self.first),
             "last": None if self.last is None else _iso(self.last),
             "dropped": self.dropped,
-            "damaged": [{"file": each.file, "reason": each.reason} for each in self.damaged],
+            "damaged": msgspec.to_builtins(self.damaged),
             "notes": self.notes,
         }
 

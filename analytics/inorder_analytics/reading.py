@@ -20,6 +20,7 @@ from inorder.errors import InvalidOption
 from inorder.traces.folder import LocalFolder, RemoteFolder
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
 from inorder_analytics.columns import Unfit, arrow_schema, check, conform, found_in, is_exact
+from inorder_analytics.results import Damaged
 
 Row: Any = msgspec.defstruct("Row", [(name, Any, None) for name in NAMES], gc=False, module=__name__)
 """One row: an attribute for each column, ``None`` where it is null; instants are microseconds since 1970 in UTC."""
@@ -42,14 +43,6 @@ class TraceFile:
     name: str
     bytes: int
     version: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Damaged:
-    """A file that was left out, and why."""
-
-    file: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +148,7 @@ class Traces:
                     version = _schema_version(opened.metadata, found)
                     rows = opened.metadata.num_rows
             except Exception as error:  # whatever reading other people's bytes may raise
-                survey.damaged.append(Damaged(each.file, _reason(error)))
+                survey.damaged.append(Damaged(file=each.file, reason=_reason(error)))
             else:
                 survey.files.append(Surveyed(each, rows, found, is_exact(found), version))
         return survey
@@ -169,7 +162,7 @@ class Traces:
             try:
                 table = self.read(each, names)
             except Exception as error:  # likewise
-                self.damaged.append(Damaged(each.file, _reason(error)))
+                self.damaged.append(Damaged(file=each.file, reason=_reason(error)))
             else:
                 yield each, table
 

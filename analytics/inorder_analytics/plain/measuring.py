@@ -19,7 +19,6 @@ from inorder_analytics.plain.recorded import Event, Recorded, event_of, recorded
 from inorder_analytics.reading import Row, Traces, rows
 from inorder_analytics.results import (
     ClockError,
-    Damaged,
     Files,
     Pairs,
     Result,
@@ -76,8 +75,7 @@ def measure(
         seed=seed,
         made_at=made_at or datetime.now(UTC),
     )
-    damaged = [Damaged(file=each.file, reason=each.reason) for each in traces.damaged]
-    return replace(result, files=Files(read=len(read), bytes=sum(read), damaged=damaged))
+    return replace(result, files=Files(read=len(read), bytes=sum(read), damaged=traces.damaged))
 
 
 def measure_rows(

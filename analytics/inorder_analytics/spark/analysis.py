@@ -42,14 +42,15 @@ def analyse(
     say("naming topics and clients")
     names = named(session, rows)
     found = interest.intervals(rows, names).persist()
-    told = with_latency(heard(rows, names), published(rows, names), found).persist()
+    accepted = published(rows, names)
+    chosen = pairs.sample(names, max_pairs, seed)
+    told = with_latency(heard(rows, names), accepted, found).persist()
     try:
-        parts = _started(names, max_pairs, seed)
+        parts = _started(names, chosen)
         say("following each event")
-        accepted = published(rows, names)
         events(told, accepted, interest.segments(found), names).write.mode("overwrite").parquet(str(facts))
         say("comparing subscribers two by two")
-        _compare(session, told, names, parts, pairs.sample(names, max_pairs, seed))
+        _compare(session, told, names, parts, chosen)
         say("adding up subscribers, topics and time windows")
         _add_subscribers(told, figures.asked_of(accepted, found), names, parts)
         for each in _collected(figures.gaps(rows)):
@@ -67,8 +68,7 @@ def ranks_of(facts: DataFrame) -> Ranks:
     return _ranks(rows[0]) if rows else Ranks()
 
 
-def _started(names: Names, max_pairs: int, seed: int) -> dict[str, RunPart]:
-    chosen = pairs.sample(names, max_pairs, seed)
+def _started(names: Names, chosen: pairs.Sample) -> dict[str, RunPart]:
     parts = {
         run: RunPart(run=run, subscribers=[], publishers=[], sample=chosen.by_run[run])
         for run in sorted({run for run, _ in names.clients})

@@ -10,8 +10,8 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
-from inorder.cli.schedules import schedules
-from inorder.cli.stores import WHO, opened_store, utc_text
+from inorder.cli.schedules import plain_job, schedules
+from inorder.cli.stores import WHO, note, opened_store, utc_text
 
 if TYPE_CHECKING:
     from inorder.worker.analyses import Run
@@ -64,10 +64,7 @@ def runs(
             return _show(found.get(run), found.result(run), found.log(run) or "", run, is_log=log, is_json=json)
         listed = [each for each in found.list() if outcome in (None, each.outcome)]
     for each in listed[:limit]:
-        if json:
-            output.emit(plain(each))
-        else:
-            output.say(output.printable(_text(each)))
+        output.tell(plain(each), _text(each), is_json=json)
     if not listed and not json:
         output.say("there are no runs" if outcome is None else f"no run is {outcome}")
     return ExitCode.OK
@@ -83,7 +80,6 @@ def cancel(
 ) -> int:
     """End a run: at once while it waits, else its process is told to end within a few seconds."""
     from inorder.worker.analyses import OPEN, Analyses
-    from inorder.worker.audit import AuditLog
 
     with opened_store(config, store, WHAT) as opened:
         before = Analyses(opened).get(run)
@@ -92,12 +88,9 @@ def cancel(
         if before.outcome not in OPEN:
             raise CommandFailed(f"run {run} has ended: it is {before.outcome}")
         found = Analyses(opened).cancel(run, WHO)
-        AuditLog(opened).begin(WHO, "admin", "store", "analysis.cancel", run, outcome="done")
+        note(opened, "analysis.cancel", run)
     assert found is not None
-    if json:
-        output.emit(plain(found))
-    else:
-        output.say(output.printable(_text(found)))
+    output.tell(plain(found), _text(found), is_json=json)
     return ExitCode.OK
 
 
@@ -110,7 +103,6 @@ def remove(
 ) -> int:
     """Forget a run that has ended, with its result and log. What it wrote elsewhere stays."""
     from inorder.worker.analyses import Analyses
-    from inorder.worker.audit import AuditLog
 
     with opened_store(config, store, WHAT) as opened:
         found = Analyses(opened).get(run)
@@ -118,9 +110,7 @@ def remove(
             raise _unknown(run)
         if not Analyses(opened).remove(run):
             raise CommandFailed(f"run {run} is {found.outcome}; cancel it first: inorder analytics cancel {run}")
-        AuditLog(opened).begin(
-            WHO, "admin", "store", "analysis.remove", run, {"source": found.job.source}, outcome="done"
-        )
+        note(opened, "analysis.remove", run, {"source": found.job.source})
     output.say("done")
     return ExitCode.OK
 
@@ -128,20 +118,11 @@ def remove(
 def plain(run: Run) -> dict[str, Any]:
     """Return a run as JSON has it, here and in the API."""
     return {
-        "id": run.id, "kind": run.job.kind, "source": run.job.source, "job": job_of(run), "schedule": run.schedule,
-        "by": run.by, "queued_at": utc_text(run.queued_ms), "started_at": utc_text(run.started_ms),
-        "ended_at": utc_text(run.ended_ms), "outcome": run.outcome, "reason": run.reason or None,
-        "cancelled_by": run.cancelled_by, "owner": run.owner or None,
+        "id": run.id, "kind": run.job.kind, "source": run.job.source, "job": plain_job(run.job),
+        "schedule": run.schedule, "by": run.by, "queued_at": utc_text(run.queued_ms),
+        "started_at": utc_text(run.started_ms), "ended_at": utc_text(run.ended_ms), "outcome": run.outcome,
+        "reason": run.reason or None, "cancelled_by": run.cancelled_by, "owner": run.owner or None,
         "progress": run.progress and run.progress._asdict(), "summary": run.summary,
-    }  # fmt: skip
-
-
-def job_of(run: Run) -> dict[str, Any]:
-    """Return what a run is to do."""
-    job = run.job
-    return {
-        "source": job.source, "out": job.out, "window_s": job.window_s, "max_pairs": job.max_pairs,
-        "master": job.master,
     }  # fmt: skip
 
 

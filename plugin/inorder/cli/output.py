@@ -28,6 +28,14 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def tell(value: Any, text: str, *, is_json: bool) -> None:
+    """Tell of one thing: as JSON to programs, else as a line to people."""
+    if is_json:
+        emit(value)
+    else:
+        say(printable(text))
+
+
 def discard() -> None:
     """Let what is still buffered for stdout vanish: its reader is gone, and the last flush would complain again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

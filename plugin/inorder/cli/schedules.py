@@ -10,7 +10,7 @@ import typer
 
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode, needs
-from inorder.cli.stores import WHO, opened_store, utc_text
+from inorder.cli.stores import WHO, note, opened_store, utc_text
 from inorder.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ def add(
 ) -> int:
     """Make a schedule. Times from now on count."""
     from inorder.worker.analyses import Job
-    from inorder.worker.audit import AuditLog
     from inorder.worker.schedules import Schedules
     from inorder.worker.store import Conflict
 
@@ -88,7 +87,7 @@ def add(
             made = Schedules(opened).add(name, when.text, when.timezone, job, is_on=not off, by=WHO)
         except Conflict:
             raise _taken(name) from None
-        AuditLog(opened).begin(WHO, "admin", "store", "schedule.create", name, plain(made), outcome="done")
+        note(opened, "schedule.create", name, plain(made))
     _say(made, is_json=json)
     return ExitCode.OK
 
@@ -112,7 +111,6 @@ def change(
 ) -> int:
     """Change a schedule; what is not named stays. Times that it missed while it was off do not count."""
     from inorder.worker.analyses import Job
-    from inorder.worker.audit import AuditLog
     from inorder.worker.schedules import Schedules
     from inorder.worker.store import Conflict
 
@@ -134,7 +132,7 @@ def change(
                 )
             except Conflict:
                 raise _taken(name or "") from None
-        AuditLog(opened).begin(WHO, "admin", "store", "schedule.change", seen.id, plain(changed), outcome="done")
+        note(opened, "schedule.change", seen.id, plain(changed))
     _say(changed, is_json=json)
     return ExitCode.OK
 
@@ -144,13 +142,12 @@ def remove(
     schedule: Named, store: options.Store = None, config: options.Config = None, debug: options.Debug = False
 ) -> int:
     """Forget a schedule. Its runs stay, also one that goes on."""
-    from inorder.worker.audit import AuditLog
     from inorder.worker.schedules import Schedules
 
     with opened_store(config, store, WHAT) as opened:
         found = _known(Schedules(opened).find(schedule), schedule)
         Schedules(opened).remove(found.id)
-        AuditLog(opened).begin(WHO, "admin", "store", "schedule.remove", found.id, {"name": found.name}, outcome="done")
+        note(opened, "schedule.remove", found.id, {"name": found.name})
     output.say("done")
     return ExitCode.OK
 
@@ -165,13 +162,12 @@ def run(
 ) -> int:
     """Ask for a run now, whether it is on or not: a control plane on the store runs it. Prints the run's id."""
     from inorder.worker.analyses import Analyses
-    from inorder.worker.audit import AuditLog
     from inorder.worker.schedules import Schedules
 
     with opened_store(config, store, WHAT) as opened:
         found = _known(Schedules(opened).find(schedule), schedule)
         queued = Analyses(opened).queue(found.job, WHO, schedule=found.id)
-        AuditLog(opened).begin(WHO, "admin", "store", "schedule.run", found.id, {"id": queued.id}, outcome="done")
+        note(opened, "schedule.run", found.id, {"id": queued.id})
     if json:
         output.emit({"id": queued.id, "outcome": queued.outcome})
     else:
@@ -181,15 +177,19 @@ def run(
 
 def plain(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as JSON has it, here and in the API."""
-    job = schedule.job
     return {
         "id": schedule.id, "name": schedule.name, "cron": schedule.cron, "timezone": schedule.timezone,
-        "job": {
-            "source": job.source, "out": job.out, "window_s": job.window_s, "max_pairs": job.max_pairs,
-            "master": job.master,
-        },
+        "job": plain_job(schedule.job),
         "is_on": schedule.is_on, "created_at": utc_text(schedule.created_ms), "by": schedule.by,
         "fired_at": utc_text(schedule.fired_ms), "next": [utc_text(each) for each in _next(schedule)],
+    }  # fmt: skip
+
+
+def plain_job(job: Job) -> dict[str, Any]:
+    """Return what an analysis is to do, as JSON has it."""
+    return {
+        "source": job.source, "out": job.out, "window_s": job.window_s, "max_pairs": job.max_pairs,
+        "master": job.master,
     }  # fmt: skip
 
 
@@ -201,13 +201,10 @@ def _next(schedule: Schedule) -> list[int]:
 
 
 def _say(schedule: Schedule, *, is_json: bool) -> None:
-    if is_json:
-        output.emit(plain(schedule))
-        return
     when = ", ".join(text for each in _next(schedule) if (text := utc_text(each))) or "off"
     zone = "" if schedule.timezone == "UTC" else f" {schedule.timezone}"
     text = f"{schedule.id}: {schedule.name}, {schedule.cron}{zone}, {schedule.job.source}; next: {when}"
-    output.say(output.printable(text))
+    output.tell(plain(schedule), text, is_json=is_json)
 
 
 def _cron(text: str, timezone: str, argument: str = "--cron") -> Cron:

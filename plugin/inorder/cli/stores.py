@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inorder.cli import options
 from inorder.cli.failures import needs
@@ -36,6 +36,13 @@ def opened_store(config: Path | None, url: str | None, what: str) -> Iterator[St
         yield opened
     finally:
         opened.close()
+
+
+def note(store: Store, action: str, target: str, detail: Mapping[str, Any] | None = None) -> None:
+    """Have the audit log tell what was done."""
+    from inorder.worker.audit import AuditLog
+
+    AuditLog(store).begin(WHO, "admin", "store", action, target, detail, outcome="done")
 
 
 def utc_text(milliseconds: int | None) -> str | None:

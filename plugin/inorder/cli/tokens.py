@@ -10,7 +10,7 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.naming import split
-from inorder.cli.stores import WHO, opened_store, utc_text
+from inorder.cli.stores import WHO, note, opened_store, utc_text
 from inorder.errors import InvalidFilter
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ def create(
 
     Clients show it with INORDER_CLIENT__TOKEN or token=..., browsers at the control plane's login.
     """
-    from inorder.worker.audit import AuditLog
     from inorder.worker.tokens import TokenStore
 
     _check_topics("--publish", publish)
@@ -90,7 +89,7 @@ def create(
             by=WHO,
         )
         detail = {key: value for key, value in _plain(token).items() if value is not None}
-        AuditLog(opened).begin(WHO, "admin", "store", "token.issue", token.id, detail, outcome="done")
+        note(opened, "token.issue", token.id, detail)
     if json:
         output.emit({**_plain(token), "secret": secret})
     else:
@@ -112,10 +111,7 @@ def list_all(
     with opened_store(config, store, WHAT) as opened:
         found = TokenStore(opened).list()
     for each in found:
-        if json:
-            output.emit(_plain(each))
-        else:
-            output.say(output.printable(_text(each)))
+        output.tell(_plain(each), _text(each), is_json=json)
     if not found and not json:
         output.say("there are no tokens; make one with: inorder tokens create NAME")
     return ExitCode.OK
@@ -130,18 +126,14 @@ def revoke(
     debug: options.Debug = False,
 ) -> int:
     """End a token for good. Who is connected with it is disconnected within about a second."""
-    from inorder.worker.audit import AuditLog
     from inorder.worker.tokens import TokenStore
 
     with opened_store(config, store, WHAT) as opened:
         ended = TokenStore(opened).revoke(token)
         if ended is None:
             raise CommandFailed(f"there is no token with the id {token!r}; inorder tokens list shows all")
-        AuditLog(opened).begin(WHO, "admin", "store", "token.revoke", ended.id, {"name": ended.name}, outcome="done")
-    if json:
-        output.emit(_plain(ended))
-    else:
-        output.say(output.printable(_text(ended)))
+        note(opened, "token.revoke", ended.id, {"name": ended.name})
+    output.tell(_plain(ended), _text(ended), is_json=json)
     return ExitCode.OK
 
 

@@ -17,7 +17,8 @@ from inorder.traces.schema import KINDS
 if TYPE_CHECKING:
     from inorder_analytics.audit import Audit
     from inorder_analytics.looking import Filter, Statistics
-    from inorder_analytics.reading import Damaged, Traces
+    from inorder_analytics.reading import Traces
+    from inorder_analytics.results import Damaged
 
 traces = options.group(
     name="traces",

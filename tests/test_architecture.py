@@ -41,7 +41,13 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.core inorder.ports inorder.client inorder.traces",
-        "inorder.sync": "inorder inorder.errors inorder.client",
+        "inorder.sync": "inorder inorder.errors inorder.client inorder.core inorder.ports",
+        # The drop-in clients: another library's class with our client inside; what the broker carries is as the
+        # adapters have it.
+        "inorder.paho": "inorder inorder.errors inorder.client inorder.core inorder.ports inorder.logs inorder.sync"
+        " inorder_adapters inorder_adapters.mqtt",
+        "inorder.redis": "inorder inorder.errors inorder.client inorder.core inorder.ports inorder.logs inorder.sync"
+        " inorder_adapters inorder_adapters.redis",
         "inorder.testing": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker",
         "inorder.testing.services": "inorder.errors inorder.listening",
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.traces"
@@ -78,8 +84,8 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
     library: frozenset(parts.split())
     for library, parts in {
         # The demo's first half shows the bare client libraries, without inorder.
-        "paho": "inorder_adapters.mqtt inorder.demo",
-        "redis": "inorder_adapters.redis inorder.demo",
+        "paho": "inorder_adapters.mqtt inorder.demo inorder.paho",
+        "redis": "inorder_adapters.redis inorder.demo inorder.redis",
         "sqlalchemy": "inorder.worker inorder_controlplane",
         "alembic": "inorder.worker",
         "psycopg": "inorder.worker",

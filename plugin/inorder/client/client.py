@@ -62,7 +62,7 @@ from inorder.core.wire import (
 )
 from inorder.errors import Closed, InorderError, InvalidOption, PayloadTooLarge, UsageError
 from inorder.logs import logger
-from inorder.ports import Arrival, Outgoing
+from inorder.ports import Arrival, Ens, Outgoing
 from inorder.traces.options import Traces, traces_of
 from inorder.traces.recorder import Recorder
 
@@ -106,7 +106,8 @@ class Client:
     Use it as ``async with Client(...) as client``. All methods are called on the event loop's thread.
 
     Args:
-        brokers: one broker's URL, or several by space: ``{"plant": "mqtt://...", "office": "redis://..."}``.
+        brokers: one broker's URL, or several by space: ``{"plant": "mqtt://...", "office": "redis://..."}``. Instead
+            of a URL also an unconnected :class:`~inorder.ports.Ens`, of an adapter that has no scheme.
         workers: one address ``host:port`` or several; with none, only the orders ``fifo`` and ``none`` work.
         client_id: the same id means the same application; random by default.
         token: for the workers.
@@ -128,7 +129,7 @@ class Client:
 
     def __init__(
         self,
-        brokers: str | Mapping[str, str],
+        brokers: str | Ens | Mapping[str, str | Ens],
         *,
         workers: str | Sequence[str] = ("localhost:7401",),
         client_id: str | None = None,
@@ -198,10 +199,10 @@ class Client:
         self._naming: dict[int, list[int]] = {}
 
     def _make_links(
-        self, brokers: str | Mapping[str, str], space: str | None, options: Mapping[str, Any]
+        self, brokers: str | Ens | Mapping[str, str | Ens], space: str | None, options: Mapping[str, Any]
     ) -> dict[str, EnsLink]:
-        if isinstance(brokers, str):
-            ens = open_ens(brokers, client_id=self.client_id, options=options)
+        if isinstance(brokers, (str, Ens)):
+            ens = self._make_ens(brokers, options)
             name = _checked_space(ens.space if space is None else space)
             return {name: EnsLink(ens, name, self, self._times)}
         if not isinstance(brokers, Mapping) or not brokers:
@@ -211,11 +212,14 @@ class Client:
         if space is not None:
             raise InvalidOption("space", space, "only together with a single broker URL; several are given by space")
         return {
-            _checked_space(name): EnsLink(
-                open_ens(url, client_id=self.client_id, options=options), name, self, self._times
-            )
-            for name, url in brokers.items()
+            _checked_space(name): EnsLink(self._make_ens(broker, options), name, self, self._times)
+            for name, broker in brokers.items()
         }
+
+    def _make_ens(self, broker: str | Ens, options: Mapping[str, Any]) -> Ens:
+        if isinstance(broker, str) or not isinstance(broker, Ens):
+            return open_ens(broker, client_id=self.client_id, options=options)
+        return broker
 
     def __repr__(self) -> str:
         return f"<Client {self.client_id!r} {self._state}: {', '.join(map(repr, self._links.values()))}>"

@@ -1,0 +1,1 @@
+"""Clients that block: what :mod:`inorder` offers to asyncio, for threads."""

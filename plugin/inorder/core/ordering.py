@@ -7,7 +7,7 @@ Strict mode waits for every number until it arrives or is known not to come. Bou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any, Literal, Protocol
 
@@ -120,7 +120,7 @@ class OrderingModule:
         self._bound = Bounded(buffer=0) if mode == "tag" else mode if isinstance(mode, Bounded) else None
         self._clock: dict[int, int] = {}
         self._start: dict[int, int] = {}
-        self._room = WaitingRoom()
+        self._room = WaitingRoom(self._bound is not None)
         self._missing: dict[int, MissingNumbers] = {}
         self._behind: set[int] = set()
         self._jumped: dict[int, JumpedNumbers] = {}
@@ -177,7 +177,8 @@ class OrderingModule:
     ) -> list[Output]:
         """An event arrived from the ENS. ``retained``: the broker sent it from its store (R5)."""
         self._receive(Sequenced(topic, number, deps, content, size, now, retained), now)
-        return self._drain()
+        out, self._out = self._out, []
+        return out
 
     def _receive(self, entry: Sequenced, now: float) -> None:
         clock = self._clock.get(entry.topic)
@@ -206,8 +207,10 @@ class OrderingModule:
             if awake:
                 self._run(deque(awake), now)
             return
-        self._learn(topic, number, now)
-        self._learn_dependencies(entry, now)
+        if number > self._missing[topic].known:
+            self._learn(topic, number, now)
+        if entry.deps:
+            self._learn_dependencies(entry, now)
         if self._bound is None and self._is_full(entry):
             self._give_up(topic, number)
             entry.done, entry.content = True, None  # whatever it sleeps on still holds it
@@ -267,12 +270,11 @@ class OrderingModule:
 
     def _is_ready(self, entry: Sequenced, now: float) -> bool:
         """Tell whether an event's turn has come; if not, it sleeps on the first number it needs (which is known missing
-        from now on, if it was not: its topic may have been named after the event arrived, R13, R17)."""
+        from now on, if it was not: its topic may have been named after the event arrived, R13, R17).
+
+        Its own predecessor comes last: a compact timestamp has the entries that rose after that (R21), the latest one
+        first. So what sleeps on the first entry that is not met seldom has to sleep again."""
         clock = self._clock
-        if clock[entry.topic] < entry.number - 1:
-            self._room.sleep(entry, entry.topic, entry.number - 1)
-            self._learn(entry.topic, entry.number - 1, now)
-            return False
         parts = iter(entry.deps)
         for topic, number in zip(parts, parts, strict=False):
             reached = clock.get(topic)
@@ -281,13 +283,20 @@ class OrderingModule:
                     self._held.setdefault(topic, []).append(entry)
                     return False
             elif reached < number:
-                self._room.sleep(entry, topic, number)
-                self._learn(topic, number, now)
+                self._sleep(entry, topic, number, now)
                 return False
+        if clock[entry.topic] < entry.number - 1:
+            self._sleep(entry, entry.topic, entry.number - 1, now)
+            return False
         if self.is_leased or self._bound is not None:
             return True
         self._on_hold.append(entry)
         return False
+
+    def _sleep(self, entry: Sequenced, topic: int, number: int, now: float) -> None:
+        self._room.sleep(entry, topic, number)
+        if number > self._missing[topic].known:
+            self._learn(topic, number, now)
 
     def _is_held(self, topic: int) -> bool:
         """R9: an entry of a topic being subscribed holds the event; R13: so does one of a topic not named yet."""
@@ -295,16 +304,17 @@ class OrderingModule:
 
     def _run(self, awake: deque[Sequenced], now: float) -> None:
         """Notify what is ready, and what that wakes."""
+        clock, room, is_ready = self._clock, self._room, self._is_ready
         while awake:
             entry = awake.popleft()
-            if entry.done or entry.topic not in self._clock:
+            if entry.done or (reached := clock.get(entry.topic)) is None:
                 continue
-            if entry.number <= self._clock[entry.topic]:
+            if entry.number <= reached:
                 self._overtaken(entry)
-            elif self._is_ready(entry, now):
-                self._room.remove(entry)
+            elif is_ready(entry, now):
+                room.remove(entry)
                 self._notify(entry)
-                awake.extend(self._room.wake(entry.topic, entry.number))
+                awake.extend(room.wake(entry.topic, entry.number))
 
     def _overtaken(self, entry: Sequenced) -> None:
         """The clock was forced past a waiting entry. The belt makes no circles of dependencies (R2), so this takes a
@@ -410,7 +420,7 @@ class OrderingModule:
         awake += self._room.wake(entry.topic, entry.number)
         self._run(deque(awake), now)
 
-    def _jump(self, topic: int, number: int, now: float) -> list[Sequenced]:
+    def _jump(self, topic: int, number: int, now: float) -> Sequence[Sequenced]:
         """Pass over everything up to ``number``; it may still arrive, late."""
         clock = self._clock[topic]
         if clock >= number:
@@ -553,7 +563,7 @@ class OrderingModule:
         self._behind.clear()
         self._foreign.clear()
         self._is_restored = True
-        self._room, self._doubted, self._doubted_size, self._on_hold = WaitingRoom(), [], 0, []
+        self._room, self._doubted, self._doubted_size, self._on_hold = WaitingRoom(self._bound is not None), [], 0, []
         return self._drain()
 
     def _park_doubted(self, topics: set[int]) -> None:
@@ -704,8 +714,10 @@ class OrderingModule:
 
     def _learn_dependencies(self, entry: Sequenced, now: float) -> None:
         """Also of holes: with compact stamps (R21) a hole may be the only one that names what it waits for."""
-        for at in range(0, len(entry.deps), 2):
-            self._learn(entry.deps[at], entry.deps[at + 1], now)
+        missing, parts = self._missing, iter(entry.deps)
+        for topic, number in zip(parts, parts, strict=False):
+            if (known := missing.get(topic)) is not None and number > known.known:
+                self._learn(topic, number, now)
 
     def heads(self, pairs: list[int], now: float) -> None:
         """A worker told the highest confirmed numbers (flat pairs)."""

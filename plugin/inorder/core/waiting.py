@@ -7,7 +7,7 @@ however many others wait (R4).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -104,12 +104,16 @@ class Parked:
 class WaitingRoom:
     """All that waits, by topic and number, with the alarm clocks that wake it.
 
+    Args:
+        has_limits: events may go before their turn (R6): :meth:`lowest` and :meth:`oldest` are asked for.
+
     Attributes:
         size: bytes of waiting payloads.
         count: waiting events, holes not counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_limits: bool) -> None:
+        self._has_limits = has_limits
         self._entries: dict[int, dict[int, Sequenced]] = {}
         self._order: dict[int, list[int]] = {}
         self._alarms: dict[int, dict[int, list[Sequenced]]] = {}
@@ -134,12 +138,18 @@ class WaitingRoom:
     def put(self, entry: Sequenced) -> None:
         """Let an entry wait. It is not woken before :meth:`sleep` says on what."""
         topic, number = entry.topic, entry.number
-        self._entries.setdefault(topic, {})[number] = entry
-        heappush(self._order.setdefault(topic, []), number)
+        waiting = self._entries.get(topic)
+        if waiting is None:
+            self._entries[topic] = {number: entry}
+        else:
+            waiting[number] = entry
         if not entry.is_hole:
-            self._arrivals.append(entry)
             self.count += 1
             self.size += entry.size
+        if self._has_limits:
+            heappush(self._order.setdefault(topic, []), number)
+            if not entry.is_hole:
+                self._arrivals.append(entry)
 
     def remove(self, entry: Sequenced) -> None:
         """An entry leaves. Its heap and alarm places are cleared when they are next met."""
@@ -150,10 +160,11 @@ class WaitingRoom:
             if not entry.is_hole:
                 self.count -= 1
                 self.size -= entry.size
-            self._tidy(entry.topic, waiting)
+            if self._has_limits:
+                self._tidy(entry.topic, waiting)
 
     def _tidy(self, topic: int, waiting: dict[int, Sequenced]) -> None:
-        """Drop the places of those that left once they are the majority: nobody meets them in strict mode."""
+        """Drop the places of those that left once they are the majority."""
         if len(self._arrivals) > 2 * self.count + TIDY_AT:
             self._arrivals = deque(each for each in self._arrivals if not each.done)
         if len(self._order[topic]) > 2 * len(waiting) + TIDY_AT:
@@ -162,20 +173,21 @@ class WaitingRoom:
     def sleep(self, entry: Sequenced, topic: int, number: int) -> None:
         """Wake the entry when ``topic`` reaches ``number``."""
         entry.waited_topic, entry.waited_number = topic, number
-        alarms = self._alarms.setdefault(topic, {})
-        sleepers = alarms.get(number)
-        if sleepers is None:
-            alarms[number] = [entry]
-            heappush(self._alarm_order.setdefault(topic, []), number)
-        else:
+        alarms = self._alarms.get(topic)
+        if alarms is None:
+            self._alarms[topic], self._alarm_order[topic] = {number: [entry]}, [number]
+        elif (sleepers := alarms.get(number)) is not None:
             sleepers.append(entry)
+        else:
+            alarms[number] = [entry]
+            heappush(self._alarm_order[topic], number)
 
-    def wake(self, topic: int, number: int) -> list[Sequenced]:
+    def wake(self, topic: int, number: int) -> Sequence[Sequenced]:
         """Return (and forget) all that sleeps on a number of ``topic`` up to ``number``."""
         order = self._alarm_order.get(topic)
         if not order or order[0] > number:
-            return []
-        alarms, woken = self._alarms[topic], []
+            return ()
+        alarms, woken = self._alarms[topic], list[Sequenced]()
         while order and order[0] <= number:
             woken += alarms.pop(heappop(order))
         return woken

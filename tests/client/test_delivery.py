@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inorder.client.delivery import DeliveryStream
-from inorder.core.notifications import Event, Gap, Verdict
+from inorder.core.notifications import Event, Gap, GapReason, Verdict
 
 
 def _event(number: int, verdict: Verdict = Verdict.IN_ORDER) -> Event:
@@ -43,3 +43,20 @@ async def test_a_gap_that_is_given_up_is_part_of_the_gap_told() -> None:
     assert isinstance(await anext(stream), Event)
     stream.end()
     assert [(each.first, each.last) async for each in stream if isinstance(each, Gap)] == [(2, 6)]
+
+
+async def test_that_numbers_are_others_from_here_on_is_never_given_up() -> None:
+    """What was given up before has the former numbers, so it is told before; what is given up behind it has the new
+    ones, and is told behind it."""
+    stream = DeliveryStream(max_events=1, max_bytes=1000)
+    for number in (1, 2, 3):
+        stream.put(_event(number))
+    for topic in "ab":
+        stream.put(Gap("m", topic, 4, 4, GapReason.RESTORED))
+    for number in (1, 2):
+        stream.put(_event(number))
+    stream.end()
+    gaps = [each async for each in stream if isinstance(each, Gap)]
+    assert [(each.topic, each.first, each.last, str(each.reason)) for each in gaps] == [
+        ("a", 2, 3, "overflow"), ("a", 4, 4, "restored"), ("b", 4, 4, "restored"), ("a", 1, 2, "overflow"),
+    ]  # fmt: skip

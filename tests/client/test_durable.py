@@ -24,6 +24,7 @@ from tests.client.helpers import (
     until,
 )
 from tests.client.recorder import Recorder
+from tests.client.test_restored import Restorable
 
 from inorder import Client, Gap, GapReason, Verdict
 from inorder.admin import Cluster
@@ -201,6 +202,30 @@ async def test_the_clock_outlives_the_worker(site: Site) -> None:
     async with durable(site) as second:
         await published(second, "log/a", 1, first=4)
         assert payloads(await take_events(second, 2)) == [b"3", b"4"]
+
+
+async def test_numbers_of_a_store_that_was_put_back_are_not_those_of_the_former_one(site: Site, tmp_path: Path) -> None:
+    """R18: that the application is done with the end of the former numbers says nothing of the new ones, which are
+    lower: they come again if they were not done with."""
+    async with site.client("publisher") as publisher:
+        first = await durable(site).__aenter__()
+        await first.subscribe("log/a")
+        await published(publisher, "log/a", 2)
+        await done_with(first, 2)
+        await until(lambda: clock_of(site) == {1: 2}, "the saved clock")
+        point = Restorable(site, tmp_path)
+        await published(publisher, "log/a", 6, first=2)
+        await done_with(first, 6)
+        await point.put_back(first, publisher)
+        (gap,) = await done_with(first, 1)
+        assert gap == Gap("memory", "log/a", 9, 9, GapReason.RESTORED)
+        await published(publisher, "log/a", 4, prefix="new ")
+        await done_with(first, 1)
+        await until(lambda: clock_of(site) == {1: 3}, "the saved clock, of the new numbers")
+        await kill(first)
+        await gone(site)
+        async with durable(site) as second:
+            assert [each.number for each in events_of(await take_events(second, 3))] == [4, 5, 6]
 
 
 async def test_a_client_that_was_only_cut_off_goes_on_from_its_own_clock(site: Site) -> None:

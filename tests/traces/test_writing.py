@@ -233,6 +233,29 @@ async def test_a_full_disk_costs_only_what_does_not_fit(tmp_path: Path, disk: Di
     assert said == ["event=traces_not_written", "event=traces_written_again"]
 
 
+async def test_rows_that_are_dropped_are_counted_for_the_life_that_they_are_of(tmp_path: Path, disk: Disk) -> None:
+    """Else an audit would hold it against a later life that rows of it are missing."""
+    made = recorder(Traces(tmp_path, max_buffered_rows=1000))
+    disk.is_full = True
+    made.flush()
+    await until(lambda: disk.tries > 0, "the first try")
+    for number in range(1, 901):
+        notified(made, number)
+    made.opened(7, 6, "strict")
+    for number in range(1, 2001):
+        notified(made, number)
+        made.subscribed(TOPIC, number)
+    made.flush()
+    disk.is_full = False
+    await made.close(PATIENCE)
+    rows = rows_in(tmp_path)
+    for incarnation, count in ((INCARNATION, 901), (7, 4001)):
+        its = [row for row in rows if row["incarnation"] == incarnation]
+        dropped = sum(row["count"] for row in its if row["kind"] == "dropped")
+        assert dropped + sum(row["kind"] != "dropped" for row in its) == count
+        assert (dropped > 0) == (incarnation == 7)
+
+
 async def test_a_disk_that_stays_full_does_not_hold_up_the_end_for_ever(
     tmp_path: Path, disk: Disk, caplog: Any
 ) -> None:

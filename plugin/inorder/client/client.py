@@ -305,8 +305,14 @@ class Client:
         (another process may have taken this client id over; coming back would throw it out)."""
         if self._error is None and self._closing is None:
             self._error = error
-            self._stream.end(error)
+            self._end_stream(error)
             self._close_soon()
+
+    def _end_stream(self, error: InorderError | None) -> None:
+        """The application gets no more than what is in its stream now; a durable subscription goes on without it."""
+        self._stream.end(error)
+        if self._recording is not None and self._durable is None:
+            self._recording.ended_all(self._ordering.clock)
 
     async def close(self) -> None:
         """Finish what is on its way (for at most ``close_timeout``), leave the brokers, end the stream. Safe more
@@ -348,10 +354,9 @@ class Client:
         for failure in await asyncio.gather(*closing, return_exceptions=True):
             if failure is not None:
                 _log.info("event=close_failed error=%s", repr(failure))
-        self._stream.end()
+        if self._error is None:
+            self._end_stream(None)
         if self._recording is not None:
-            if self._durable is None:
-                self._recording.ended_all(self._ordering.clock)
             await self._recording.close(max(0.0, deadline - self._loop.time()))
 
     async def _drain(self, deadline: float) -> None:
@@ -638,9 +643,10 @@ class Client:
         self._naming.clear()
         self._publishing.other_domain()
         self._replaying.other_domain()
+        self._subscribing.other_domain(self._loop.time())
+        self._stream.place_gaps()  # their numbers are of the former domain
         if self._durable is not None:
             self._durable.forget(self._stream.not_done_with)
-        self._subscribing.other_domain(self._loop.time())
         if self._recording is not None:
             self._recording.opened(self.incarnation, domain, self._mode_name)
         return self.incarnation

@@ -22,7 +22,8 @@ class DeliveryStream(AsyncIterator[Notification]):
     one ``Gap(reason="overflow")`` per topic and range at their place in the stream. Events that are not in the total
     order (verdicts unsequenced, retained and fifo; subscriptions with ``ordering="fifo"`` or ``"none"``) leave no gap:
     they are counted, as all others, in ``overflowed`` and logged as a warning, once per overflow. Memory stays bounded:
-    numbers come in order but for late ones.
+    numbers come in order but for late ones. A ``Gap(reason="restored")`` is never given up: it says that numbers are
+    others from there on.
     """
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
@@ -54,12 +55,9 @@ class DeliveryStream(AsyncIterator[Notification]):
         if self._ended:
             return False
         size = len(item.payload) if isinstance(item, Event) else 0
-        if self._overflow is not None and not self._has_room():
-            self._give_up(item)
-            return False
-        if len(self._queue) >= self._max_events or self._bytes + size > self._max_bytes:
-            self._overflow = {}
-            self._is_loss_logged = False
+        if isinstance(item, Gap) and item.reason is GapReason.RESTORED:
+            self.place_gaps()
+        elif not self._takes(size):
             self._give_up(item)
             return False
         self._bytes += size
@@ -67,17 +65,31 @@ class DeliveryStream(AsyncIterator[Notification]):
         self._wake()
         return True
 
+    def _takes(self, size: int) -> bool:
+        """Tell whether so many bytes are within the limits; if not an overflow begins, where none goes on."""
+        if self._overflow is not None and not self._has_room():
+            return False
+        if len(self._queue) < self._max_events and self._bytes + size <= self._max_bytes:
+            return True
+        self._overflow = {}
+        self._is_loss_logged = False
+        return False
+
     def _has_room(self) -> bool:
         """Tell whether an overflow is over; if so its gaps take their place."""
         if 2 * len(self._queue) > self._max_events or 2 * self._bytes > self._max_bytes:
             return False
+        self.place_gaps()
+        return True
+
+    def place_gaps(self) -> None:
+        """What was given up so far is told here: what follows has nothing to do with it."""
         overflow, self._overflow = self._overflow or {}, None
         for (space, topic), ranges in overflow.items():
             for first, last in ranges:
                 gap = Gap(space, topic, first, last, GapReason.OVERFLOW)
                 self._queue.append(gap)
                 self.gap_placed(gap)
-        return True
 
     def _give_up(self, item: Notification) -> None:
         assert self._overflow is not None
@@ -109,6 +121,7 @@ class DeliveryStream(AsyncIterator[Notification]):
         """No more will come: because the client was closed, or for ``error``, which the reader gets."""
         self._ended = True
         self._error = self._error or error
+        self.place_gaps()
         self._wake()
 
     def _wake(self) -> None:

@@ -45,7 +45,7 @@ class Publish(asyncio.Future[Receipt]):
         self.link, self.message = link, message
         self.publication: Publication | None = None
         self.is_fifo = False
-        self.was_handed = False
+        self.was_handed = self.is_doubtful = False  # without total order, as a publication's "handed" and "doubtful"
         self.published_at = self.stamped_at = loop.time()
         self.accepted_at = nan
         self.counter = 0  # of a fifo stream
@@ -149,7 +149,7 @@ class Publishing:
             publish.counter = counter
             # who reads properties is known for total order only: the payload form is read by all of ours
             message.in_payload = not link.ens.capabilities.properties
-        publish.was_handed = True
+        publish.was_handed, publish.is_doubtful = True, publish.was_handed
         link.hand_over(message, partial(self._plain_outcome, publish))
 
     def _plain_cancelled(self, publish: Publish) -> None:
@@ -346,20 +346,22 @@ class Publishing:
             _log.warning("event=publishes_given_up count=%d reason=%s", len(self._open), error)
         for publish in list(self._open):
             publication = publish.publication
+            if self.recording is not None:
+                self.recording.publish_given_up(publish, publication)
             if publication is not None:
                 self._take_back(publication)
             self._finish(publish, publication, error)
             publish.exception()  # said above, once for all: not again for each that nobody awaits
         if self.recording is not None:
-            self._record_handed(error)
+            self._record_handed(self.recording)
 
-    def _record_handed(self, error: Exception) -> None:
+    def _record_handed(self, recording: Recording) -> None:
         """Nobody will know what became of publishes that were cancelled when the broker had been given them."""
         for publication in self.machine.unfinished():
-            self._record(publication.content, publication, error)
+            recording.publish_given_up(publication.content, publication)
         for waiting in self._plain.values():
             for publish in waiting:
-                self._record(publish, None, error)
+                recording.publish_given_up(publish, None)
 
 
 def _to_log(message: Outgoing) -> bytes:

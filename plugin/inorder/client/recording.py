@@ -14,7 +14,7 @@ from inorder.core.notifications import Gap, Receipt, Verdict
 from inorder.core.publisher import Publication
 from inorder.core.waiting import Sequenced
 from inorder.core.wire import TopicInfo
-from inorder.errors import Abandoned, Closed, Forgotten, Refused, TooManyUnconfirmed, UsageError
+from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed, UsageError
 from inorder.ports import Arrival
 from inorder.traces.lanes import NOTHING, REPAIRED, TopicName
 from inorder.traces.recorder import Recorder, flags_of
@@ -109,32 +109,30 @@ class Recording:
         after that counts no more."""
         if publish.is_recorded:
             return
-        publish.is_recorded = True
-        if publication is None:
-            ordering, counter = ("fifo", publish.counter or NOTHING) if publish.is_fifo else ("none", NOTHING)
-            name = publish.link.space, publish.message.topic, NOTHING
-            self._other_end(publish, None, outcome, ordering, name, NOTHING, counter)
-        elif type(outcome) is Receipt:
+        if publication is not None and type(outcome) is Receipt:
+            publish.is_recorded = True
             self._accepted.append(publication)
             if not self._is_due:
                 self._settle_soon()
         else:
-            topic = NOTHING if publication.info is None else publication.info.id
-            number = publication.number or NOTHING
-            name = publish.link.space, publish.message.topic, topic
-            self._other_end(publish, publication, outcome, "total", name, number, publication.counter)
+            self._other_end(publish, publication, _outcome(publish, publication, outcome))
 
-    def _other_end(
-        self,
-        publish: Publish,
-        publication: Publication | None,
-        outcome: Receipt | BaseException | None,
-        ordering: str,
-        name: TopicName,
-        number: int,
-        counter: int,
-    ) -> None:
+    def publish_given_up(self, publish: Publish, publication: Publication | None) -> None:
+        """The client ends, and nobody has said what became of a publish."""
+        if not publish.is_recorded:
+            was_handed = publish.was_handed if publication is None else publication.handed
+            self._other_end(publish, publication, "unknown" if was_handed else "failed")
+
+    def _other_end(self, publish: Publish, publication: Publication | None, outcome: str) -> None:
+        publish.is_recorded = True
         size, stamp = len(publish.message.payload), _NO_STAMP
+        topic = number = NOTHING
+        if publication is None:
+            ordering, counter = ("fifo", publish.counter or NOTHING) if publish.is_fifo else ("none", NOTHING)
+        else:
+            ordering, counter, number = "total", publication.counter, publication.number or NOTHING
+            topic = NOTHING if publication.info is None else publication.info.id
+        name = publish.link.space, publish.message.topic, topic
         deps: list[int] = []
         stamped_at = nan
         if publication is not None and publication.info is not None and publish.message.stamp is not None:
@@ -143,8 +141,7 @@ class Recording:
             top = home if publication.top < 0 else publication.top
             stamp = (len(publish.message.stamp), home, publication.entry, top)
         times = publish.published_at, stamped_at, publish.accepted_at, self.clock()
-        kind = _outcome(publish, publication, outcome)
-        self._recorder.published(name, kind, ordering, (number, counter, size, *stamp), deps, times)
+        self._recorder.published(name, outcome, ordering, (number, counter, size, *stamp), deps, times)
 
     # -- arrivals and notifications ------------------------------------------------------------------------------------
 
@@ -218,6 +215,7 @@ class Recording:
 
 
 def _outcome(publish: Publish, publication: Publication | None, outcome: Receipt | BaseException | None) -> str:
+    """Return how a publish ended by its receipt, by its caller's word, or by an error that somebody answered."""
     if isinstance(outcome, Receipt):
         return "accepted"
     if outcome is None:
@@ -226,8 +224,6 @@ def _outcome(publish: Publish, publication: Publication | None, outcome: Receipt
         return "forgotten"
     if isinstance(outcome, Abandoned):
         return "abandoned"
-    if isinstance(outcome, (Refused, TooManyUnconfirmed, UsageError)) and not isinstance(outcome, Closed):
-        # this hand-over certainly failed; of an earlier one nobody may know
-        return "unknown" if publication is not None and publication.doubtful else "refused"
-    was_handed = publish.was_handed if publication is None else publication.handed
-    return "unknown" if was_handed else "failed"
+    if publish.is_doubtful if publication is None else publication.doubtful:
+        return "unknown"  # this hand-over certainly failed; of an earlier one nobody may know
+    return "refused" if isinstance(outcome, (Refused, TooManyUnconfirmed, UsageError)) else "failed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -55,7 +55,6 @@ class Writer:
         self._folder = open_folder(traces.url, run)
         self._converter = Converter(run, client_id)
         self._prefix = f"{safe_name(client_id)}-{incarnation % 2**64:016x}"
-        self._incarnation = incarnation
         self._files = 0
         self._queue: SimpleQueue[Lane | Others | None] = SimpleQueue()  # None: close the file
         self._used: deque[Lane] = deque(maxlen=KEPT_LANES)
@@ -63,7 +62,8 @@ class Writer:
         self._rows = 0
         self._is_due = False
         self._failed_at: float | None = None
-        self._refused = self._spoiled = self._told = 0  # rows: dropped by the event loop, and here; recorded as dropped
+        # rows that are not recorded, by incarnation: dropped by the event loop, and here; those that files tell of
+        self._refused, self._spoiled, self._told = Counter[int](), Counter[int](), Counter[int]()
         self._deadline: float | None = None
         self._ended: Callable[[], None] = lambda: None
         self.done = 0
@@ -87,7 +87,7 @@ class Writer:
 
     def drop(self, rows: Lane | Others) -> None:
         """There is no room for these: only their count is recorded."""
-        self._refused += len(rows)
+        _count(rows, self._refused)
         if isinstance(rows, Lane):
             rows.clear()
             self._used.append(rows)
@@ -115,7 +115,7 @@ class Writer:
             while self._is_unfinished and time.monotonic() < self._deadline:
                 if not self._write():
                     time.sleep(min(RETRY_SECONDS, max(0.0, self._deadline - time.monotonic()), 0.1))
-            if lost := self._rows + self._dropped - self._told:
+            if lost := self._rows + self._untold.total():
                 _log.error("event=traces_lost folder=%s rows=%d", self._folder, lost)
         finally:
             self._ended()
@@ -138,7 +138,7 @@ class Writer:
             batch = self._converter.batch(rows)
         except Exception:
             _log.exception("event=traces_not_made rows=%d", len(rows))
-            self._spoiled += len(rows)
+            _count(rows, self._spoiled)
             self.done += weight
         else:
             self._pending.append((batch, weight))
@@ -148,12 +148,12 @@ class Writer:
             self._used.append(rows)
 
     @property
-    def _dropped(self) -> int:
-        return self._refused + self._spoiled
+    def _untold(self) -> Counter[int]:
+        return Counter(self._refused) + self._spoiled - self._told
 
     @property
     def _is_unfinished(self) -> bool:
-        return bool(self._pending) or self._dropped > self._told
+        return bool(self._pending or self._untold)
 
     def _write_due(self) -> None:
         """Write the files that are due, but not at once again after one could not be written."""
@@ -167,18 +167,18 @@ class Writer:
 
     def _write(self) -> bool:
         """Write one file; return whether that worked. If not, its rows are kept for the next time."""
-        dropped = self._dropped
-        count = min(self._rows, self._traces.rows_per_file - (dropped > self._told))
+        dropped = self._untold
+        count = max(0, min(self._rows, self._traces.rows_per_file - len(dropped)))
         batches = self._first(count)
-        if dropped > self._told:
-            batches.append(self._converter.batch(_dropped_row(dropped - self._told, self._incarnation)))
+        if dropped:
+            batches.append(self._converter.batch(_dropped_rows(dropped)))
         try:
             self._folder.write(f"{self._prefix}-{self._files + 1:06d}.parquet", lambda file: _fill(file, batches))
         except Exception as error:  # each store raises errors of its own library
             self._failed(error)
             return False
         self._wrote(count)
-        self._told = dropped
+        self._told += dropped
         self._files += 1
         return True
 
@@ -210,7 +210,7 @@ class Writer:
             count -= len(batch)
         if self._failed_at is not None:
             self._failed_at = None
-            _log.info("event=traces_written_again folder=%s dropped=%d", self._folder, self._dropped - self._told)
+            _log.info("event=traces_written_again folder=%s dropped=%d", self._folder, self._untold.total())
 
 
 def _fill(file: Any, batches: list[pa.RecordBatch]) -> None:
@@ -227,11 +227,18 @@ def _fill(file: Any, batches: list[pa.RecordBatch]) -> None:
                 writer.write_table(whole(table.slice(start, ROW_GROUP)), row_group_size=ROW_GROUP)
 
 
-def _dropped_row(count: int, incarnation: int) -> Others:
-    others = Others()
-    others.rows.append(
-        {"kind": "dropped", "recorded_at": time.time_ns() // 1000, "incarnation": incarnation, "count": count}
-    )
+def _count(rows: Lane | Others, into: Counter[int]) -> None:
+    """Count rows by the incarnation that they are of."""
+    if isinstance(rows, Lane):
+        into[rows.incarnation] += len(rows)
+    else:
+        into.update(row["incarnation"] for row in rows.rows)
+
+
+def _dropped_rows(dropped: Counter[int]) -> Others:
+    others, now = Others(), time.time_ns() // 1000
+    for incarnation, count in dropped.items():
+        others.rows.append({"kind": "dropped", "recorded_at": now, "incarnation": incarnation, "count": count})
     return others
 
 

@@ -75,6 +75,7 @@ class Arrival:
             tells the copies apart by it.
         qos: as delivered.
         properties: the user's own properties, without ours, in order.
+        source: whatever the adapter's owner wants back with it.
     """
 
     topic: str
@@ -85,6 +86,7 @@ class Arrival:
     via: tuple[str, ...] = ()
     qos: int = 0
     properties: tuple[tuple[str, str], ...] = ()
+    source: object = None
 
 
 class EnsSink(Protocol):

@@ -10,6 +10,7 @@ from inorder.client import clock
 from inorder.client.observing import Observer
 from inorder.client.recording import Recording
 from inorder.client.routing import Routes
+from inorder.client.taking import Taker
 from inorder.core.fifo import FifoSequencer
 from inorder.core.lease import Lease
 from inorder.core.notifications import Event, Gap, Verdict
@@ -80,6 +81,8 @@ class Arrivals:
         self.gaps = self.missed = 0
         self.observer: Observer | None = None
         self.recording: Recording | None = None
+        self.taker: Taker | None = None
+        """Gets events and gaps instead of ``notify``."""
 
     def learn(self, topics: Iterable[TopicInfo]) -> None:
         """Workers named topics."""
@@ -117,6 +120,8 @@ class Arrivals:
         """A broker notified."""
         route = self._routes.of(space, arrival.topic)
         if route is None:
+            if self.taker is not None:
+                self.taker.unrouted(arrival)
             return
         stamp = None
         if arrival.stamp is not None:
@@ -291,7 +296,12 @@ class Arrivals:
             hint = "messages without stamps arrived instead: a bridge or an old protocol version strips them"
             self._alarm("unstamped", info.space, info.name, found.first, hint)
         gap = Gap(info.space, info.name, found.first, found.last, found.reason)
-        if self._notify(gap) and self.recording is not None:
+        if self.taker is not None:
+            self.taker.gap(gap)
+            is_told = True
+        else:
+            is_told = self._notify(gap)
+        if is_told and self.recording is not None:
             self.recording.gap(gap)
 
     def tick(self, now: float) -> None:
@@ -312,18 +322,20 @@ class Arrivals:
     ) -> bool:
         """Notify of an event; return whether the application gets it."""
         self.delivered[verdict] += 1
-        return self._notify(
-            Event(
-                space,
-                arrival.topic,
-                arrival.payload,
-                verdict,
-                number,
-                self.named(deps) if deps else (),
-                arrival.retained,
-                arrival.redelivered,
-                arrival.qos,
-                arrival.properties,
-                repaired,
-            )
+        event = Event(
+            space,
+            arrival.topic,
+            arrival.payload,
+            verdict,
+            number,
+            self.named(deps) if deps else (),
+            arrival.retained,
+            arrival.redelivered,
+            arrival.qos,
+            arrival.properties,
+            repaired,
         )
+        if self.taker is None:
+            return self._notify(event)
+        self.taker.event(event, arrival)
+        return True

@@ -27,6 +27,7 @@ from inorder.client.recording import Recording
 from inorder.client.replaying import Replaying
 from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
+from inorder.client.taking import Taker, TakerWatcher
 from inorder.client.workers import Workers
 from inorder.core.access import Permissions
 from inorder.core.lease import Lease
@@ -224,6 +225,12 @@ class Client:
     def __repr__(self) -> str:
         return f"<Client {self.client_id!r} {self._state}: {', '.join(map(repr, self._links.values()))}>"
 
+    def hand_to(self, taker: Taker) -> None:
+        """Have notifications go to the library that this client is embedded in, instead of :meth:`events`. Before it is
+        opened."""
+        self._arrivals.taker = taker
+        self._ordering.watcher = TakerWatcher(taker)
+
     # -- life --------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
@@ -264,7 +271,8 @@ class Client:
         self._recording = recording = Recording(
             recorder, clock, arrivals.name_of, arrivals.topic_id, lambda: self._observer.offset
         )
-        self._publishing.recording = arrivals.recording = self._ordering.watcher = recording
+        self._publishing.recording = arrivals.recording = recording
+        self._ordering.watcher = recording if arrivals.taker is None else TakerWatcher(arrivals.taker, recording)
         self._stream.gap_placed = recording.gap
         recording.flush_every(traces.flush_interval)
 
@@ -306,6 +314,8 @@ class Client:
         if self._error is None and self._closing is None:
             self._error = error
             self._end_stream(error)
+            if self._arrivals.taker is not None:
+                self._arrivals.taker.failed(error)
             self._close_soon()
 
     def _end_stream(self, error: InorderError | None) -> None:

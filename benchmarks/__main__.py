@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from rich.console import Console
 
-from benchmarks import latency, stage, throughput, traces
+from benchmarks import analytics, latency, stage, throughput, traces
 from benchmarks.rows import Row, Say
 from benchmarks.table import show
 
@@ -40,6 +40,7 @@ BENCHMARKS: dict[str, Measure] = {
     "traces-mqtt5": _traces("mqtt5"),
     "traces-memory": _traces("memory"),
     "stage": lambda options, say: stage.measure(max(1.0, options.events / 10_000), options.repeats, say),
+    "analytics": lambda options, say: analytics.measure(options.rows, max(1, options.repeats // 5), say),
 }
 
 
@@ -50,6 +51,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--events", type=int, default=20_000, help="of one throughput run (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="of each contender, in alternating order (default 5)")
+    parser.add_argument(
+        "--rows",
+        type=_sizes,
+        default=[1_000_000, 3_000_000, 10_000_000],
+        metavar="N,N,...",
+        help="of the traces that are analysed (default 1000000,3000000,10000000)",
+    )
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(BENCHMARKS)}")
@@ -64,6 +72,13 @@ def main() -> None:
             show(measured, console)
     if options.json:
         print(msgspec.json.encode({"machine": _machine(), "rows": rows}).decode())
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = [int(each) for each in text.split(",")]
+    if min(sizes) < 100 or len(set(sizes)) < len(sizes):
+        raise ValueError
+    return sizes
 
 
 def _say(line: str) -> None:

@@ -9,8 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,7 +17,7 @@ from inorder.errors import InorderError, InvalidOption, UsageError
 from inorder.traces.schema import SCHEMA_VERSION
 from inorder_analytics import results
 from inorder_analytics.reading import Traces
-from inorder_analytics.results import Damaged, Files, Result, RunFigures
+from inorder_analytics.results import Damaged, Files, Result
 from inorder_analytics.spark import parts as putting
 from inorder_analytics.spark.session import open_session
 from inorder_analytics.spark.store import Manifest, Settings, Store
@@ -161,25 +160,15 @@ def _result(
             if manifest.sources[each.name].reason
         ],
     )
-    return Result(
-        **_fields(putting.summary(parts, ranks)),
+    return putting.together(
+        parts,
+        ranks,
         path=job.path,
-        made_at=datetime.now(UTC),
         rows=sum(source.rows for source in read),
         window_s=job.window_s,
         files=files,
-        pairs=putting.pairs_together(parts, job.max_pairs, job.seed),
-        by_run=[
-            RunFigures(run=part.run, pairs=part.sample, **_fields(putting.summary([part], part.ranks)))
-            for part in parts
-        ],
-        by_topic=[each for part in parts for each in part.by_topic()],
-        by_subscriber=[each for part in parts for each in part.by_subscriber],
-        by_window=[each for part in parts for each in part.by_window],
-        worst_pairs=putting.worst(parts, results.WORST_PAIRS),
-        message_overhead=[each for part in parts for each in part.overhead()],
-        popularity=[each for part in parts for each in part.popularity()],
-        topic_order=[part.topic_order() for part in parts],
+        limit=job.max_pairs,
+        seed=job.seed,
     )
 
 
@@ -189,10 +178,6 @@ def _of_run(job: Job, traces: Traces, manifest: Manifest, parts: Sequence[puttin
         known = ", ".join(repr(part.run) for part in parts[:10]) or "none"
         raise UsageError(f"no row is of the run {job.run!r}; runs are: {known}")
     return _result(job, traces, manifest, asked, asked[0].ranks)
-
-
-def _fields(found: results.Summary) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in results.Summary.__struct_fields__}
 
 
 @contextlib.contextmanager

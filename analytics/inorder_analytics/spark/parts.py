@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from math import fsum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from inorder.core.popularity import swaps
 from inorder_analytics.results import (
+    WORST_PAIRS,
     ClockError,
     Displacement,
     EventName,
+    Files,
     PairFigures,
     Pairs,
     Percentiles,
+    Result,
+    RunFigures,
     StageOverhead,
     SubscriberFigures,
     Summary,
@@ -245,7 +250,47 @@ def summary(parts: Iterable[RunPart], ranks: Ranks) -> Summary:
     )
 
 
-def pairs_together(parts: Iterable[RunPart], limit: int, seed: int) -> Pairs:
+def together(
+    parts: Sequence[RunPart],
+    ranks: Ranks,
+    *,
+    path: str,
+    rows: int,
+    window_s: float,
+    files: Files,
+    limit: int,
+    seed: int,
+) -> Result:
+    """Return the result of runs, sorted by their ids.
+
+    Args:
+        ranks: percentiles over the events of all of them.
+        limit, seed: of the sample of pairs.
+    """
+    return Result(
+        **_fields(summary(parts, ranks)),
+        path=path,
+        made_at=datetime.now(UTC),
+        rows=rows,
+        window_s=window_s,
+        files=files,
+        pairs=_pairs_together(parts, limit, seed),
+        by_run=[RunFigures(run=part.run, pairs=part.sample, **_fields(summary([part], part.ranks))) for part in parts],
+        by_topic=[each for part in parts for each in part.by_topic()],
+        by_subscriber=[each for part in parts for each in part.by_subscriber],
+        by_window=[each for part in parts for each in part.by_window],
+        worst_pairs=_worst(parts, WORST_PAIRS),
+        message_overhead=[each for part in parts for each in part.overhead()],
+        popularity=[each for part in parts for each in part.popularity()],
+        topic_order=[part.topic_order() for part in parts],
+    )
+
+
+def _fields(found: Summary) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in Summary.__struct_fields__}
+
+
+def _pairs_together(parts: Iterable[RunPart], limit: int, seed: int) -> Pairs:
     """Return how many pairs there are in all runs, and how many were compared."""
     samples = [part.sample for part in parts]
     return Pairs(
@@ -253,7 +298,7 @@ def pairs_together(parts: Iterable[RunPart], limit: int, seed: int) -> Pairs:
     )
 
 
-def worst(parts: Iterable[RunPart], count: int) -> list[PairFigures]:
+def _worst(parts: Iterable[RunPart], count: int) -> list[PairFigures]:
     """Return the pairs of the lowest ordering degree, delivered first, then raw; those without any come last."""
     found = [pair.figures(part.run) for part in parts for pair in part.pairs]
     found.sort(

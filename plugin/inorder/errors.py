@@ -78,6 +78,16 @@ class InvalidOption(UsageError, ValueError):
         super().__init__(f"invalid {option} {shown(value)}: allowed is {allowed}")
 
 
+class InvalidSetting(InvalidOption):
+    """A setting that is unknown or has a value that is not allowed. Attribute ``origin``: where it was found."""
+
+    def __init__(self, option: str, value: object, allowed: str, origin: str, problem: str = "invalid") -> None:
+        self.origin = origin
+        super().__init__(option, value, allowed)
+        shown = "" if value is None else f" {value!r}"
+        self.args = (f"{problem} {option}{shown} ({origin}): allowed is {allowed}",)
+
+
 class Closed(UsageError, RuntimeError):
     """The client is closed (or not yet open)."""
 

@@ -30,7 +30,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from inorder.errors import InvalidOption
+from inorder.errors import InvalidOption, InvalidSetting
 
 DEFAULT_FILE = "inorder.toml"
 PREFIX = "INORDER_"
@@ -123,6 +123,11 @@ class ClientSection(_Section):
     max_wait: float | None = _option(None, "bounded: seconds that an event may wait", "a number from 0", ge=0,
                                      allow_inf_nan=False)  # fmt: skip
 
+    space: str | None = _option(None, "drop-in clients: the broker's space; the adapter's if not set",
+                                "a text of 1 to 255 bytes", min_length=1, max_length=255)  # fmt: skip
+    subscribe_timeout: float = _seconds(
+        5.0, "drop-in clients: how long a subscription's confirmation waits for workers"
+    )
     traces: str | None = _option(None, "folder or fsspec URL to record traces in; none: nothing is recorded",
                                  "a folder, or a URL of fsspec", min_length=1)  # fmt: skip
     tls: bool = _option(False, "TLS to the workers, trusting the system's authorities", "true or false")
@@ -287,16 +292,6 @@ class Settings(BaseSettings):
     worker: WorkerSection = WorkerSection()
     store: StoreSection = StoreSection()
     controlplane: ControlPlaneSection = ControlPlaneSection()
-
-
-class InvalidSetting(InvalidOption):
-    """A setting that is unknown or has a value that is not allowed. Attribute ``origin``: where it was found."""
-
-    def __init__(self, option: str, value: object, allowed: str, origin: str, problem: str = "invalid") -> None:
-        self.origin = origin
-        super().__init__(option, value, allowed)
-        shown = "" if value is None else f" {value!r}"
-        self.args = (f"{problem} {option}{shown} ({origin}): allowed is {allowed}",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from inorder.errors import InvalidOption
-from inorder.settings import InvalidSetting, display, fields, load, masked_url, split_brokers
+from inorder.errors import InvalidOption, InvalidSetting
+from inorder.settings import display, fields, load, masked_url, split_brokers
 
 
 @pytest.fixture(autouse=True)

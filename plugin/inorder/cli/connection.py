@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
-from inorder.errors import InvalidOption
 
 if TYPE_CHECKING:
     import inorder
@@ -59,21 +57,9 @@ def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
     """Return the TLS context for the workers, ``None`` without TLS. Raises InvalidOption naming the bad file."""
     if not (section.tls or section.tls_ca or section.tls_cert):
         return None
-    for key in ("tls_ca", "tls_cert", "tls_key"):
-        path = getattr(section, key)
-        if path is not None and not os.path.exists(path):
-            raise InvalidOption(f"client.{key}", str(path), f"a PEM file (there is no file {path})")
-    try:
-        context = ssl.create_default_context(cafile=section.tls_ca)
-    except OSError as error:
-        raise InvalidOption("client.tls_ca", str(section.tls_ca), f"a readable PEM file ({error})") from None
-    if section.tls_cert is not None:
-        try:
-            context.load_cert_chain(section.tls_cert, section.tls_key)
-        except OSError as error:
-            allowed = f"a readable PEM certificate with its key in client.tls_key ({error})"
-            raise InvalidOption("client.tls_cert", str(section.tls_cert), allowed) from None
-    return context
+    from inorder.client.configured import tls_context
+
+    return tls_context(section.tls_ca, section.tls_cert, section.tls_key)
 
 
 def talk(

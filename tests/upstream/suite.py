@@ -1,6 +1,6 @@
 """What is to be known to run a library's own tests against our class in its place.
 
-Each module of ``suites/`` has one suite as ``SUITE``. It imports this one relatively (``from ..suite import Suite``), since
+Each module of ``suites/`` has one suite as ``SUITE``. It imports this one relatively (``from ..suite import Suite``):
 in the process of the tests ``tests`` is the library's own package. ``run --unswapped SUITE`` shows what fails with the
 library itself, too.
 """

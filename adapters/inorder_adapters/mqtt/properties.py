@@ -63,6 +63,16 @@ def pack_properties(stamp: bytes | None, own: tuple[tuple[str, str], ...]) -> Pu
     return PublishProperties(variable_length(len(body)) + body)
 
 
+def stamped_properties(stamp: bytes, own: bytes | None) -> PublishProperties:
+    """Put a stamp in front of properties that are packed already, length first."""
+    head = _STAMP_HEAD + _pack_length(len(stamp)) + stamp
+    at = 0
+    while own is not None and own[at] > 127:
+        at += 1
+    body = head if own is None else head + own[at + 1 :]
+    return PublishProperties(variable_length(len(body)) + body)
+
+
 def variable_length(value: int) -> bytes:
     """Encode an MQTT variable byte integer."""
     encoded = bytearray()

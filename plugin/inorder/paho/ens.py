@@ -1,0 +1,190 @@
+"""paho's connection as an ENS (see :mod:`inorder.client.embedded`)."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable, Iterable
+
+from inorder.client.embedded import EmbeddedEns
+from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
+from inorder.core.names import Filter
+from inorder.paho.publication import Publication
+from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+from inorder_adapters import mqtt_rules
+from inorder_adapters.stamp_property import Properties, check_properties
+
+STALE_SECONDS = 2.0
+"""How long after a reconnection without a session a filter still counts as wanted. Applications subscribe again when
+they are told of the connection; what they do not, is over."""
+SPACE = "mqtt"
+
+
+class PahoEns(EmbeddedEns):
+    """What inorder knows of paho's connection. Everything but the constructor is called on the event loop's thread.
+
+    Arrivals for a filter that paho has asked for, but whose turn among the changes has not come, are kept until then
+    (R9): without a route they would overtake the order.
+
+    Args:
+        address: of the broker, for messages and logs.
+        properties: stamps travel in user properties (MQTT 5).
+        ready: called when a message may be sent.
+
+    Attributes:
+        reached: done as soon as the workers are, when only the broker is waited for.
+    """
+
+    def __init__(self, address: str, *, properties: bool, ready: Callable[[], None]) -> None:
+        super().__init__(address, SPACE, EnsCapabilities(properties, True, (0, 1, 2), MAX_TOPIC_BYTES))
+        self.reached = concurrent.futures.Future[None]()
+        self._ready = ready
+        self._by_message: dict[int, Publication] = {}
+        self._subscribed: set[Filter] = set()
+        self._unordered: set[Filter] = set()
+        self._stale: set[Filter] = set()
+        self._expected: dict[Filter, int] = {}
+        self._early: list[Arrival] = []
+        self._copies_of: dict[str, int] = {}
+
+    async def connect(self, sink: EnsSink) -> None:
+        """See :class:`~inorder.ports.Ens`."""
+        if not self.reached.done():
+            self.reached.set_result(None)
+        await super().connect(sink)
+
+    # -- publishing --------------------------------------------------------------------------------------------
+
+    def asked(self, publication: Publication, message: Outgoing) -> None:
+        """A timestamp is on its way for this message."""
+        self._by_message[id(message)] = publication
+
+    def answered(self, message: Outgoing) -> None:
+        """Nothing more will be said of a message."""
+        self._by_message.pop(id(message), None)
+
+    def publish(self, message: Outgoing, token: int) -> None:
+        """See :class:`~inorder.ports.Ens`. The message waits for its place among what paho sends."""
+        publication = self._by_message[id(message)]
+        publication.stamp, publication.in_payload = message.stamp, message.in_payload
+        publication.token = token
+        publication.is_ready = True
+        if publication.is_accepted:  # over an earlier connection, whose word was lost with it
+            self.accepted(token)
+        elif publication.error is not None:
+            self.refused(token, publication.error)
+        else:
+            self._ready()
+
+    # -- subscriptions -----------------------------------------------------------------------------------------
+
+    def expect(self, filters: Iterable[Filter]) -> None:
+        """Paho asks the broker for these."""
+        for each in filters:
+            self._expected[each] = self._expected.get(each, 0) + 1
+
+    def unexpect(self, filters: Iterable[Filter]) -> None:
+        """The broker refused these."""
+        for each in filters:
+            self._expect_less(each)
+        self._release()
+
+    def unordered(self, add: Iterable[Filter], remove: Iterable[Filter]) -> None:
+        """Subscriptions of paho's that inorder has no part in; they make for copies of what it orders."""
+        self._unordered = (self._unordered | set(add)) - set(remove)
+        self._copies_of.clear()
+
+    async def subscribe(self, filter: Filter, *, qos: int = 0) -> None:
+        """See :class:`~inorder.ports.Ens`. The broker has acknowledged it before this is called."""
+        self._subscribed.add(filter)
+        self._stale.discard(filter)
+        self._expect_less(filter)
+        self._copies_of.clear()
+        self._release()
+
+    async def unsubscribe(self, filter: Filter) -> None:
+        """See :class:`~inorder.ports.Ens`. Paho has done it."""
+        self._subscribed.discard(filter)
+        self._copies_of.clear()
+
+    def is_subscribed(self, filter: Filter) -> bool:
+        """A filter is subscribed to."""
+        return filter in self._subscribed
+
+    def session_lost(self) -> None:
+        """The broker has forgotten all subscriptions: those that are not made again soon are over."""
+        self._stale = set(self._subscribed)
+        self._expected.clear()
+        self._release()
+
+    def stale(self) -> list[Filter]:
+        """Return what was not subscribed to again."""
+        return list(self._stale)
+
+    def confirmed(self, filter: Filter) -> None:
+        """The broker has acknowledged a filter: it is no longer stale."""
+        self._stale.discard(filter)
+
+    def copies_of(self, topic: str) -> int:
+        """Return how many copies of one event the broker may send."""
+        copies = self._copies_of.get(topic)
+        if copies is None:
+            if len(self._copies_of) > 10_000:
+                self._copies_of.clear()
+            covering = [each for each in (*self._subscribed, *self._unordered) if each.covers(topic)]
+            copies = self._copies_of[topic] = len(covering)
+        return copies
+
+    def _expect_less(self, filter: Filter) -> None:
+        count = self._expected.get(filter, 0) - 1
+        if count > 0:
+            self._expected[filter] = count
+        else:
+            self._expected.pop(filter, None)
+
+    # -- arrivals ----------------------------------------------------------------------------------------------
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Paho received a message (any thread)."""
+        self._report(lambda: self._take(arrival))
+
+    def report_soon(self, report: Callable[..., object], *args: object) -> None:
+        """Have something done on the event loop's thread, after all that was reported before (any thread)."""
+
+        def run() -> None:
+            report(*args)
+
+        self._report(run)
+
+    def _take(self, arrival: Arrival) -> None:
+        if self._expected and self._is_early(arrival.topic):
+            self._early.append(arrival)
+        else:
+            self._tell(lambda sink: sink.arrived(arrival))
+
+    def _is_early(self, topic: str) -> bool:
+        return any(each.covers(topic) for each in self._expected) and not any(
+            each.covers(topic) for each in self._subscribed
+        )
+
+    def _release(self) -> None:
+        early, self._early = self._early, []
+        for arrival in early:
+            self._take(arrival)
+
+    # -- rules -------------------------------------------------------------------------------------------------
+
+    def parse_filter(self, text: object) -> Filter:
+        """See :class:`~inorder.ports.Ens`."""
+        return mqtt_filter(text)
+
+    def check_topic(self, topic: object) -> str:
+        """See :class:`~inorder.ports.Ens`."""
+        return mqtt_rules.check_topic(topic)
+
+    def encode_payload(self, payload: object) -> bytes:
+        """See :class:`~inorder.ports.Ens`."""
+        return mqtt_rules.encode_payload(payload)
+
+    def check_properties(self, properties: Properties) -> Properties:
+        """See :class:`~inorder.ports.Ens`."""
+        return check_properties(properties)

@@ -1,0 +1,427 @@
+"""The inorder client inside a paho client: opened and asked by paho's threads, running on the event loop's."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import secrets
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from inorder.client.client import Client as Engine
+from inorder.client.configured import ClientConfiguration
+from inorder.core.names import Filter
+from inorder.core.notifications import Event, Gap, Verdict
+from inorder.errors import Abandoned, Closed, Forgotten, InorderError, WorkerUnreachable
+from inorder.logs import logger
+from inorder.paho.ens import STALE_SECONDS, PahoEns
+from inorder.paho.message import InOrder, MQTTMessage, repaired
+from inorder.paho.publication import Outgoing, Publication
+from inorder.ports import Arrival
+from inorder.sync._thread import THREAD
+
+if TYPE_CHECKING:
+    from inorder.paho.client import Client
+
+_log = logger("inorder.paho")
+
+Item = Callable[["Client"], None]
+"""Something that paho's thread is to do."""
+
+EXIT_SECONDS: Final = 3.0
+MAX_REMEMBERED: Final = 4096
+MAX_UNDIGESTED: Final = 1000
+"""Arrivals that the event loop's thread has not looked at, from which on paho's waits for it."""
+
+_open: weakref.WeakSet[Life] = weakref.WeakSet()
+_closing: set[concurrent.futures.Future[None]] = set()
+
+
+class WorkersUnreachable(WorkerUnreachable, ConnectionError):
+    """No worker answered. For paho's users it is what it is when the broker does not answer: an OSError."""
+
+
+class Arrived:
+    """A message of paho's on its way through the order.
+
+    Attributes:
+        message: as the application will get it.
+        at: when it came, by the caller's clock.
+        is_acked_late: its acknowledgement waits for it.
+        is_due: its turn has come; is_done: the application was told, or never will be.
+    """
+
+    __slots__ = ("at", "is_done", "is_due", "message")
+
+    def __init__(self, message: MQTTMessage, at: float) -> None:
+        self.message, self.at = message, at
+        self.is_due = self.is_done = False
+
+
+class Life:
+    """One life of the inorder client: from a connect to the end of the session that it began.
+
+    Args:
+        taker: gets what arrives.
+    """
+
+    def __init__(self, configuration: ClientConfiguration, name: str, ens: PahoEns, taker: Ordering) -> None:
+        self.ens = ens
+        self.engine: Engine
+        self.opened = False
+        self._configuration, self._name, self._taker = configuration, name, taker
+        self._changes: asyncio.Lock
+        self._has_opened: asyncio.Event
+        self._before_open: list[Publication] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_ended = False
+
+    def open(self) -> None:
+        """Reach the workers. Raises WorkersUnreachable, Unauthorized, VersionMismatch, InvalidOption."""
+        THREAD.acquire()
+        try:
+            THREAD.call(self._make)
+            opening = THREAD.submit(self._opening())
+            try:
+                self.ens.reached.result()
+            except BaseException:
+                opening.cancel()
+                raise
+        except BaseException as error:
+            self.end()
+            if type(error) is WorkerUnreachable:
+                raise WorkersUnreachable(error.addresses, error.reason) from None
+            raise
+        _open.add(self)
+
+    def _make(self) -> None:
+        self._changes, self._has_opened = asyncio.Lock(), asyncio.Event()
+        self.ens.attach(asyncio.get_running_loop())
+        self.engine = self._configuration.client(self.ens, client_id=self._name)
+        self.engine.hand_to(self._taker)
+
+    async def _opening(self) -> None:
+        try:
+            await self.engine.__aenter__()
+        except BaseException as error:
+            if not self.ens.reached.done():
+                self.ens.reached.set_exception(error if isinstance(error, Exception) else Closed("closed meanwhile"))
+            if not isinstance(error, InorderError):
+                raise
+            return
+        self.opened = True
+        self._has_opened.set()
+        for publication in self._before_open:
+            self._publish(publication)
+        self._before_open.clear()
+
+    def end(self) -> None:
+        """Close, in the background; safe more than once and on any thread."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        try:
+            closing = THREAD.submit(self._close())
+        except InorderError:
+            return
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
+
+    async def _close(self) -> None:
+        try:
+            for task in self._tasks:
+                task.cancel()
+            if hasattr(self, "engine"):
+                await self.engine.close()
+        finally:
+            THREAD.release()
+
+    # -- publishing: the event loop's thread from here on ------------------------------------------------------
+
+    def submit(self, publication: Publication) -> None:
+        """Get a timestamp (any thread)."""
+        self.ens.report_soon(self._publish, publication)
+
+    def _publish(self, publication: Publication) -> None:
+        if not self.opened:
+            self._before_open.append(publication)
+            return
+        try:
+            future = self.engine.publish(
+                publication.topic,
+                publication.payload,
+                qos=publication.qos,
+                retain=publication.retain,
+                properties=publication.pairs,
+            )
+        except InorderError as error:
+            self._taker.publish_failed(publication, error)
+            return
+        self.ens.asked(publication, future.message)  # type: ignore[attr-defined]
+        future.add_done_callback(partial(self._published, publication))
+
+    def _published(self, publication: Publication, future: asyncio.Future[Any]) -> None:
+        self.ens.answered(future.message)  # type: ignore[attr-defined]
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, InorderError) and publication.error is None:
+            self._taker.publish_failed(publication, error)
+
+    # -- subscribing -------------------------------------------------------------------------------------------
+
+    def subscribed(self, filters: list[Filter], confirm: Callable[[InorderError | None], None]) -> None:
+        """The broker has acknowledged these: have the topic managers know, then confirm."""
+        for each in filters:
+            self.ens.confirmed(each)
+        self._change(self._subscribe(filters, confirm))
+
+    def unsubscribed(self, filters: list[Filter]) -> None:
+        """The broker sends no more of these."""
+        self._change(self._unsubscribe(filters))
+
+    def connected(self, has_session: bool) -> None:
+        """The broker has taken the client in."""
+        if not has_session:
+            self.ens.session_lost()
+            if self.ens.stale():
+                asyncio.get_running_loop().call_later(STALE_SECONDS, self._drop_stale)
+
+    def _drop_stale(self) -> None:
+        stale = self.ens.stale()
+        if stale and not self._is_ended:
+            self._change(self._unsubscribe(stale))
+
+    def _change(self, change: Any) -> None:
+        task = asyncio.get_running_loop().create_task(change, name="inorder.paho: subscription")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _subscribe(self, filters: list[Filter], confirm: Callable[[InorderError | None], None]) -> None:
+        seconds = self._configuration.subscribe_timeout
+        failure: InorderError | None = None
+        try:
+            async with asyncio.timeout(seconds), self._changes:
+                await self._has_opened.wait()
+                await self.engine.subscribe(*[each.text for each in filters])
+        except TimeoutError:
+            hint = f"the workers did not confirm it within {seconds:g} s; its events wait until they do"
+            _log.warning("event=subscription_unconfirmed filters=%s hint=%s", _texts(filters), hint)
+        except Closed:
+            pass
+        except InorderError as error:
+            failure = error
+            _log.error("event=subscription_refused filters=%s error=%s", _texts(filters), error)
+            self.ens.unexpect(filters)
+        finally:
+            confirm(failure)
+
+    async def _unsubscribe(self, filters: list[Filter]) -> None:
+        with suppress(Closed):
+            async with self._changes:
+                mine = [each for each in filters if self.ens.is_subscribed(each)]
+                if mine:
+                    await self.engine.unsubscribe(*[each.text for each in mine])
+
+
+class Ordering:
+    """What a paho client has of inorder: its life, what is under way in both directions, what its threads are to do.
+
+    Args:
+        client_id: the application's, may be empty.
+        wake: tells the library's network loop that something is due (any thread).
+
+    Attributes:
+        due: what the library's thread is to do, in order. is_woken: it was told so.
+        outgoing: what is published.
+        digested: arrivals that the event loop's thread has looked at.
+    """
+
+    def __init__(self, configuration: ClientConfiguration, wake: Callable[[], None]) -> None:
+        times = replace(configuration.times, max_pending=2**62)  # paho has limits of its own
+        self._configuration = replace(configuration, client_id=None, times=times)
+        self._name = configuration.client_id
+        self._wake = wake
+        self.life: Life | None = None
+        self.due: deque[Item] = deque()
+        self.is_woken = False
+        self.outgoing = Outgoing()
+        self.changing = 0
+        self.given = self.digested = 0
+        self._copies: dict[tuple[str, int], list[Arrived]] = {}
+        self._told: OrderedDict[tuple[str, int], InOrder] = OrderedDict()
+        self._repeats: dict[tuple[int, int], int] = {}
+        self.unhandled: set[tuple[str, int]] = set()
+        self._protocol = 4
+
+    # -- life: the library's threads ---------------------------------------------------------------------------
+
+    def begin(self, address: str, client_id: str, protocol: int) -> None:
+        """Have an inorder client, a new one where there is none. Raises what :meth:`Life.open` does."""
+        self._protocol = protocol
+        if self.life is not None:
+            return
+        name = self._name or client_id or "paho"
+        name = "".join(each for each in name if each.isprintable())[:100]
+        ens = PahoEns(address, properties=protocol == 5, ready=self._ready)
+        life = Life(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
+        life.open()
+        self.life = life
+        self.due.clear()
+        for publication in self.outgoing.all():
+            if publication.is_total and not publication.is_accepted and publication.error is None:
+                publication.token, publication.stamp = 0, None
+                life.submit(publication)
+
+    def end(self) -> None:
+        """The session is over."""
+        life, self.life = self.life, None
+        if life is not None:
+            life.end()
+
+    def publish(self, publication: Publication) -> None:
+        """Get a timestamp for a publication."""
+        if self.life is not None and publication.is_total:
+            self.life.submit(publication)
+
+    def arrived(self, arrival: Arrival) -> None:
+        """A message came in."""
+        if self.life is not None:
+            self.given += 1
+            self.life.ens.arrived(arrival)
+            if self.given - self.digested > MAX_UNDIGESTED:
+                self.settle()
+
+    def settle(self) -> None:
+        """Wait until the event loop's thread has looked at everything that came in."""
+        if self.given != self.digested:
+            with suppress(Closed):
+                THREAD.call(_nothing)
+            self.digested = self.given
+
+    def put(self, item: Item) -> None:
+        """Have something done by the library's thread."""
+        self.due.append(item)
+        if not self.is_woken:
+            self.is_woken = True
+            self._wake()
+
+    def _ready(self) -> None:
+        self.outgoing.tell()
+        if not self.is_woken:
+            self.is_woken = True
+            self._wake()
+
+    # -- what the inorder client tells: the event loop's thread ------------------------------------------------
+
+    def event(self, event: Event, arrival: Arrival) -> None:
+        """See :class:`~inorder.client.taking.Taker`."""
+        arrived = arrival.source
+        if not isinstance(arrived, Arrived):
+            arrived = Arrived(repaired(event, self._protocol), 0.0)
+        told = InOrder(event.verdict, event.number, event.deps)
+        self._deliver(arrived, told)
+        if event.number is not None and self._has_copies(event.topic):
+            key = event.topic, event.number
+            for copy in self._copies.pop(key, ()):
+                self._deliver(copy, told)
+            self._told[key] = told
+            if len(self._told) > MAX_REMEMBERED:
+                self._told.popitem(last=False)
+
+    def gap(self, gap: Gap) -> None:
+        """See :class:`~inorder.client.taking.Taker`."""
+        self.put(lambda client: client._tell_gap(gap))
+
+    def passed_over(self, arrival: Arrival, topic: int, number: int, why: Literal["before", "duplicate"]) -> None:
+        """See :class:`~inorder.client.taking.Taker`. The library's application gets what came before the subscription
+        counted at the workers, and as many copies as its filters overlap."""
+        arrived = arrival.source
+        if not isinstance(arrived, Arrived):
+            return
+        key = arrival.topic, number
+        if why == "before":
+            self._deliver(arrived, InOrder(Verdict.LATE, number))
+        elif arrival.redelivered:
+            if key in self.unhandled:
+                self.unhandled.discard(key)
+                self._deliver(arrived, InOrder(Verdict.LATE, number))
+            else:
+                self._drop(arrived)
+        elif not self._is_copy(arrival.topic, topic, number):
+            self._drop(arrived)
+        elif (told := self._told.get(key)) is not None:
+            self._deliver(arrived, told)
+        else:
+            self._copies.setdefault(key, []).append(arrived)
+
+    def unrouted(self, arrival: Arrival) -> None:
+        """See :class:`~inorder.client.taking.Taker`: the library's own behaviour."""
+        if isinstance(arrival.source, Arrived):
+            self._deliver(arrival.source, InOrder())
+
+    def failed(self, error: InorderError) -> None:
+        """See :class:`~inorder.client.taking.Taker`."""
+        self.put(lambda client: client._order_failed(error))
+
+    def publish_failed(self, publication: Publication, error: InorderError) -> None:
+        """A publication has no timestamp. One whose number was given up gets another one: the library's application
+        is told of a publish that was accepted or refused, and this was neither."""
+        if isinstance(error, Abandoned | Forgotten) and self.life is not None:
+            _log.warning("event=published_anew topic=%s reason=%s", publication.topic, error)
+            publication.is_ready, publication.stamp, publication.token = False, None, 0
+            self.life.submit(publication)
+        elif not isinstance(error, Closed):
+            publication.error = error
+            self.put(lambda client: client._publish_failed(publication, error))
+
+    def _has_copies(self, topic: str) -> bool:
+        return self.life is not None and self.life.ens.copies_of(topic) > 1
+
+    def _is_copy(self, name: str, topic: int, number: int) -> bool:
+        if self.life is None:
+            return False
+        allowed = self.life.ens.copies_of(name) - 1
+        if allowed < 1:
+            return False
+        if len(self._repeats) >= MAX_REMEMBERED:
+            self._repeats.clear()
+        seen = self._repeats[topic, number] = self._repeats.get((topic, number), 0) + 1
+        return seen <= allowed
+
+    def _deliver(self, arrived: Arrived, told: InOrder) -> None:
+        arrived.message.inorder = told
+        arrived.is_due = True
+        self.put(lambda client: client._tell(arrived))
+
+    def _drop(self, arrived: Arrived) -> None:
+        arrived.is_done = True
+        self.put(_nothing_to_do)
+
+
+def _texts(filters: list[Filter]) -> str:
+    return ",".join(each.text for each in filters)
+
+
+def _nothing() -> None:
+    """Be run."""
+
+
+def _nothing_to_do(client: Client) -> None:
+    """Be run."""
+
+
+def _at_exit() -> None:
+    """Let confirmations leave before the process ends: without them numbers would be given up, and reported as gaps."""
+    for life in list(_open):
+        life.end()
+    concurrent.futures.wait(list(_closing), timeout=EXIT_SECONDS)
+
+
+atexit.register(_at_exit)

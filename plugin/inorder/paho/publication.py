@@ -1,0 +1,187 @@
+"""What the application published, from paho's wish to send it to the broker's acceptance."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final
+
+from paho.mqtt.client import MQTTMessageInfo
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.properties import Properties
+
+from inorder.errors import Forbidden, InorderError, PayloadTooLarge, TooManyUnconfirmed
+from inorder_adapters.mqtt.properties import PublishProperties, stamped_properties
+from inorder_adapters.payload_form import wire_payload
+from inorder_adapters.stamp_property import MAX_PROPERTY_BYTES
+
+PacketProperties = PublishProperties | Properties | None
+
+
+class Publication:
+    """One publish.
+
+    Attributes:
+        mid, topic, payload, qos, retain, own: as paho would send them; ``own`` are the application's properties,
+            packed, ``None`` where there are none (or the protocol has none).
+        pairs: the application's user properties.
+        is_total: it gets a timestamp; else it only keeps its place among the others.
+        info: what ``publish()`` returned; ``None`` for QoS 1 and 2, whose message paho keeps.
+        is_wanted: paho wants it sent on this connection, ``is_sent``: it was.
+        is_ready: it may be sent on this connection: its timestamp is there and stands (R16).
+        token: of the latest hand-over; 0 before the first.
+        is_accepted: by the broker. error: why it never will be.
+        is_logged: an event log of its topic may keep it.
+    """
+
+    __slots__ = (
+        "dup",
+        "error",
+        "in_payload",
+        "info",
+        "is_accepted",
+        "is_ready",
+        "is_sent",
+        "is_total",
+        "is_wanted",
+        "mid",
+        "own",
+        "pairs",
+        "payload",
+        "qos",
+        "retain",
+        "stamp",
+        "token",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        mid: int,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        properties: Properties | None,
+        info: MQTTMessageInfo | None,
+        *,
+        is_total: bool,
+    ) -> None:
+        self.mid, self.topic, self.payload, self.qos, self.retain, self.info = mid, topic, payload, qos, retain, info
+        self.own = None if properties is None else bytes(properties.pack())  # type: ignore[no-untyped-call]
+        self.pairs = user_pairs(properties)
+        self.is_total = is_total
+        self.dup = False
+        self.is_wanted = self.is_sent = self.is_accepted = False
+        self.is_ready = not is_total
+        self.stamp: bytes | None = None
+        self.in_payload = False
+        self.token = 0
+        self.error: InorderError | None = None
+
+    def on_the_wire(self, *, has_properties: bool) -> tuple[bytes, PacketProperties]:
+        """Return payload and properties with the stamp where it belongs."""
+        stamp = self.stamp
+        own = None if self.own is None else PublishProperties(self.own)
+        if stamp is None:
+            return wire_payload(None, self.payload, retain=self.retain), own
+        if has_properties and not self.in_payload and len(stamp) <= MAX_PROPERTY_BYTES:
+            return self.payload, stamped_properties(stamp, self.own)
+        return wire_payload(stamp, self.payload, retain=self.retain), own
+
+
+class Outgoing:
+    """All publications that are under way: those that paho wants sent now, in the order of its calls, and all by
+    message id. Any thread."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.by_mid: dict[int, Publication] = {}
+        self._queue: deque[Publication] = deque()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Something that paho wants sent was not sent yet."""
+        return bool(self._queue)
+
+    @property
+    def is_due(self) -> bool:
+        """The next one may be sent now."""
+        try:
+            head = self._queue[0]
+        except IndexError:
+            return False
+        return head.is_ready or head.error is not None
+
+    def want(self, publication: Publication, *, dup: bool) -> None:
+        """Paho wants it sent."""
+        publication.dup = dup
+        if not publication.is_wanted:
+            publication.is_wanted = True
+            self._queue.append(publication)
+
+    def take(self) -> Publication | None:
+        """Return the next one if it may be sent now; it leaves the queue. What failed is passed over."""
+        while self.is_due:
+            publication = self._queue.popleft()
+            if publication.error is None:
+                return publication
+        return None
+
+    def put_back(self, publication: Publication) -> None:
+        """It could not be sent: it stays the next one."""
+        self._queue.appendleft(publication)
+
+    def connecting(self) -> None:
+        """A new connection begins. Paho will want again what it keeps (QoS 1 and 2); QoS 0 that was not sent yet is
+        sent on the new one."""
+        for publication in self.by_mid.values():
+            publication.is_wanted = publication.is_sent = False
+        for publication in self.all():
+            publication.is_ready = not publication.is_total
+        self._queue = deque(each for each in self._queue if not each.qos)
+
+    def all(self) -> Iterable[Publication]:
+        """Return all that are under way and unsent, or sent and unacknowledged."""
+        return [*self.by_mid.values(), *(each for each in self._queue if not each.qos)]
+
+    def tell(self) -> None:
+        """Wake those who wait for something to become due."""
+        with self.changed:
+            self.changed.notify_all()
+
+
+class Written(MQTTMessageInfo):
+    """What paho is given for a QoS 0 publish: learns when it was written, or lost before."""
+
+    __slots__ = ("done", "publication")
+
+    def __init__(self, publication: Publication, done: Any) -> None:
+        super().__init__(publication.mid)
+        self.publication, self.done = publication, done
+
+    def _set_as_published(self) -> None:
+        info = self.publication.info
+        if info is not None:
+            if self.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                info.rc = self.rc
+            info._set_as_published()
+        self.done(self.publication, self.rc)
+
+
+def user_pairs(properties: Properties | None) -> tuple[tuple[str, str], ...]:
+    """Return the user properties of a packet."""
+    return () if properties is None else tuple(properties.__dict__.get("UserProperty", ()))
+
+
+_CODES: Final = (
+    (Forbidden, MQTTErrorCode.MQTT_ERR_ACL_DENIED),
+    (TooManyUnconfirmed, MQTTErrorCode.MQTT_ERR_QUEUE_SIZE),
+    (PayloadTooLarge, MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE),
+)
+
+
+def error_code(error: InorderError) -> MQTTErrorCode:
+    """Return what paho calls an error like this."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), MQTTErrorCode.MQTT_ERR_UNKNOWN)

@@ -1,0 +1,46 @@
+"""Fixtures of the drop-in tests: a real mosquitto (see tests/conftest.py) and a worker in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.paho.helpers import configuration, until
+
+import inorder.paho as mqtt
+from inorder.paho.ordering import _closing
+from inorder.testing.services import WorkerServer
+
+Make = Callable[..., mqtt.Client]
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[WorkerServer]:
+    """A worker for tests that leave it alone; topics are each test's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INORDER_WORKER__HEADS_INTERVAL", "0.2")
+        with WorkerServer() as server:
+            yield server
+
+
+@pytest.fixture
+def make(worker: WorkerServer) -> Iterator[Make]:
+    """Make clients; what is left running after the test is stopped."""
+    made: list[mqtt.Client] = []
+
+    def make(client_id: str = "", *, protocol: int = mqtt.MQTTv5, kind: Any = mqtt.Client, **given: Any) -> Any:
+        settings = given.pop("inorder", None) or configuration(worker)
+        client = kind(mqtt.CallbackAPIVersion.VERSION2, client_id, protocol=protocol, inorder=settings, **given)
+        made.append(client)
+        return client
+
+    yield make
+    for client in made:
+        with suppress(Exception):
+            client.disconnect()
+        client.loop_stop()
+        if client._ordering is not None:
+            client._ordering.end()
+    until(lambda: all(each.done() for each in list(_closing)), "the end of all clients")

@@ -1,0 +1,34 @@
+"""One order at ``on_message``, over both forms of the stamp and all qualities, as paho's users write it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.paho.conftest import Make
+from tests.paho.helpers import PATIENCE, Log, connect, subscribed, until
+
+import inorder.paho as mqtt
+from inorder.testing.ens_recorder import unique
+from inorder.testing.services import Mosquitto
+
+
+@pytest.mark.parametrize("protocol", [mqtt.MQTTv5, mqtt.MQTTv311, mqtt.MQTTv31])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_is_published_arrives_in_order_once(mosquitto: Mosquitto, make: Make, protocol: int, qos: int) -> None:
+    """B33: every publish has its ``on_publish`` once, with its own mid, and nothing else has any."""
+    topic = unique("t")
+    reader, publisher = make("reader" + topic, protocol=protocol), make("pub" + topic, protocol=protocol)
+    seen = subscribed(reader, mosquitto, f"{topic}/#", qos=2)
+    told = Log(publisher)
+    connect(publisher, mosquitto)
+    infos = [publisher.publish(f"{topic}/{at % 3}", str(at), qos) for at in range(200)]
+    for info in infos:
+        info.wait_for_publish(PATIENCE)
+        assert info.is_published()
+        assert info.rc == mqtt.MQTT_ERR_SUCCESS
+    until(lambda: len(seen.messages) == 200, "all messages")
+    until(lambda: len(told.told) == 200, "all confirmations")
+    assert seen.payloads == [str(at).encode() for at in range(200)]
+    assert {each.inorder.verdict for each in seen.messages} == {mqtt.Verdict.IN_ORDER}
+    assert [each.inorder.sequence for each in seen.messages] == [1 + at // 3 for at in range(200)]
+    assert sorted(told.published) == [info.mid for info in infos]
+    assert not seen.gaps

@@ -3,21 +3,37 @@
 Everything that paho's module offers, with a ``Client`` whose messages come in the one order of all subscribers.
 """
 
-try:
-    from paho.mqtt.client import *  # noqa: F403
-    from paho.mqtt.client import _base62 as _base62
-except ImportError as error:
-    from inorder.errors import MissingExtra
+from inorder.errors import MissingExtra
 
+try:
+    from paho.mqtt.client import MQTTMessageInfo as MQTTMessageInfo
+except ImportError as error:
     raise MissingExtra("inorder.paho", "mqtt") from error
+
+from paho.mqtt.enums import CallbackAPIVersion as CallbackAPIVersion
+from paho.mqtt.enums import ConnackCode as ConnackCode
+from paho.mqtt.enums import LogLevel as LogLevel
+from paho.mqtt.enums import MessageState as MessageState
+from paho.mqtt.enums import MessageType as MessageType
+from paho.mqtt.enums import MQTTErrorCode as MQTTErrorCode
+from paho.mqtt.enums import MQTTProtocolVersion as MQTTProtocolVersion
+from paho.mqtt.enums import PahoClientMode as PahoClientMode
+from paho.mqtt.properties import Properties as Properties
+from paho.mqtt.reasoncodes import ReasonCode as ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions as SubscribeOptions
 
 from inorder.client.configured import ClientConfiguration as ClientConfiguration
 from inorder.client.configured import configured as configured
 from inorder.core.notifications import Gap as Gap
 from inorder.core.notifications import GapReason as GapReason
 from inorder.core.notifications import Verdict as Verdict
+from inorder.paho import surface
 from inorder.paho.client import CallbackOnGap as CallbackOnGap
 from inorder.paho.client import Client as Client
 from inorder.paho.message import InOrder as InOrder
 from inorder.paho.message import MQTTMessage as MQTTMessage
 from inorder.paho.ordering import WorkersUnreachable as WorkersUnreachable
+
+__getattr__ = surface.lookup
+__dir__ = surface.names
+__all__ = surface.names()

@@ -70,6 +70,8 @@ from inorder.traces.recorder import Recorder
 _log = logger("inorder.client")
 
 Order = Literal["total", "fifo", "none"]
+STANDSTILL = 0.25
+"""How often to look whether time goes on again, s (see :meth:`Client.hand_to`)."""
 MAX_UNREAD = 5_000
 """Notifications that the application has not taken, from which on nothing more is fetched from event logs."""
 STAMP_ALLOWANCE = 256
@@ -150,6 +152,9 @@ class Client:
         self._mode = _checked_mode(mode)
         self._domain = 0
         self._permissions = Permissions()
+        self._now: Callable[[], float] = lambda: self._loop.time()
+        self._ticked_at = 0.0
+        self._stands_still = False
         self._traces = None if traces is None else traces_of(traces)
         self._recording: Recording | None = None
         self._links = self._make_links(brokers, space, options or {})
@@ -177,9 +182,16 @@ class Client:
         )
         self._publishing.settle_wanted = self._settle_soon
         self._subscribing = Subscribing(
-            self._subscriber, self._ordering, self._routes, self._arrivals, self._lease, self._send, self._wake
+            self._subscriber,
+            self._ordering,
+            self._routes,
+            self._arrivals,
+            self._lease,
+            self._send,
+            self._wake,
+            lambda: self._now(),
         )
-        self._observer = Observer(self._counts, lambda: self._loop.time())
+        self._observer = Observer(self._counts, lambda: self._now())
         if self._worker is not None and self._times.report_interval:
             self._publishing.observer = self._arrivals.observer = self._observer
         self._replaying = Replaying(self._send, self._request_id, self._arrivals.named)
@@ -225,10 +237,16 @@ class Client:
     def __repr__(self) -> str:
         return f"<Client {self.client_id!r} {self._state}: {', '.join(map(repr, self._links.values()))}>"
 
-    def hand_to(self, taker: Taker) -> None:
+    def hand_to(self, taker: Taker, now: Callable[[], float] | None = None) -> None:
         """Have notifications go to the library that this client is embedded in, instead of :meth:`events`. Before it is
-        opened."""
+        opened.
+
+        Args:
+            now: the time by which missing events are waited for (s), where that is not the event loop's.
+        """
         self._arrivals.taker = taker
+        if now is not None:
+            self._now = now
         self._ordering.watcher = TakerWatcher(taker)
 
     # -- life --------------------------------------------------------------------------------------------------
@@ -610,7 +628,7 @@ class Client:
 
     def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
-        self._arrivals.arrived(link.space, arrival, self._loop.time())
+        self._arrivals.arrived(link.space, arrival, self._now())
         if not self._pump_due and not (self._ordering.is_idle and self._arrivals.fifo.is_idle):
             self._wake()
 
@@ -653,7 +671,7 @@ class Client:
         self._naming.clear()
         self._publishing.other_domain()
         self._replaying.other_domain()
-        self._subscribing.other_domain(self._loop.time())
+        self._subscribing.other_domain(self._now())
         self._stream.place_gaps()  # their numbers are of the former domain
         if self._durable is not None:
             self._durable.forget(self._stream.not_done_with)
@@ -685,7 +703,7 @@ class Client:
 
     def stage_opened(self, frame: Opened, greeted: float) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
-        now = self._loop.time()
+        now = self._now()
         self._lease.opened(frame.stage, frame.session_timeout_ms / 1000, greeted)
         if frame.stage == self._lease.bottom:
             self._subscribing.opened(frame, now)
@@ -703,7 +721,7 @@ class Client:
 
     def worker_frame(self, frame: WorkerFrame) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
-        now = self._loop.time()
+        now = self._now()
         if isinstance(frame, Renewed):
             self._lease.answered(frame.request, frame.stages[::2])
         self._arrivals.check_lease(now)
@@ -830,12 +848,12 @@ class Client:
         """Ask about missing numbers (R17) and unknown topics (R13)."""
         if self._ordering.is_idle:
             return
-        for question in self._ordering.questions(self._loop.time()):
+        for question in self._ordering.questions(self._now()):
             info = self._subscriber.topics.get(question.topic)
             if info is not None:
                 self._send(AskNumbers(self._request_id(), info.stage, question.topic, question.ranges))
         is_enough = len(self._stream) > min(MAX_UNREAD, self._times.max_undelivered // 2)
-        for fetch in self._ordering.fetches(self._loop.time(), hold=is_enough):
+        for fetch in self._ordering.fetches(self._now(), hold=is_enough):
             info = self._subscriber.topics.get(fetch.topic)
             if info is not None:
                 self._send(ReadLog(self._request_id(), info.stage, fetch.topic, fetch.ranges))
@@ -853,17 +871,22 @@ class Client:
         fifo = self._arrivals.fifo.next_deadline()
         if fifo is not None:
             due = fifo if due is None else min(due, fifo)
+        at = None
+        if due is not None:
+            at = self._loop.time() + max(due - self._now(), STANDSTILL if self._stands_still else 0.001)
         if self._timer is not None:
-            if due is not None and self._timer.when() <= due:
+            if at is not None and self._timer.when() <= at:
                 return  # it fires early and is set again then
             self._timer.cancel()
             self._timer = None
-        if due is not None and self._state == "open":
-            self._timer = self._loop.call_at(max(due, self._loop.time() + 0.001), self._tick)
+        if at is not None and self._state == "open":
+            self._timer = self._loop.call_at(at, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self._arrivals.tick(self._loop.time())
+        now = self._now()
+        self._stands_still, self._ticked_at = now == self._ticked_at, now  # then nothing can become due
+        self._arrivals.tick(now)
         self._pump()
 
 

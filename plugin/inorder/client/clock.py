@@ -14,3 +14,34 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 def waking_or_sleeping() -> float:
     """Return the time, s."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
+class ReadingTime:
+    """Seconds for which the application reads: what it does not read cannot arrive, and is not missing meanwhile (R17).
+
+    The time goes on while it waits for something to read and for ``PATIENCE`` after that, for those that look again
+    and again; then it stands still until the application reads again. Reading and time may be of different threads.
+    """
+
+    PATIENCE = 1.0
+
+    def __init__(self) -> None:
+        self._state = time.monotonic(), 0.0, False  # when it was read last, how long time stood still, is it read now
+
+    def begin(self) -> None:
+        """The application looks for something to read."""
+        now = time.monotonic()
+        last, lost, is_read = self._state
+        if not is_read:
+            lost += max(0.0, now - last - self.PATIENCE)
+        self._state = now, lost, True
+
+    def end(self) -> None:
+        """It is on its own again."""
+        self._state = time.monotonic(), self._state[1], False
+
+    def __call__(self) -> float:
+        """Return the time, s."""
+        last, lost, is_read = self._state
+        now = time.monotonic()
+        return (now if is_read else min(now, last + self.PATIENCE)) - lost

@@ -29,6 +29,7 @@ class Subscribing:
         lease: is told what a change needs and proves (R12).
         send: sends a frame to the workers, or drops it while there is no connection.
         wake: there may be something to ask the workers.
+        now: the time by which missing events are waited for, s.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class Subscribing:
         lease: Lease,
         send: Callable[[Frame], None],
         wake: Callable[[], None],
+        now: Callable[[], float],
     ) -> None:
         self._subscriber, self._ordering, self._routes = subscriber, ordering, routes
         self._arrivals, self._lease, self._send, self._wake = arrivals, lease, send, wake
+        self._now = now
         self._began = 0.0
         self._is_anew_due = False
         self._lock = asyncio.Lock()
@@ -126,7 +129,7 @@ class Subscribing:
     def _drop(self, wanted: list[SpaceFilter]) -> None:
         dropped = self._subscriber.dropped(wanted)
         if dropped:
-            now = asyncio.get_running_loop().time()
+            now = self._now()
             self._arrivals.check_lease(now)  # what waited for these topics may go out (R12)
             self._arrivals.deliver(self._ordering.unsubscribed(dropped, now))
 
@@ -139,7 +142,7 @@ class Subscribing:
             else:
                 self._routes.add(earlier)
         if changes and not self._is_anew_due:
-            now = asyncio.get_running_loop().time()
+            now = self._now()
             wildcards = self._subscriber.has_wildcards
             self.is_holding = False
             self._arrivals.check_lease(now)

@@ -1,0 +1,91 @@
+"""Redis as an ENS, where redis-py does the I/O."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+
+from inorder.client.client import Client
+from inorder.client.configured import ClientConfiguration
+from inorder.client.embedded import EmbeddedEns
+from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter, text_problem
+from inorder.core.names import Filter
+from inorder.errors import InvalidTopic
+from inorder.ports import EnsCapabilities, Outgoing
+from inorder_adapters.payload_form import wire_payload
+from inorder_adapters.redis.publishing import MAX_VALUE_BYTES
+from inorder_adapters.stamp_property import Properties, check_no_properties
+
+SPACE = "redis"
+MAX_OWN_ID = 119
+"""Characters of a configured client id that are kept in those made from it."""
+
+
+def engine_of(configuration: ClientConfiguration, ens: EmbeddedEns) -> Client:
+    """Return an unopened client for one ``PubSub``, or for what publishes. An application has several, and the workers
+    know one of each id: so each has an id of its own, which begins with the one that is configured. Raises
+    InvalidOption."""
+    if configuration.client_id is None:
+        return configuration.client(ens)
+    client_id = f"{configuration.client_id[:MAX_OWN_ID]}-{secrets.token_hex(4)}"
+    return replace(configuration, client_id=client_id).client(ens)
+
+
+class Payload(bytes):
+    """A payload on its way to its stamp: who waits for it is called with the token and with what is to be published."""
+
+    on_stamped: Callable[[int, bytes], None]
+
+
+class RedisPyEns(EmbeddedEns):
+    """Always connected, as redis-py connects when it has something to do: what becomes of a message its caller says.
+
+    Subscriptions are the library's, and made before the client is told of them.
+    """
+
+    def __init__(self, address: str) -> None:
+        capabilities = EnsCapabilities(
+            properties=False,
+            retain=False,
+            qos=(0,),
+            max_topic_bytes=MAX_TOPIC_BYTES,
+            max_payload_bytes=MAX_VALUE_BYTES,
+        )
+        super().__init__(address, SPACE, capabilities)
+
+    def flush(self) -> None:
+        """Hand on at once what was reported; on the event loop's thread."""
+        self._take_reports()
+
+    async def subscribe(self, filter: Filter, *, qos: int = 0) -> None:
+        """See :class:`~inorder.ports.Ens`."""
+
+    async def unsubscribe(self, filter: Filter) -> None:
+        """See :class:`~inorder.ports.Ens`."""
+
+    def publish(self, message: Outgoing, token: int) -> None:
+        """See :class:`~inorder.ports.Ens`."""
+        payload = message.payload
+        assert isinstance(payload, Payload)
+        payload.on_stamped(token, wire_payload(message.stamp, payload, retain=False))
+
+    def parse_filter(self, text: object) -> Filter:
+        """See :class:`~inorder.ports.Ens`."""
+        return redis_filter(text)
+
+    def check_topic(self, topic: object) -> str:
+        """See :class:`~inorder.ports.Ens`."""
+        problem = text_problem(topic, nul_allowed=True)
+        if problem is not None or not isinstance(topic, str):
+            raise InvalidTopic(topic, problem or "it is not text")
+        return topic
+
+    def encode_payload(self, payload: object) -> bytes:
+        """See :class:`~inorder.ports.Ens`; the library's encoder has encoded it."""
+        assert isinstance(payload, Payload)
+        return payload
+
+    def check_properties(self, properties: Properties) -> Properties:
+        """See :class:`~inorder.ports.Ens`."""
+        return check_no_properties(properties)

@@ -1,0 +1,140 @@
+"""What the blocking classes and their asyncio twins do alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from redis import exceptions
+
+from inorder.client.configured import ClientConfiguration, configured
+from inorder.core.filters import text_problem
+from inorder.core.notifications import Gap
+from inorder.logs import logger
+from inorder.redis._message import MESSAGE, PATTERN_MESSAGE, Response, Via, text_of
+from inorder.redis._publisher import Publisher, Ticket, is_publish
+
+_log = logger("inorder.redis")
+
+OnGap = Callable[[Gap], Any]
+
+STAMP_TIMEOUT = 30.0
+"""How long a publish waits for its timestamp, s: longer than a take-over lasts."""
+READ_BATCH = 128
+"""Responses that are read ahead of the application at most."""
+SUBSCRIBES = frozenset({"SUBSCRIBE", "PSUBSCRIBE"})
+
+
+def configuration_of(given: ClientConfiguration | None) -> ClientConfiguration:
+    """Return what the program gives, else what the environment and ``inorder.toml`` say. Raises InvalidOption."""
+    return configured() if given is None else given
+
+
+def address_of(pool: Any) -> str:
+    """Return where a pool connects to, for logs."""
+    kwargs = pool.connection_kwargs
+    return str(kwargs.get("path") or f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}")
+
+
+def ticket_of(encoder: Any, channel: Any, message: Any) -> Ticket | None:
+    """Return a publish that is to be stamped, ``None`` for a channel that the topic managers cannot know. Raises
+    DataError, as the library does, for what it cannot encode."""
+    name = text_of(bytes(encoder.encode(channel)))
+    payload = bytes(encoder.encode(message))
+    return None if text_problem(name, nul_allowed=True) is not None else Ticket(name or "", payload)
+
+
+def vias_of(encoder: Any, channels: Iterable[Any], patterns: Iterable[Any]) -> set[Via]:
+    """Return what is subscribed to, as the server names it."""
+    return {(MESSAGE, bytes(encoder.encode(each))) for each in channels} | {
+        (PATTERN_MESSAGE, bytes(encoder.encode(each))) for each in patterns
+    }
+
+
+def decoded(encoder: Any, response: Any) -> Any:
+    """Decode what was read as bytes, as the library's parser would have. Raises UnicodeDecodeError."""
+    if not isinstance(response, list):
+        return encoder.decode(response) if isinstance(response, bytes) else response
+    text = Response(encoder.decode(each) if isinstance(each, bytes) else each for each in response)
+    text.inorder = response.inorder if isinstance(response, Response) else None
+    return text
+
+
+def log_gap(gap: Gap) -> None:
+    """Say that messages will not come."""
+    _log.warning("event=gap channel=%s first=%d last=%d reason=%s", gap.topic, gap.first, gap.last, gap.reason)
+
+
+class Pulse:
+    """The health check of a connection that is subscribed: the library asks, and takes silence for an answer."""
+
+    def __init__(self) -> None:
+        self._asked = 0.0
+
+    def heard(self) -> None:
+        """Something was read."""
+        self._asked = 0.0
+
+    def is_due(self, connection: Any, now: float) -> bool:
+        """Tell whether to ask now (``now``: by the clock of ``next_health_check``). Raises ConnectionError where the
+        server has not answered for two intervals."""
+        interval = connection.health_check_interval
+        if not interval:
+            return False
+        if not self._asked:
+            if now <= connection.next_health_check:
+                return False
+            self._asked = now
+            return True
+        if now - self._asked > 2 * interval:
+            self._asked = 0.0
+            raise exceptions.ConnectionError("the server has not answered the health check for two intervals")
+        return False
+
+    def wait(self, connection: Any, now: float, timeout: float | None) -> float | None:
+        """Return how long to wait for at most, where one would wait for ``timeout`` seconds."""
+        interval = connection.health_check_interval
+        if not interval:
+            return timeout
+        due: float = self._asked + 2 * interval if self._asked else connection.next_health_check
+        pause = max(0.01, due - now + 0.001)
+        return pause if timeout is None else min(timeout, pause)
+
+
+def remaining(deadline: float | None) -> float | None:
+    """Return the seconds until a time of the monotonic clock, not below 0; ``None`` for no end."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def tickets_of(encoder: Any, commands: list[Any]) -> dict[int, Ticket]:
+    """Return what of the commands of a pipeline is to be stamped, by position. Raises DataError."""
+    found = {at: ticket_of(encoder, args[1], args[2]) for at, (args, _) in enumerate(commands) if is_publish(args)}
+    return {at: ticket for at, ticket in found.items() if ticket is not None}
+
+
+def stamped(commands: list[Any], tickets: dict[int, Ticket]) -> list[Any]:
+    """Return the commands of a pipeline with the stamps in them."""
+    changed = list(commands)
+    for at, ticket in tickets.items():
+        args, options = commands[at]
+        changed[at] = ((args[0], args[1], ticket.wire), options)
+    return changed
+
+
+def pipeline_ended(publisher: Publisher, tickets: dict[int, Ticket], replies: list[Any]) -> None:
+    """A pipeline was executed: its replies tell what was published."""
+    for at, ticket in tickets.items():
+        if isinstance(replies[at], Exception):
+            publisher.refused(ticket)
+        else:
+            publisher.accepted(ticket)
+
+
+def pipeline_failed(publisher: Publisher, tickets: dict[int, Ticket], error: BaseException) -> None:
+    """A pipeline has raised: a transaction that was not executed has published nothing; else nobody knows."""
+    is_void = isinstance(error, exceptions.WatchError) and str(error).startswith("Watched variable changed")
+    for ticket in tickets.values():
+        if ticket.wire is not None:
+            ticket.wire.was_sent = not is_void
+        publisher.failed(ticket, error)

@@ -1,0 +1,203 @@
+"""The inner side of the blocking classes: subscribers and publishers on the loop's thread, called from any other."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from inorder.client.configured import ClientConfiguration
+from inorder.errors import InorderError
+from inorder.logs import logger
+from inorder.redis._errors import translated, unanswered
+from inorder.redis._message import Item, Via
+from inorder.redis._publisher import Publisher, Ticket
+from inorder.redis._subscriber import Subscriber
+from inorder.sync._thread import THREAD
+
+_log = logger("inorder.redis")
+
+
+class Doorbell:
+    """Wakes a thread that waits for a socket, too."""
+
+    def __init__(self) -> None:
+        self._here, self._there = socket.socketpair()
+        self._here.setblocking(False)
+        self._there.setblocking(False)
+        self._lock = threading.Lock()
+        self._is_rung = False
+        self._is_closed = False
+
+    def ring(self) -> None:
+        """Wake whoever waits, or the next one who will; from any thread."""
+        with self._lock:
+            if not self._is_rung and not self._is_closed:
+                self._is_rung = True
+                self._there.send(b"\0")
+
+    def answer(self) -> bool:
+        """Tell whether it was rung since the last time."""
+        with self._lock:
+            was_rung, self._is_rung = self._is_rung, False
+            if was_rung and not self._is_closed:
+                self._here.recv(16)
+            return was_rung
+
+    def wait(self, sock: Any, timeout: float | None) -> None:
+        """Wait until it is rung, the socket can be read, or ``timeout`` seconds have passed."""
+        files = [self._here.fileno()]
+        if sock is not None:
+            files.append(sock.fileno())
+        if min(files) < 0:
+            return  # closed meanwhile: the caller finds out
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            for each in files:
+                poll.register(each, select.POLLIN)
+            poll.poll(None if timeout is None else max(0, timeout) * 1000)
+        else:
+            select.select(files, [], [], timeout)
+
+    def close(self) -> None:
+        """Let go of the sockets."""
+        with self._lock:
+            self._is_closed = True
+        self._here.close()
+        self._there.close()
+
+
+class _Inner:
+    """Something that lives on the loop's thread from :meth:`_open` to :meth:`end`."""
+
+    def __init__(self, inner: Publisher | Subscriber) -> None:
+        self._inner = inner
+        self._process = os.getpid()
+        self._has_ended = False
+        THREAD.acquire()
+        try:
+            THREAD.run(inner.open())
+        except BaseException as error:
+            THREAD.release()
+            if isinstance(error, InorderError):
+                raise translated(error) from None
+            raise
+        _LIVING.add(self)
+
+    @property
+    def is_alive(self) -> bool:
+        """It may be used: not ended, and of this process."""
+        return not self._has_ended and self._process == os.getpid()
+
+    def end(self) -> None:
+        """End without waiting for it; takes no lock, as finalizers call it."""
+        if self.is_alive:
+            self._has_ended = True
+            with contextlib.suppress(InorderError):
+                THREAD.post(_start_closing, self._inner)
+            _LIVING.discard(self)
+
+
+def _start_closing(inner: Publisher | Subscriber) -> None:
+    task = THREAD.submit(inner.close())
+    _CLOSING.add(task)
+
+    def closed(_: object) -> None:
+        _CLOSING.discard(task)
+        THREAD.release()
+
+    task.add_done_callback(closed)
+
+
+_LIVING: weakref.WeakSet[_Inner] = weakref.WeakSet()
+_CLOSING: set[Any] = set()
+
+
+def _at_exit() -> None:
+    """Let what was published be confirmed, and subscribers say good-bye: programs often do not close anything."""
+    for each in list(_LIVING):
+        each.end()
+    deadline = time.monotonic() + 2.0
+    try:
+        THREAD.call(int)  # what was posted before has begun by now
+    except InorderError:
+        return
+    while _CLOSING and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+atexit.register(_at_exit)
+
+
+class ThreadPublisher(_Inner):
+    """A publisher for threads that block."""
+
+    def __init__(self, configuration: ClientConfiguration, address: str) -> None:
+        self.publisher = Publisher(configuration, address)
+        super().__init__(self.publisher)
+
+    def stamp(self, tickets: Sequence[Ticket], timeout: float) -> None:
+        """Wait until all have a timestamp.
+
+        Raises:
+            InorderError: what the first one without a timestamp failed with, or that the workers have not answered
+                within ``timeout`` seconds; then none is to be published.
+        """
+        done = threading.Event()
+        publisher = self.publisher
+        is_whole = False
+        THREAD.post(publisher.stamp, tickets, done.set)
+        try:
+            if not done.wait(timeout):
+                raise unanswered(timeout)
+            error = next((each.error for each in tickets if each.error is not None), None)
+            if error is not None:
+                raise translated(error) if isinstance(error, InorderError) else error
+            is_whole = True
+        finally:
+            if not is_whole:
+                for each in tickets:
+                    THREAD.post(publisher.give_up, each)
+
+
+class ThreadSubscriber(_Inner):
+    """A subscriber for threads that block."""
+
+    def __init__(self, configuration: ClientConfiguration, address: str) -> None:
+        self.bell = Doorbell()
+        self.subscriber = Subscriber(configuration, address, self.bell.ring)
+        try:
+            super().__init__(self.subscriber)
+        except BaseException:
+            self.bell.close()
+            raise
+
+    def exchange(self, responses: list[Any]) -> list[Item]:
+        """Give what was read, and take what is to be delivered."""
+        subscriber = self.subscriber
+
+        def exchanged() -> list[Item]:
+            if responses:
+                subscriber.feed(responses)
+            items = list(subscriber.items)
+            subscriber.items.clear()
+            return items
+
+        return THREAD.call(exchanged)
+
+    def is_settled(self, vias: set[Via]) -> bool:
+        """Tell whether all of these subscriptions were answered."""
+        return vias <= self.subscriber.settled
+
+    def end(self) -> None:
+        """See :meth:`_Inner.end`."""
+        if self.is_alive:
+            super().end()
+            self.bell.close()

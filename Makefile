@@ -12,7 +12,7 @@ WEBUI_SOURCE := $(shell find webui/app -name node_modules -prune -o -print)
 WEBUI := webui/inorder_webui/static/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-webui webui screenshots check format bench clean broker servers
+.PHONY: help demo test test-long test-webui webui screenshots check format bench bench-check clean broker servers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -46,6 +46,10 @@ format: $(READY) ## put the code into shape
 
 bench: $(READY) servers ## measure against bare clients on the same brokers
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-check: $(READY) ## has a hot path become dearer? (instructions, counted by valgrind)
+	@scripts/setup system valgrind
+	$(BIN)/python -m benchmarks.check $(ARGS)
 
 clean: ## remove builds and caches; the virtual environment stays
 	rm -rf webui/inorder_webui/static webui/app/node_modules build dist *.egg-info */*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .tmp

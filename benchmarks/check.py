@@ -1,0 +1,96 @@
+"""``python -m benchmarks.check [--update]``: has a hot path become dearer than it was?
+
+Counted are instructions, by valgrind: whatever else the machine does, they are the same, to a fraction of a per cent.
+An event's share is what twice as many events cost more, so that neither the interpreter's start nor the set-up is in
+it. They depend on the version of Python and of msgspec, so the baseline names both; another pair needs its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.hot_paths import FRAME, HOT_PATHS
+
+BASELINE = Path(__file__).parent / "baseline.json"
+EVENTS = 8 * FRAME
+TOLERANCE = 0.05
+"""What an event may cost more, as a share: less than any mistake worth finding, more than a new build of libc makes."""
+_COUNTED = re.compile(r"Collected : (\d+)")
+
+Costs = dict[str, int]
+"""Instructions for each event, by hot path."""
+
+
+def measure(name: str) -> int:
+    """Return the instructions that one more event costs on a hot path."""
+    return round((_count(name, 2 * EVENTS) - _count(name, EVENTS)) / EVENTS)
+
+
+def _count(name: str, events: int) -> int:
+    command = [
+        "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+        sys.executable, "-m", "benchmarks.hot_paths", name, str(events),
+    ]  # fmt: skip
+    # the order of sets of texts, and with it the instructions, would else differ from run to run
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
+    counted = _COUNTED.search(done.stderr)
+    if done.returncode or counted is None:
+        raise SystemExit(f"valgrind could not run {name}:\n{done.stderr}")
+    return int(counted[1])
+
+
+def compare(costs: Costs, baseline: Costs, tolerance: float = TOLERANCE) -> list[str]:
+    """Return what is wrong, a line each: paths that became dearer, and those that the baseline does not know."""
+    wrong = []
+    for name, cost in costs.items():
+        before = baseline.get(name)
+        if before is None:
+            wrong.append(f"{name}: {cost:,} instructions an event, not in the baseline")
+        elif cost > before * (1 + tolerance):
+            wrong.append(f"{name}: {cost:,} instructions an event instead of {before:,}, {cost / before - 1:+.1%}")
+    return wrong
+
+
+def interpreter() -> str:
+    """Return what the counts depend on."""
+    major, minor, _ = platform.python_version_tuple()
+    return f"{platform.machine()}, Python {major}.{minor}, msgspec {version('msgspec')}"
+
+
+def main() -> None:
+    """Compare with the baseline, or make this one the baseline."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description=__doc__)
+    parser.add_argument("--update", action="store_true", help="take what is counted as the baseline")
+    options = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        raise SystemExit("valgrind is missing; it is in the package valgrind: apt-get install valgrind")
+    baselines = msgspec.json.decode(BASELINE.read_bytes(), type=dict[str, Costs]) if BASELINE.exists() else {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        costs = dict(zip(HOT_PATHS, pool.map(measure, HOT_PATHS), strict=True))
+    known = baselines.get(interpreter(), {})
+    for name, cost in costs.items():
+        change = f"{cost / known[name] - 1:+.1%}" if name in known else "new"
+        print(f"{name:14} {cost:>8,} instructions an event  {change}")
+    if options.update:
+        baselines[interpreter()] = costs
+        BASELINE.write_bytes(msgspec.json.format(msgspec.json.encode(baselines, order="sorted"), indent=2) + b"\n")
+        return
+    if not known:
+        raise SystemExit(f"no baseline for {interpreter()}; with --update this run becomes it")
+    if wrong := compare(costs, known):
+        raise SystemExit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The paths that every event takes through the core, each alone and without I/O.
+
+``python -m benchmarks.hot_paths NAME N`` runs one with ``N`` events. They are what :mod:`benchmarks.check` counts the
+instructions of. What a path is made of must not depend on time, chance or the machine, and an event must cost the same
+at ``N`` events and at twice as many.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+
+from inorder.core.commands import ChangeSubscription, Create, CreateTopics, OpenSession, Reply, SettleNumbers
+from inorder.core.names import exact
+from inorder.core.ordering import OrderingModule, OrderingTimes
+from inorder.core.publisher import Publisher
+from inorder.core.stage import Stage
+from inorder.core.stamp import TotalStamp, decode_stamp, encode_stamp
+from inorder.core.wire import (
+    CreateTimestamps,
+    NewEvent,
+    Settled,
+    SpaceFilter,
+    StampedEvent,
+    Timestamps,
+    TopicInfo,
+    TopicStart,
+    decode_client_frame,
+    decode_worker_frame,
+    encode_frame,
+)
+from inorder_adapters.payload_form import split, wire_payload
+
+FRAME = 256
+"""Events in one frame."""
+HEADER_BYTES = 4
+PAYLOAD = b"x" * 100
+
+Arrived = tuple[int, int, list[int]]
+
+
+def arrivals(count: int, topics: int = 2, disorder: float = 0.0) -> list[Arrived]:
+    """Return ``count`` events of topics in turn, all overlapping, as topic, number and dependencies; a share of them
+    changed places with one of the next fifty."""
+    chance = random.Random(1)
+    numbers, events = [0] * topics, list[Arrived]()
+    for at in range(count):
+        topic = at % topics
+        numbers[topic] += 1
+        # the latest first, as stages write them
+        others = [(topic - back) % topics for back in range(1, topics)]
+        deps = [part for each in others if numbers[each] for part in (each + 1, numbers[each])]
+        events.append((topic + 1, numbers[topic], deps))
+    for at in range(count) if disorder else ():
+        if chance.random() < disorder:
+            other = min(count - 1, at + chance.randrange(1, 50))
+            events[at], events[other] = events[other], events[at]
+    return events
+
+
+def ordering_module(topics: int) -> OrderingModule:
+    """Return an ordering module that is subscribed to topics 1 to ``topics`` and has room for everything."""
+    module = OrderingModule("strict", OrderingTimes(max_waiting=10**9, max_waiting_bytes=10**12))
+    starts = [TopicStart(TopicInfo(topic, "s", f"t{topic}", 0), 0, []) for topic in range(1, topics + 1)]
+    module.subscribed(starts, 0.0, filters=False)
+    return module
+
+
+def in_order(count: int) -> None:
+    """Every event is ready when it arrives."""
+    _receive_all(arrivals(count))
+
+
+def out_of_order(count: int) -> None:
+    """One event in ten changed places; most have to wait."""
+    _receive_all(arrivals(count, disorder=0.1))
+
+
+def _receive_all(events: list[Arrived]) -> None:
+    module = ordering_module(2)
+    notified = sum(len(module.receive(*event, PAYLOAD, 100, 0.0)) for event in events)
+    assert notified == len(events)
+
+
+def released(count: int) -> None:
+    """All events wait for one, and go when it arrives."""
+    module = ordering_module(2)
+    for number in range(1, count):
+        module.receive(2, number, [1, 1], PAYLOAD, 100, 0.0)
+    assert len(module.receive(1, 1, [], PAYLOAD, 100, 0.0)) == count
+
+
+def stage_with(topics: int, subscribers: int = 2) -> Stage:
+    """Return a single stage with topics 1 to ``topics`` and clients that subscribe to all of them."""
+    stage = Stage(0, 1)
+    stage.step(OpenSession("publisher", 1), 0)
+    names = [f"t{topic}" for topic in range(1, topics + 1)]
+    stage.step(CreateTopics("publisher", 1, 1, [("s", name) for name in names]), 0)
+    for each in range(subscribers):
+        stage.step(OpenSession(f"subscriber-{each}", 1), 0)
+        filters = [SpaceFilter("s", exact(name)) for name in names]
+        stage.step(ChangeSubscription(f"subscriber-{each}", 1, 1, filters, bounded=False), 0)
+    return stage
+
+
+def timestamps(count: int) -> None:
+    """A stage numbers frames of events on four topics, and is told that they were accepted."""
+    stage = stage_with(4)
+    for request, first in enumerate(range(1, count + 1, FRAME), 1):
+        events = [NewEvent(counter, counter % 4 + 1) for counter in range(first, first + FRAME)]
+        effects = stage.step(Create("publisher", 1, first, events), first)
+        frame = next(each.frame for each in effects if isinstance(each, Reply))
+        assert isinstance(frame, Timestamps)
+        numbers = {event.topic: event.number for event in frame.events}
+        confirmed = [part for topic, last in numbers.items() for part in (topic, last - FRAME // 4 + 1, last)]
+        stage.step(SettleNumbers("publisher", 1, request, confirmed, []), first)
+
+
+def frames(count: int) -> None:
+    """Requests and answers are encoded and decoded."""
+    for first in range(1, count + 1, FRAME):
+        asked = CreateTimestamps(0, first, [NewEvent(counter, 1) for counter in range(first, first + FRAME)])
+        decode_client_frame(encode_frame(asked)[HEADER_BYTES:])
+        made = [StampedEvent(counter, 1, counter, [2, counter]) for counter in range(first, first + FRAME)]
+        decode_worker_frame(encode_frame(Timestamps(0, 1, made))[HEADER_BYTES:])
+
+
+def stamps(count: int) -> None:
+    """Stamps are made, put in front of a payload, taken off and read."""
+    for number in range(1, count + 1):
+        stamp = encode_stamp(TotalStamp(2**31, 1, number, [2, number]))
+        text, payload = split(wire_payload(stamp, PAYLOAD, retain=False))
+        assert payload == PAYLOAD
+        assert text is not None
+        assert decode_stamp(text) is not None
+
+
+def publisher(count: int) -> None:
+    """A publisher asks, hands over, confirms and hears of it."""
+    machine = Publisher()
+    machine.named([TopicInfo(topic, "s", f"t{topic}", 0) for topic in (1, 2)])
+    number = 0
+    for first in range(1, count + 1, FRAME):
+        for counter in range(first, first + FRAME):
+            machine.publish(("s", f"t{counter % 2 + 1}"), None)
+        for frame in machine.requests():
+            events = []
+            for each in frame.events:
+                number += 1
+                events.append(StampedEvent(each.counter, each.topic, number, []))
+            for publication in machine.answered(Timestamps(0, 1, events)).ready:
+                machine.accepted(publication)
+        for settle in machine.settlements():
+            machine.settled(Settled(0, 1, settle.request))
+    assert not machine.pending
+
+
+HOT_PATHS: dict[str, Callable[[int], None]] = {
+    each.__name__: each for each in (in_order, out_of_order, released, timestamps, frames, stamps, publisher)
+}
+
+
+if __name__ == "__main__":
+    HOT_PATHS[sys.argv[1]](int(sys.argv[2]))

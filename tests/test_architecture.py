@@ -41,7 +41,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.core inorder.ports inorder.client inorder.traces",
-        "inorder.sync": "inorder inorder.errors inorder.client inorder.core inorder.ports",
+        "inorder.sync": "inorder inorder.errors inorder.client inorder.core inorder.ports inorder.logs",
         # The drop-in clients: another library's class with our client inside; what the broker carries is as the
         # adapters have it.
         "inorder.paho": "inorder inorder.errors inorder.client inorder.core inorder.ports inorder.logs inorder.sync"

@@ -54,8 +54,7 @@ async def done_with(client: Client, count: int) -> list[Notification]:
     """Take so many notifications, and ask for what follows them: they are done with."""
     taken = await take(client, count)
     stream: Any = client._stream
-    taken_last, stream._taken = stream._taken, None
-    stream.done_with(taken_last)
+    stream.done()
     return taken
 
 

@@ -439,16 +439,26 @@ class Client:
         self._check_open()
         link = self._link(space)
         message = self._checked_message(link, topic, payload, order, qos, retain, properties)
-        self._publishing.check_room()
-        publish = Publish(link, message, self._loop)
+        self._check_room()
         # R18's neighbour: an empty retained message clears the topic, and must stay empty on the wire
-        if order == "total" and not (retain and not message.payload):
+        is_clearing = retain and not message.payload
+        if order == "total" and not is_clearing:
             self._permissions.check_publish(link.space, message.topic)
             self._publishing.check_log(link.space, message)
+        publish: asyncio.Future[Receipt] = self._begin(link, message, "none" if is_clearing else order)
+        return publish
+
+    def _check_room(self) -> None:
+        self._publishing.check_room()
+
+    def _begin(self, link: EnsLink, message: Outgoing, order: Order) -> Any:
+        """Queue what has been checked. The blocking twin calls what is above on any thread, and this on the loop's."""
+        publish = Publish(link, message, self._loop)
+        if order == "total":
             self._publishing.total(publish)
             self._wake()
         else:
-            self._publishing.plain(publish, fifo=order == "fifo" and bool(message.payload or not retain))
+            self._publishing.plain(publish, fifo=order == "fifo")
         return publish
 
     def _checked_message(

@@ -38,14 +38,14 @@ class DeliveryStream(AsyncIterator[Notification]):
         self.overflowed = 0
         self.done_with: Callable[[Notification], None] | None = None
         """Called with the last notification taken when the next one is asked for (R18)."""
-        self._taken: Notification | None = None
+        self._taken: deque[Notification] = deque()
         self.gap_placed: Callable[[Gap], None] = lambda gap: None
         """Called with each gap that stands for events that were given up."""
 
     @property
     def not_done_with(self) -> int:
         """Notifications that ``done_with`` will still be called for."""
-        return len(self._queue) + (self._taken is not None)
+        return len(self._queue) + len(self._taken)
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -147,11 +147,37 @@ class DeliveryStream(AsyncIterator[Notification]):
             InorderError: the client failed for good, and everything was taken.
         """
         queue = self._queue
+        self._check_free()
+        if self._taken:
+            self.done()
+        if not queue:
+            await self._filled()
+        return self._take()
+
+    async def take(self, most: int) -> list[Notification]:
+        """Return what there is, at least one, for a reader elsewhere who says :meth:`done`. Raises as ``__anext__``."""
+        self._check_free()
+        if not self._queue:
+            await self._filled()
+        return [self._take() for _ in range(min(most, len(self._queue)))]
+
+    def take_rest(self) -> list[Notification]:
+        """Return what was left unread at the end."""
+        return [self._take() for _ in range(len(self._queue))]
+
+    def done(self) -> None:
+        """The reader asks for the notification after the first one that it has taken and not done with (R18)."""
+        taken = self._taken.popleft()
+        if self.done_with is not None:
+            self.done_with(taken)
+
+    def _check_free(self) -> None:
         if self._waiter is not None:
             raise StreamInUse("events() is being iterated by another task; a client has one delivery stream")
-        taken, self._taken = self._taken, None
-        if taken is not None and self.done_with is not None:
-            self.done_with(taken)
+
+    async def _filled(self) -> None:
+        """Wait until there is something. Raises StopAsyncIteration, or the error, where nothing will be."""
+        queue = self._queue
         while not queue:
             if self._overflow is not None and self._has_room():
                 continue
@@ -164,8 +190,11 @@ class DeliveryStream(AsyncIterator[Notification]):
                 await self._waiter
             finally:
                 self._waiter = None
-        item = queue.popleft()
+
+    def _take(self) -> Notification:
+        item = self._queue.popleft()
         if isinstance(item, Event):
             self._bytes -= len(item.payload)
-        self._taken = item
+        if self.done_with is not None:
+            self._taken.append(item)
         return item

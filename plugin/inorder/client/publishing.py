@@ -114,9 +114,9 @@ class Publishing:
         """Publishes that are not accepted, and numbers the workers do not know the fate of yet."""
         return max(len(self._open), self.machine.pending)
 
-    def check_room(self) -> None:
-        """Raise QueueFull at the limit."""
-        if len(self._open) >= self._limit:
+    def check_room(self, more: int = 0) -> None:
+        """Raise QueueFull at the limit; ``more`` are on their way here."""
+        if len(self._open) + more >= self._limit:
             raise QueueFull(self._limit)
 
     # -- the three orders --------------------------------------------------------------------------------------

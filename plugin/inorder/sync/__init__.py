@@ -1,1 +1,7 @@
 """Clients that block: what :mod:`inorder` offers to asyncio, for threads."""
+
+from inorder.sync.client import Client
+from inorder.sync.pending import PendingPublish
+from inorder.sync.reading import Notifications
+
+__all__ = ["Client", "Notifications", "PendingPublish"]

@@ -27,7 +27,7 @@ class LoopThread:
 
     def __init__(self, name: str = "inorder") -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may post from within
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -36,7 +36,7 @@ class LoopThread:
     def acquire(self) -> None:
         """Have the thread running until :meth:`release`; each call needs one."""
         if self._process != os.getpid():  # in a forked child the lock may be held by a thread that is not there
-            self._lock = threading.Lock()
+            self._lock = threading.RLock()
             self._users, self._loop, self._thread, self._process = 0, None, None, os.getpid()
         with self._lock:
             self._users += 1
@@ -80,7 +80,8 @@ class LoopThread:
     def submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> concurrent.futures.Future[ResultT]:
         """Start a coroutine on the loop. Cancelling the future cancels it. Raises Closed, UsageError."""
         try:
-            return asyncio.run_coroutine_threadsafe(coroutine, self._running())
+            with self._lock:  # before the end of the loop, or not at all
+                return asyncio.run_coroutine_threadsafe(coroutine, self._running())
         except BaseException:
             coroutine.close()
             raise
@@ -102,6 +103,8 @@ class LoopThread:
         future = self.submit(coroutine)
         try:
             return future.result(timeout)
+        except concurrent.futures.CancelledError:
+            raise Closed("the client was closed before that was done") from None
         except BaseException:
             future.cancel()
             raise
@@ -123,10 +126,8 @@ class LoopThread:
 
     def post(self, function: Callable[..., object], *args: object) -> None:
         """Have a function called on the loop's thread, soon; calls of one thread keep their order. Raises Closed."""
-        try:
+        with self._lock:  # before the end of the loop, or not at all
             self._running().call_soon_threadsafe(function, *args)
-        except RuntimeError as error:
-            raise Closed("the event loop of this client has ended") from error
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._process not in (0, os.getpid()):

@@ -1,0 +1,38 @@
+"""Calls on their way to the event loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from inorder.sync._thread import LoopThread
+
+
+class Crossing:
+    """Takes calls from any thread to that of the loop, which is woken once for all that are there."""
+
+    def __init__(self, thread: LoopThread) -> None:
+        self._thread = thread
+        self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._is_due = False
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def call(self, function: Callable[..., object], *args: object) -> None:
+        """Have a function called on the loop's thread; calls of one thread keep their order. Raises Closed."""
+        self._calls.append((function, args))
+        if not self._is_due:  # racing threads wake the loop once too often, never too seldom
+            self._is_due = True
+            self._thread.post(self._cross)
+
+    def _cross(self) -> None:
+        self._is_due = False
+        for _ in range(len(self._calls)):  # no more: who calls without end must not keep the loop from all else
+            function, args = self._calls.popleft()
+            function(*args)
+        if self._calls and not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._cross)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from inorder_analytics.results import SubscriberFigures, WindowFigures
 from inorder_analytics.spark import figures, interest, pairs
+from inorder_analytics.spark.arrays import collected
 from inorder_analytics.spark.events import events
 from inorder_analytics.spark.heard import heard, published, with_latency
 from inorder_analytics.spark.names import Names, named
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACES: Final = pa.schema([("who", pa.int32()), ("delivered_place", pa.int64())])
 
+Rows = list[dict[str, Any]]
 Say = Callable[[str], None]
 
 
@@ -42,7 +44,7 @@ def analyse(
     say("naming topics and clients")
     names = named(session, rows)
     found = interest.intervals(rows, names).persist()
-    accepted = published(rows, names)
+    accepted = published(rows, names).persist()
     chosen = pairs.sample(names, max_pairs, seed)
     told = with_latency(heard(rows, names), accepted, found).persist()
     try:
@@ -52,20 +54,31 @@ def analyse(
         say("comparing subscribers two by two")
         _compare(session, told, names, parts, chosen)
         say("adding up subscribers, topics and time windows")
-        _add_subscribers(told, figures.asked_of(accepted, found), names, parts)
-        for each in _collected(figures.gaps(rows)):
-            parts[each["run"]].gaps[each["reason"]] = each["numbers"]
+        written, window_us = session.read.parquet(str(facts)), round(window_s * 1_000_000)
+        sums, ranks, asked, gaps, ranks_by, topics, windows, paths = collected(
+            figures.by_subscriber(told),
+            figures.ranks_of_subscribers(told),
+            figures.asked_of(accepted, found),
+            figures.gaps(rows),
+            figures.ranks_by(written, window_us),
+            figures.by_topic(written),
+            figures.by_window(written, window_us),
+            figures.paths(written),
+        )
     finally:
-        told.unpersist()
-        found.unpersist()
-    _add_facts(session.read.parquet(str(facts)), parts, window_s)
+        for table in (told, accepted, found):
+            table.unpersist()
+    _add_subscribers(sums, ranks, asked, names, parts)
+    for each in gaps:
+        parts[each["run"]].gaps[each["reason"]] = each["numbers"]
+    _add_facts(ranks_by, topics, windows, paths, parts)
     return list(parts.values())
 
 
 def ranks_of(facts: DataFrame) -> Ranks:
     """Return the percentiles over the events of several runs."""
-    rows = _collected(figures.all_latencies(facts))
-    return _ranks(rows[0]) if rows else Ranks()
+    (rows,) = collected(figures.ranks(facts))
+    return Ranks(**{each["part"]: each["ranked"] for each in rows})
 
 
 def _started(names: Names, chosen: pairs.Sample) -> dict[str, RunPart]:
@@ -90,7 +103,8 @@ def _compare(
     compared = {}
     if chosen.pairs:
         both = pairs.joined(told, chosen.table(session))
-        compared = {each["pair"]: each for each in _collected(pairs.compare(both))}
+        (rows,) = collected(pairs.compare(both))
+        compared = {each["pair"]: each for each in rows}
     found = []
     for at, (a, b) in enumerate(chosen.pairs):
         row = compared.get(at, none)  # a pair without any event in common has no row
@@ -116,19 +130,18 @@ def _named_places(
         return {}
     rows = [{"who": who, "delivered_place": place} for who, place in sorted(places)]
     table = session.createDataFrame(pa.Table.from_pylist(rows, _PLACES))
-    return {
-        (each["who"], each["delivered_place"]): (each["label"], each["number"])
-        for each in _collected(figures.named_events(told, table, names))
-    }
+    (known,) = collected(figures.named_events(told, table, names))
+    return {(each["who"], each["delivered_place"]): (each["label"], each["number"]) for each in known}
 
 
-def _add_subscribers(told: DataFrame, asked: DataFrame, names: Names, parts: dict[str, RunPart]) -> None:
-    sums = {each["who"]: each for each in _collected(figures.by_subscriber(told))}
-    asked_of = {each["who"]: each["asked"] for each in _collected(asked)}
+def _add_subscribers(sums: Rows, ranks: Rows, asked: Rows, names: Names, parts: dict[str, RunPart]) -> None:
+    sums_of = {each["who"]: each for each in sums}
+    ranks_of = {each["who"]: each["ranked"] for each in ranks}
+    asked_of = {each["who"]: each["asked"] for each in asked}
     for who, (run, client) in enumerate(names.clients):
         if client not in parts[run].subscribers:
             continue
-        each = sums.get(who, {"events": 0, "late": 0, "in_order": 0, "in_time": 0, "latency": None})
+        each = sums_of.get(who, {"events": 0, "late": 0, "in_order": 0, "in_time": 0})
         parts[run].by_subscriber.append(
             SubscriberFigures(
                 run=run,
@@ -136,19 +149,21 @@ def _add_subscribers(told: DataFrame, asked: DataFrame, names: Names, parts: dic
                 events=each["events"],
                 late_percent=percent(each["late"], each["late"] + each["in_order"]),
                 notified_1s_percent=percent(each["in_time"], asked_of.get(who, 0)),
-                latency_ms=percentiles(each["latency"]),
+                latency_ms=percentiles(ranks_of.get(who)),
             )
         )
 
 
-def _add_facts(facts: DataFrame, parts: dict[str, RunPart], window_s: float) -> None:
-    latency = {
-        (each["run"], each["label"]): each["latency"] for each in _collected(figures.latencies(facts, "run", "label"))
-    }
-    for each in _collected(figures.by_topic(facts)):
+def _add_facts(ranks: Rows, topics: Rows, windows: Rows, paths: Rows, parts: dict[str, RunPart]) -> None:
+    ranked = {(each["run"], each["part"], each["label"], each["start_us"]): each["ranked"] for each in ranks}
+    for run, part in parts.items():
+        every = {name: ranked.get((run, name, None, None), []) for name in Ranks.__struct_fields__}
+        part.ranks = Ranks(**every)
+    for each in topics:
         sums: dict[str, Any] = {key: value or 0 for key, value in each.items() if key not in ("run", "home")}
-        parts[each["run"]].topics.append(Topic(**sums, home=each["home"], latency=latency[each["run"], each["label"]]))
-    for each in _collected(figures.by_window(facts, round(window_s * 1_000_000))):
+        latency = ranked.get((each["run"], "topic", each["label"], None), [])
+        parts[each["run"]].topics.append(Topic(**sums, home=each["home"], latency=latency))
+    for each in windows:
         parts[each["run"]].by_window.append(
             WindowFigures(
                 run=each["run"],
@@ -156,28 +171,16 @@ def _add_facts(facts: DataFrame, parts: dict[str, RunPart], window_s: float) -> 
                 events=each["events"],
                 late_percent=percent(each["late"], each["late"] + each["in_order"]),
                 notified_1s_percent=percent(each["whole"], each["asked"]),
-                latency_ms=percentiles(each["latency"]),
+                latency_ms=percentiles(ranked.get((each["run"], "window", None, each["start_us"]))),
             )
         )
-    for each in _collected(figures.paths(facts)):
+    for each in paths:
         way = (each["stage"], each["entry_stage"], each["top_stage"], each["events"])
         parts[each["run"]].paths.append(way)
-    for each in _collected(figures.all_latencies(facts, "run")):
-        parts[each["run"]].ranks = _ranks(each)
     for part in parts.values():
         part.topics.sort(key=lambda each: each.label)
         part.by_window.sort(key=lambda each: each.start)
         part.paths.sort(key=lambda each: (each[0], *(-1 if stage is None else stage for stage in each[1:3])))
-
-
-def _ranks(row: dict[str, Any]) -> Ranks:
-    return Ranks(**{name: row[name] or [] for name in Ranks.__struct_fields__})
-
-
-def _collected(table: DataFrame) -> list[dict[str, Any]]:
-    """Bring a small table to the driver; by Arrow, which knows no time zone of a process."""
-    rows: list[dict[str, Any]] = table.toArrow().to_pylist()
-    return rows
 
 
 def by_generation(facts: dict[str, int], runs: Iterable[str]) -> dict[int, list[str]]:

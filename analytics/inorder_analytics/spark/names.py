@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from inorder.traces.schema import DROPPED_VERDICTS
+from inorder_analytics.spark.arrays import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -76,18 +77,26 @@ def incarnations(rows: DataFrame) -> DataFrame:
     """
     is_clock = (F.col("kind") == "clock") & F.col("offset_us").isNotNull() & F.col("error_us").isNotNull()
     is_told = (F.col("kind") == "notified") & ~F.coalesce(F.col("verdict").isin(*DROPPED_VERDICTS), F.lit(False))
-    clock = F.min(F.when(is_clock, F.struct("error_us", "recorded_at", "offset_us")))
+    session = ("run", "client", "incarnation")
+    clock = ("error_us", "recorded_at", "offset_us")
+    # Clocks apart first, so that numbers are all that is kept for a group: it is hashed then, and not sorted.
+    each_clock = rows.groupBy(*session, *(F.when(is_clock, F.col(name)).alias(f"clock_{name}") for name in clock)).agg(
+        F.min(F.coalesce("recorded_at", F.lit(0))).alias("first_at"),
+        F.max(F.col("kind") == "published").alias("publishes"),
+        F.max((F.col("kind") == "subscribed") | is_told).alias("subscribes"),
+        F.max(F.coalesce(is_heard() & (is_raw() | is_delivered()), F.lit(False))).alias("streams"),
+        F.sum(F.when(F.col("kind") == "dropped", F.col("count"))).alias("dropped"),
+    )
+    known = F.when(F.col("clock_error_us").isNotNull(), F.struct(*(f"clock_{name}" for name in clock)))
     return (
-        rows.groupBy("run", "client", "incarnation")
+        each_clock.groupBy(*session)
         .agg(
-            F.min(F.coalesce("recorded_at", F.lit(0))).alias("first_at"),
-            F.max(F.col("kind") == "published").alias("publishes"),
-            F.max((F.col("kind") == "subscribed") | is_told).alias("subscribes"),
-            F.max(F.coalesce(is_heard() & (is_raw() | is_delivered()), F.lit(False))).alias("streams"),
-            F.sum(F.when(F.col("kind") == "dropped", F.col("count"))).alias("dropped"),
-            clock.alias("clock"),
+            F.min("first_at").alias("first_at"),
+            *(F.max(name).alias(name) for name in ("publishes", "subscribes", "streams")),
+            F.sum("dropped").alias("dropped"),
+            F.min(known).alias("clock"),
         )
-        .withColumns({"offset_us": F.col("clock.offset_us"), "error_us": F.col("clock.error_us")})
+        .withColumns({"offset_us": F.col("clock.clock_offset_us"), "error_us": F.col("clock.clock_error_us")})
         .drop("clock")
     )
 
@@ -97,12 +106,17 @@ def topics(rows: DataFrame) -> DataFrame:
 
     The label is space and name with a colon between; the least of them where rows differ.
     """
-    name = F.concat(F.coalesce("space", F.lit("")), F.lit(":"), "topic")
+    topic = ("run", "domain", "topic_id")
     is_told = (F.col("kind") == "subscribed") & F.col("number").isNotNull()
-    return (
+    each_name = (
         rows.where(F.col("domain").isNotNull() & F.col("topic_id").isNotNull())
-        .groupBy("run", "domain", "topic_id")
-        .agg(F.min(name).alias("label"), F.max(is_told).alias("has_subscribed"))
+        .groupBy(*topic, "space", "topic")
+        .agg(F.max(is_told).alias("has_subscribed"))
+    )
+    name = F.concat(F.coalesce("space", F.lit("")), F.lit(":"), "topic")
+    return (
+        each_name.groupBy(*topic)
+        .agg(F.min(name).alias("label"), F.max("has_subscribed").alias("has_subscribed"))
         .withColumn("label", F.coalesce("label", F.concat(F.lit("topic "), F.col("topic_id").cast("string"))))
     )
 
@@ -138,7 +152,7 @@ class Names:
 
 def named(session: SparkSession, rows: DataFrame) -> Names:
     """Number the topics and clients of rows: by run, then by id; incarnations by their first row, then by number."""
-    told: list[dict[str, Any]] = incarnations(rows).toArrow().to_pylist()
+    told, known = collected(incarnations(rows), topics(rows))
     told.sort(key=lambda each: (each["run"], each["client"], each["first_at"] or 0, each["incarnation"]))
     clients = sorted({(each["run"], each["client"]) for each in told})
     numbers = {client: at for at, client in enumerate(clients)}
@@ -146,7 +160,6 @@ def named(session: SparkSession, rows: DataFrame) -> Names:
     for each in told:
         each["who"] = numbers[each["run"], each["client"]]
         each["incarnation_rank"] = ranks[each["who"]] = ranks.get(each["who"], -1) + 1
-    known = topics(rows).toArrow().to_pylist()
     known.sort(key=lambda each: (each["run"], each["domain"], each["topic_id"]))
     table = [{**each, "topic": at} for at, each in enumerate(known)]
     return Names(

@@ -12,6 +12,9 @@ Places = npt.NDArray[np.int64]
 NOWHERE = -1
 """The place of an event that is not in a stream."""
 
+NEAR = 32
+"""Ranks no further than this from their places are compared with their neighbours, which is quicker than merging."""
+
 
 def compared(one: Places, two: Places) -> dict[str, Any]:
     """Compare the streams of two subscribers.
@@ -51,16 +54,27 @@ def compared(one: Places, two: Places) -> dict[str, Any]:
 
 def _ranks(places: Places) -> Places:
     ranks = np.empty(len(places), np.int64)
-    ranks[np.argsort(places)] = np.arange(len(places))
+    # Stable: what is nearly in order, as two streams of the same events mostly are, is sorted in nearly one pass.
+    ranks[np.argsort(places, kind="stable")] = np.arange(len(places))
     return ranks
 
 
 def inversions(ranks: Places) -> int:
     """Return how many pairs of a permutation of 0, 1, ..., n - 1 stand in the wrong order.
 
-    A merge sort from the top bit down, each level on whole arrays: before a level the ranks stand in blocks of
+    O(n log n) time, O(n) memory; O(n d) time where no rank stands further than a small d from its place.
+    """
+    farthest = int(np.abs(ranks - np.arange(len(ranks))).max(initial=0))
+    if farthest <= NEAR:
+        # Of a pair in the wrong order neither is more than d away, so they are less than 2 d apart.
+        return sum(int(np.count_nonzero(ranks[:-apart] > ranks[apart:])) for apart in range(1, 2 * farthest))
+    return _merged(ranks)
+
+
+def _merged(ranks: Places) -> int:
+    """A merge sort from the top bit down, each level on whole arrays: before a level the ranks stand in blocks of
     2^(bit + 1) that follow each other; inside a block those with the bit that stand before those without it are pairs
-    in the wrong order. O(n log n) time, O(n) memory.
+    in the wrong order.
     """
     count = 0
     size = len(ranks)

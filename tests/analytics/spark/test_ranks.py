@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from inorder_analytics.spark.ranks import NOWHERE, compared, inversions
+from inorder_analytics.spark.ranks import NEAR, NOWHERE, compared, inversions
 
 
 def obvious(ranks: list[int]) -> int:
@@ -27,6 +27,18 @@ def test_inversions_of_longer_permutations(length: int) -> None:
         ranks = dice.permutation(length).astype(np.int64)
         assert inversions(ranks) == obvious(ranks.tolist())
     assert inversions(np.arange(length)[::-1].copy()) == length * (length - 1) // 2
+
+
+@pytest.mark.parametrize("reach", [1, 2, NEAR - 1, NEAR, NEAR + 1, 3 * NEAR])
+def test_inversions_of_streams_that_are_nearly_the_same(reach: int) -> None:
+    """Near ranks are counted in another way than far ones."""
+    dice = np.random.default_rng(reach)
+    for _ in range(10):
+        ranks = np.argsort(np.arange(300) + dice.uniform(0, reach, 300)).astype(np.int64)
+        assert inversions(ranks) == obvious(ranks.tolist())
+    swapped = np.arange(reach + 1)
+    swapped[[0, -1]] = swapped[[-1, 0]]
+    assert inversions(swapped) == 2 * reach - 1
 
 
 def test_only_what_both_have_is_compared() -> None:

@@ -10,10 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import re
-import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -21,12 +17,12 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.hot_paths import FRAME, HOT_PATHS
+from benchmarks.valgrind import instructions, look
 
 BASELINE = Path(__file__).parent / "baseline.json"
 EVENTS = 8 * FRAME
 TOLERANCE = 0.05
 """What an event may cost more, as a share: less than any mistake worth finding, more than a new build of libc makes."""
-_COUNTED = re.compile(r"Collected : (\d+)")
 
 Costs = dict[str, int]
 """Instructions for each event, by hot path."""
@@ -38,16 +34,7 @@ def measure(name: str) -> int:
 
 
 def _count(name: str, events: int) -> int:
-    command = [
-        "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
-        sys.executable, "-m", "benchmarks.hot_paths", name, str(events),
-    ]  # fmt: skip
-    # the order of sets of texts, and with it the instructions, would else differ from run to run
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
-    counted = _COUNTED.search(done.stderr)
-    if done.returncode or counted is None:
-        raise SystemExit(f"valgrind could not run {name}:\n{done.stderr}")
-    return int(counted[1])
+    return instructions("benchmarks.hot_paths", name, str(events))
 
 
 def compare(costs: Costs, baseline: Costs, tolerance: float = TOLERANCE) -> list[str]:
@@ -73,8 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description=__doc__)
     parser.add_argument("--update", action="store_true", help="take what is counted as the baseline")
     options = parser.parse_args()
-    if shutil.which("valgrind") is None:
-        raise SystemExit("valgrind is missing; it is in the package valgrind: apt-get install valgrind")
+    look()
     baselines = msgspec.json.decode(BASELINE.read_bytes(), type=dict[str, Costs]) if BASELINE.exists() else {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         costs = dict(zip(HOT_PATHS, pool.map(measure, HOT_PATHS), strict=True))

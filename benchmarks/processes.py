@@ -94,10 +94,10 @@ def run(job: Job) -> Run:
     return Run(publishers, subscribers, job.events)
 
 
-def run_together(job: Job) -> Run:
-    """Run a job in one process. Raises RunFailed."""
-    (answer,) = _run(job, ("together",))
-    return Run(answer, answer, job.events)
+def alternate(job: Job) -> Answer:
+    """Run the bursts of a job, in one process. Raises RunFailed."""
+    (answer,) = _run(job, ("alternate",))
+    return answer
 
 
 def _run(job: Job, roles: Sequence[str]) -> list[Answer]:

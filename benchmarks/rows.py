@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import comb
 from statistics import median
 
 import msgspec
@@ -53,3 +54,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
     """Return the ratios of repeats that ran side by side."""
     return spread([mine / other for mine, other in zip(ours, theirs, strict=True)])
+
+
+def interval(values: Sequence[float]) -> Spread:
+    """Return the median with its 95 % confidence interval by the sign test: between how many of the values, from either
+    end, it lies is a matter of tossing coins, whatever their distribution. Of fewer than six it is their range."""
+    ordered, count = sorted(values), len(values)
+    outside = 0.0
+    at = 0
+    while 2 * (outside := outside + comb(count, at) / 2**count) <= 0.05:
+        at += 1
+    at = max(1, at)
+    return Spread(median(ordered), ordered[at - 1], ordered[count - at])

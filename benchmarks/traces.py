@@ -1,4 +1,8 @@
-"""What recording costs: the same clients with ``traces`` and without, alternately, everything recorded."""
+"""What recording costs: bursts of clients with ``traces`` and of clients without, in turn, in one process.
+
+Processes differ in where their memory lies, and a machine in what else it does, by more than recording costs. Within a
+process, pairs of short bursts do not; and processor time does not depend on who else wants the processor.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,24 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-from benchmarks.job import Job
-from benchmarks.processes import Run, run, run_together
-from benchmarks.rows import Row, Say, paired, spread
+from benchmarks.job import Answer, Burst, Job
+from benchmarks.processes import alternate
+from benchmarks.rows import Row, Say, interval, spread
 from benchmarks.throughput import WARM_UP
 from inorder.testing.services import Mosquitto, WorkerServer
 
 AIM = 0.95
+PAIRS = 30
+"""Of bursts in one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it is measured: a broker, and how a job runs on it."""
+    """A broker to measure it at."""
 
     title: str
     url: Callable[[ExitStack], str]
-    run: Callable[[Job], Run]
 
 
 def _mosquitto(stack: ExitStack) -> str:
@@ -32,62 +36,83 @@ def _mosquitto(stack: ExitStack) -> str:
 
 
 PLACES = {
-    "mqtt5": Place("recording, MQTT 5", _mosquitto, run),
-    "memory": Place(
-        "recording, in-process broker (all clients in one process)", lambda _: "memory://bench", run_together
-    ),
+    "mqtt5": Place("recording, MQTT 5, all clients in one process", _mosquitto),
+    "memory": Place("recording, in-process broker, all clients in one process", lambda _: "memory://bench"),
 }
 
 
 def measure(name: str, events: int, repeats: int, say: Say) -> list[Row]:
-    """Measure with recording and without in turn, forwards and backwards, ``repeats`` times."""
+    """Measure in ``repeats`` processes, one after the other; ``events`` in all bursts of a kind in one of them."""
     place = PLACES[name]
-    runs: dict[bool, list[Run]] = {False: [], True: []}
+    burst = max(2, events // PAIRS // 2 * 2)
+    answers: list[Answer] = []
     with ExitStack() as stack:
         url = place.url(stack)
         worker = stack.enter_context(WorkerServer())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inorder-traces-")))
         for repeat in range(repeats):
-            for is_on in (False, True) if repeat % 2 == 0 else (True, False):
-                job = Job(
-                    client="inorder",
-                    role="",
-                    url=url,
-                    workers=[worker.url],
-                    events=events,
-                    warm_up=WARM_UP,
-                    name=f"{repeat}-{is_on:d}",
-                    traces=str(folder / str(repeat)) if is_on else "",
-                )
-                done = place.run(job)
-                runs[is_on].append(done)
-                say(f"{place.title}: {'with' if is_on else 'without'}: {done.events_per_s:,.0f} events/s")
-        kept = sum(each.stat().st_size for each in folder.rglob("*.parquet")) / repeats / (events + WARM_UP)
-    return _rows(place, runs, kept)
-
-
-def _rows(place: Place, runs: dict[bool, list[Run]], kept: float) -> list[Row]:
-    rates = {is_on: [each.events_per_s for each in its] for is_on, its in runs.items()}
-    ratio = paired(rates[True], rates[False])
-    rows = []
-    for is_on, name in ((False, "without traces"), (True, "with traces")):
-        more = {
-            "publish cpu us": median(each.publish_us for each in runs[is_on]),
-            "receive cpu us": median(each.receive_us for each in runs[is_on]),
-        }
-        if is_on:
-            more["bytes per event"] = kept
-        rows.append(
-            Row(
-                workload=place.title,
-                name=name,
-                unit="events/s",
-                value=spread(rates[is_on]),
-                ratio=ratio if is_on else None,
-                yardstick="of without" if is_on else "",
-                aim=f">= {AIM}" if is_on else "",
-                reached=ratio.median >= AIM if is_on else None,
-                more=more,
+            job = Job(
+                client="inorder",
+                role="",
+                url=url,
+                workers=[worker.url],
+                events=burst,
+                warm_up=WARM_UP,
+                pairs=PAIRS,
+                name=str(repeat),
+                traces=str(folder / str(repeat)),
             )
-        )
-    return rows
+            answers.append(alternate(job))
+            ratios = _ratios(answers[-1:], burst)
+            say(f"{place.title}: process {repeat + 1}: {spread(ratios).median:.3f} of {len(ratios)} pairs")
+        kept = sum(each.stat().st_size for each in folder.rglob("*.parquet"))
+    return _rows(place, answers, burst, kept / repeats / (PAIRS * burst + WARM_UP))
+
+
+def _writing_us(answer: Answer, burst: int) -> float:
+    """Return what the recorders' threads take for an event; they work whenever they like, so every event bears it."""
+    return answer.writing_s / (len(answer.recorded) * burst + WARM_UP) * 1e6
+
+
+def _us(bursts: list[Burst], burst: int) -> list[float]:
+    return [each.cpu_s / burst * 1e6 for each in bursts]
+
+
+def _ratios(answers: list[Answer], burst: int) -> list[float]:
+    """Return, pair by pair, the processor time of an event without recording to that with it, writing included: the
+    share of throughput that is left where the processor is what bounds it."""
+    return [
+        plain / (recorded + _writing_us(each, burst))
+        for each in answers
+        for plain, recorded in zip(_us(each.plain, burst), _us(each.recorded, burst), strict=True)
+    ]
+
+
+def _rows(place: Place, answers: list[Answer], burst: int, kept: float) -> list[Row]:
+    ratio = interval(_ratios(answers, burst))
+    plain = [us for each in answers for us in _us(each.plain, burst)]
+    recorded = [us + _writing_us(each, burst) for each in answers for us in _us(each.recorded, burst)]
+    walls = interval(
+        [one.wall_s / two.wall_s for each in answers for one, two in zip(each.plain, each.recorded, strict=True)]
+    )
+    writing = spread([_writing_us(each, burst) for each in answers]).median
+    return [
+        Row(workload=place.title, name="without traces", unit="cpu us per event", value=spread(plain)),
+        Row(
+            workload=place.title,
+            name="with traces",
+            unit="cpu us per event",
+            value=spread(recorded),
+            ratio=ratio,
+            yardstick=f"left; 95 % interval of {len(plain)} pairs",
+            aim=f">= {AIM}",
+            reached=ratio.low >= AIM,
+            more={
+                "of it writing": writing,
+                "bytes": kept,
+                "rate left": walls.median,
+                "rate left, low": walls.low,
+                "rate left, high": walls.high,
+            },
+        ),
+    ]

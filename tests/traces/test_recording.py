@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.client.helpers import Site, new_site, take_events, times, until
+from tests.client.helpers import Site, events_of, new_site, take_events, times, until
 from tests.traces.helpers import known, of, part, recording, rows_in
 
 UTC = datetime.UTC
@@ -98,6 +98,22 @@ async def test_the_other_orders_and_a_publish_that_was_cancelled(site: Site, tmp
     assert [part(row, "verdict", "delivery_index", "arrival_index") for row in of(rows, "sub", "notified")] == [
         ("fifo", 1, None), ("unsequenced", 2, None),
     ]  # fmt: skip
+
+
+async def test_indexes_are_in_the_order_in_which_the_application_is_notified(site: Site, tmp_path: Path) -> None:
+    """Of all verdicts, though many come in one turn of the event loop, and what is in order is recorded at its end."""
+    folder = tmp_path / "traces"
+    orders: tuple[Any, ...] = ("total", "none", "fifo", "total", "total", "none")
+    async with recording(site, "sub", folder) as sub, recording(site, "pub", folder) as pub:
+        await sub.subscribe("t")
+        site.hub.stall("sub")
+        for at in range(120):
+            await pub.publish("t", b"x" * at, order=orders[at % len(orders)])
+        site.hub.resume("sub")
+        seen = events_of(await take_events(sub, 120))
+    rows = sorted(of(rows_in(folder), "sub", "notified"), key=lambda row: row["delivery_index"])
+    assert [row["delivery_index"] for row in rows] == list(range(1, 121))
+    assert [row["payload_size"] for row in rows] == [len(event.payload) for event in seen] == list(range(120))
 
 
 async def test_the_clocks_offset(site: Site, tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class Arrivals:
         self.counts = ArrivalCounts()
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
         self.gaps = self.missed = 0
+        self._count = 0  # arrivals for the ordering module in this domain
         self.observer: Observer | None = None
         self.recording: Recording | None = None
         self.taker: Taker | None = None
@@ -92,6 +93,7 @@ class Arrivals:
 
     def other_domain(self) -> None:
         """The workers serve another domain: ids stand for other topics there."""
+        self._count = 0
         self._names.clear()
         self._ids.clear()
         self._copies.clear()
@@ -146,13 +148,14 @@ class Arrivals:
     def _total(self, space: str, arrival: Arrival, stamp: TotalStamp, overlaps: int, now: float) -> None:
         counts = self._ordering.counts
         before = counts.duplicates
+        self._count += 1
         if not self._ordering.is_leased or clock.waking_or_sleeping() >= self._lease.until:
             self.check_lease(now)
         outputs = self._ordering.receive(
             stamp.topic,
             stamp.number,
             stamp.deps,
-            (space, arrival, 0 if self.recording is None else self.recording.next_arrival()),
+            (space, arrival, self._count),
             len(arrival.payload),
             now,
             retained=arrival.retained,

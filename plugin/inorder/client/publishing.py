@@ -172,7 +172,8 @@ class Publishing:
         self._finish(publish, None, error or Receipt(publish.link.space, publish.message.topic, None))
 
     def _finish(self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception) -> None:
-        self._record(publish, publication, outcome)
+        if self.recording is not None:
+            self.recording.publish_ended(publish, publication, outcome)
         self._open.discard(publish)
         publish.on_cancel = publish.publication = None
         if not publish.done():

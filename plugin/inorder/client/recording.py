@@ -17,7 +17,7 @@ from inorder.core.wire import TopicInfo
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed, UsageError
 from inorder.ports import Arrival
 from inorder.traces.lanes import NOTHING, REPAIRED, TopicName
-from inorder.traces.recorder import Recorder, flags_of
+from inorder.traces.recorder import BATCH, Recorder, flags_of
 
 if TYPE_CHECKING:
     from inorder.client.publishing import Publish
@@ -46,9 +46,10 @@ class Recording:
     ) -> None:
         self._recorder, self.clock, self._name_of, self._id_of = recorder, clock, name_of, id_of
         self._offset, self._told_offset = offset, (0, -1)
-        self._arrivals = 0
         self._accepted: list[Publication] = []
-        self._notified: list[tuple[Sequenced, float]] = []
+        # no pairs: the garbage collector would have to look at each
+        self._notified: list[Sequenced] = []
+        self._notified_at: list[float] = []
         self._is_due = False
         self._dropped: list[tuple[Sequenced, str]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -58,8 +59,6 @@ class Recording:
     def opened(self, incarnation: int, domain: int, mode: str) -> None:
         """The client is there; or it goes on in another domain, as if it were new."""
         self._settle()
-        self._tell_dropped()
-        self._arrivals = 0
         self._told_offset = (0, -1)
         self._recorder.opened(incarnation, domain, mode)
 
@@ -73,7 +72,6 @@ class Recording:
     def _tell(self) -> None:
         """Record what is not told as it happens."""
         self._settle()
-        self._tell_dropped()
         offset, error = self._offset()
         if error >= 0 and (offset, error) != self._told_offset:
             self._told_offset = offset, error
@@ -87,11 +85,20 @@ class Recording:
     def _settle(self) -> None:
         self._is_due = False
         if self._notified:
-            notified, self._notified = self._notified, []
-            self._recorder.sequenced(notified)
+            self._settle_notified()
         if self._accepted:
-            accepted, self._accepted = self._accepted, []
-            self._recorder.accepted(accepted)
+            self._settle_accepted()
+        if self._dropped:
+            self._tell_dropped()
+
+    def _settle_notified(self) -> None:
+        self._recorder.sequenced(self._notified, self._notified_at)
+        self._notified.clear()
+        self._notified_at.clear()
+
+    def _settle_accepted(self) -> None:
+        self._recorder.accepted(self._accepted)
+        self._accepted.clear()
 
     async def close(self, seconds: float) -> None:
         """Have the rest written."""
@@ -114,6 +121,8 @@ class Recording:
             self._accepted.append(publication)
             if not self._is_due:
                 self._settle_soon()
+            elif len(self._accepted) >= BATCH:
+                self._settle_accepted()
         else:
             self._other_end(publish, publication, _outcome(publish, publication, outcome))
 
@@ -145,23 +154,20 @@ class Recording:
 
     # -- arrivals and notifications ------------------------------------------------------------------------------------
 
-    def next_arrival(self) -> int:
-        """Return the index of the arrival that the ordering module gets now."""
-        if self._dropped:
-            self._tell_dropped()
-        self._arrivals += 1
-        return self._arrivals
-
     def notified(self, entry: Sequenced) -> None:
         """The application was notified of an event with a timestamp."""
-        self._notified.append((entry, self.clock()))
+        self._notified.append(entry)
+        self._notified_at.append(self.clock())
         if not self._is_due:
             self._settle_soon()
+        elif len(self._notified) >= BATCH:
+            self._settle_notified()
 
     def notified_plain(
         self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, arrived: float
     ) -> None:
         """The application was notified of an event that the ordering module has nothing to do with."""
+        self._settle()
         name = space, arrival.topic, self._id_of(space, arrival.topic) or NOTHING
         at = NOTHING if number is None else number
         self._recorder.notified(
@@ -208,6 +214,8 @@ class Recording:
     def dropped(self, entry: Sequenced, why: Literal["duplicate", "before"]) -> None:
         """An arrival was dropped; whether it is the copy for another filter is found out next."""
         self._dropped.append((entry, why))
+        if not self._is_due:
+            self._settle_soon()
 
     def _named(self, topic: int) -> TopicName | None:
         info = self._name_of(topic)

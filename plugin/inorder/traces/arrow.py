@@ -68,11 +68,10 @@ def _dictionary(texts: Sequence[str]) -> pa.StringArray:
 
 _OUTCOMES, _ORDERINGS, _VERDICTS = _dictionary(OUTCOMES), _dictionary(ORDERINGS), _dictionary(VERDICTS)
 _AT_FIRST: Final = pa.repeat(pa.scalar(0, pa.int32()), LANE_ROWS)
+_ROWS: Final = pa.array(range(LANE_ROWS), pa.int32())
 _FALSE: Final = pa.repeat(pa.scalar(False), LANE_ROWS)
 _PLACES: Final = {
-    layout: [
-        pa.array(range(at, LANE_ROWS * layout.width, layout.width), pa.int32()) for at in range(layout.width)
-    ]
+    layout: [pc.add(pc.multiply(_ROWS, layout.width), at).cast(pa.int32()) for at in range(layout.width)]
     for layout in (PUBLISHED, NOTIFIED)
 }  # fmt: skip
 """By layout, where the values of each part are among those of all records."""

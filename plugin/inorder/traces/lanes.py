@@ -116,11 +116,11 @@ class Lane:
         self.topics.append(name)
         return at
 
-    def add_numbers(self, deps: list[int]) -> None:
-        """Add the dependencies of the row that is written next. With many of them it is the last one."""
-        self.numbers.fromlist(deps)
+    def added(self, rows: int) -> None:
+        """So many rows were written behind the others, and their dependencies. With many of those they are the last."""
+        self.count += rows
         if len(self.numbers) >= self.numbers_room:
-            self.room = self.count + 1
+            self.room = self.count
 
     def clear(self) -> None:
         """Forget all rows."""

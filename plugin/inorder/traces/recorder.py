@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import nan
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +36,9 @@ from inorder.traces.schema import DROPPED_VERDICTS, OUTCOMES
 if TYPE_CHECKING:
     from inorder.traces.writer import Writer
 
+BATCH: Final = 32
+"""Rows that are recorded with one call, at most: more are not cheaper, for the first of them have left the processor's
+caches by then."""
 ORDERINGS: Final = ("total", "fifo", "none")
 VERDICTS: Final = (*map(str, Verdict), *DROPPED_VERDICTS)
 
@@ -116,33 +119,28 @@ class Recorder:
             lane.incarnation, lane.domain = incarnation, domain
         self._other("opened", detail=mode)
 
-    def accepted(self, publications: Iterable[Publication]) -> None:
-        """The broker accepted publishes with total order, the usual end. Many at a time are cheaper than one by one."""
-        lane, count = self._published, self._published.count
+    def accepted(self, publications: Sequence[Publication]) -> None:
+        """The broker accepted publishes with total order, the usual end; at most :data:`BATCH` of them."""
+        lane = self._room_for(self._published, len(publications))
+        raw, numbers, places, at = lane.raw, lane.numbers, lane.places, lane.count * _PUBLISHED_SIZE
         for publication in publications:
-            if count >= lane.room:
-                lane.count = count
-                lane, count = self._next(lane), 0
-            publish, info, deps = publication.content, publication.info, publication.deps
-            message = publish.message
+            publish, info = publication.content, publication.info
+            message, accepted_at = publish.message, publish.accepted_at
             assert info is not None  # a worker has named its topic
-            topic, numbers = info.id, lane.numbers
-            top = info.stage if publication.top < 0 else publication.top
-            at = lane.places.get(topic)
-            if at is None:
-                at = lane.place(topic, (info.space, info.name, topic))
-            if deps:
+            topic, stage, top = info.id, info.stage, publication.top
+            place = places.get(topic)
+            if place is None:
+                place = lane.place(topic, (info.space, info.name, topic))
+            if deps := publication.deps:
                 numbers.fromlist(deps)
-                if len(numbers) >= lane.numbers_room:
-                    lane.room = count + 1
             _pack_published(
-                lane.raw, count * _PUBLISHED_SIZE,
-                at, 0, len(numbers), publication.number, publication.counter, len(message.payload), len(message.stamp),
-                info.stage, publication.entry, top,
-                publish.published_at, publish.stamped_at, publish.accepted_at, publish.accepted_at,
+                raw, at,
+                place, 0, len(numbers), publication.number, publication.counter, len(message.payload),
+                len(message.stamp), stage, publication.entry, stage if top < 0 else top,
+                publish.published_at, publish.stamped_at, accepted_at, accepted_at,
             )  # fmt: skip
-            count += 1
-        lane.count = count
+            at += _PUBLISHED_SIZE
+        lane.added(len(publications))
 
     def published(
         self,
@@ -161,36 +159,30 @@ class Recorder:
             deps: the timestamp's.
             times: when it was published, stamped, accepted, and now; NaN for what never came.
         """
-        lane = self._published
-        if lane.count >= lane.room:
-            lane = self._next(lane)
+        lane = self._room_for(self._published, 1)
         lane.is_mixed = True
         at = lane.places.get(name)
         if at is None:
             at = lane.place(name, name)
-        if deps:
-            lane.add_numbers(deps)
+        lane.numbers.fromlist(deps)
         how = _OUTCOME[outcome] | _ORDERING[ordering]
         _pack_published(lane.raw, lane.count * _PUBLISHED_SIZE, at, how, len(lane.numbers), *row, *times)
-        lane.count += 1
+        lane.added(1)
 
-    def sequenced(self, notified: Iterable[tuple[Sequenced, float]]) -> None:
-        """The application was notified of events with a timestamp, at these times of the event loop. The content of
-        each has its space, what arrived, and the index of the arrival. Many at a time are cheaper than one by one."""
-        lane, count = self._notified, self._notified.count
-        for entry, now in notified:
-            if count >= lane.room:
-                lane.count = count
-                lane, count = self._next(lane), 0
+    def sequenced(self, notified: Sequence[Sequenced], times: Sequence[float]) -> None:
+        """The application was notified of events with a timestamp, at these times of the event loop; at most
+        :data:`BATCH` of them. The content of each has its space, what arrived, and the index of the arrival."""
+        lane = self._room_for(self._notified, len(notified))
+        raw, numbers, places, at = lane.raw, lane.numbers, lane.places, lane.count * _NOTIFIED_SIZE
+        index = self._delivered
+        for entry, now in zip(notified, times, strict=True):
             space, arrival, arrival_index = entry.content
-            topic, deps, waited, numbers = entry.topic, entry.deps, entry.waited_number, lane.numbers
-            at = lane.places.get(topic)
-            if at is None:
-                at = lane.place(topic, (space, arrival.topic, topic))
-            if deps:
+            topic, waited = entry.topic, entry.waited_number
+            place = places.get(topic)
+            if place is None:
+                place = lane.place(topic, (space, arrival.topic, topic))
+            if deps := entry.deps:
                 numbers.fromlist(deps)
-                if len(numbers) >= lane.numbers_room:
-                    lane.room = count + 1
             if waited:
                 lane.has_waited = True
             how, arrived = _IN_ORDER, entry.arrived
@@ -199,14 +191,15 @@ class Recorder:
                 how = _VERDICT[entry.verdict] | SEQUENCED | flags_of(arrival)
                 if entry.repaired:
                     how, arrived, arrival_index = how | REPAIRED, nan, NOTHING
-            self._delivered = index = self._delivered + 1
+            index += 1
             _pack_notified(
-                lane.raw, count * _NOTIFIED_SIZE,
-                at, how, len(numbers), entry.number, arrival_index, index, entry.waited_topic, waited, entry.size,
+                raw, at,
+                place, how, len(numbers), entry.number, arrival_index, index, entry.waited_topic, waited, entry.size,
                 arrived, now,
             )  # fmt: skip
-            count += 1
-        lane.count = count
+            at += _NOTIFIED_SIZE
+        self._delivered = index
+        lane.added(len(notified))
 
     def notified(
         self, name: TopicName, verdict: str, flags: int, row: tuple[int, ...], deps: list[int] | None, arrived: float
@@ -221,17 +214,14 @@ class Recorder:
             deps: ``None`` where it has no timestamp.
             arrived: when it arrived, by the event loop's clock; NaN where the broker did not notify of it.
         """
-        lane = self._notified
-        if lane.count >= lane.room:
-            lane = self._next(lane)
+        lane = self._room_for(self._notified, 1)
         lane.is_mixed = lane.has_waited = True
         at = lane.places.get(name)
         if at is None:
             at = lane.place(name, name)
         if deps is not None:
             flags |= SEQUENCED
-            if deps:
-                lane.add_numbers(deps)
+            lane.numbers.fromlist(deps)
         code, index = _VERDICT[verdict], NOTHING
         if code < _FIRST_DROPPED:
             index = self._delivered = self._delivered + 1
@@ -240,7 +230,7 @@ class Recorder:
             lane.raw, lane.count * _NOTIFIED_SIZE,
             at, code | flags, len(lane.numbers), number, arrival_index, index, *others, arrived, self._clock(),
         )  # fmt: skip
-        lane.count += 1
+        lane.added(1)
 
     def gap(self, name: TopicName, first: int, last: int, reason: str) -> None:
         """Numbers will not come."""
@@ -292,6 +282,10 @@ class Recorder:
             after = self._clock()
             looks.append((after - before, wall / 1000 - (before + after) * 500_000))
         return round(min(looks)[1])
+
+    def _room_for(self, lane: Lane, rows: int) -> Lane:
+        """Return a lane in place of this one if it has not as much room."""
+        return lane if lane.count + rows <= lane.room else self._next(lane)
 
     def _next(self, lane: Lane) -> Lane:
         """A lane is full: return an empty one in its place."""

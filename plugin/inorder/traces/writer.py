@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +26,9 @@ _log = logger("inorder.traces")
 RETRY_SECONDS: Final = 1.0
 """Pause before a file is tried again that could not be written."""
 ROW_GROUP: Final = 131_072
-"""Rows of one part of a file, at most. A part has rows of one kind."""
+"""Rows of one part of a file, at most. A part has rows of one kind, or few of several."""
+FEW_ROWS: Final = 4_096
+"""Rows of a kind that are in one part with others: each part takes time and bytes, however few rows are in it."""
 KEPT_LANES: Final = 4
 COMPRESSION: Final = "zstd"
 _FEW_VALUES: Final = [column.name for column in COLUMNS if column.type == "text"] + [
@@ -173,7 +175,9 @@ class Writer:
         if dropped:
             batches.append(self._converter.batch(_dropped_rows(dropped)))
         try:
-            self._folder.write(f"{self._prefix}-{self._files + 1:06d}.parquet", lambda file: _fill(file, batches))
+            self._folder.write(
+                f"{self._prefix}-{self._files + 1:06d}.parquet", lambda file: file.write(_file_of(batches))
+            )
         except Exception as error:  # each store raises errors of its own library
             self._failed(error)
             return False
@@ -213,18 +217,21 @@ class Writer:
             _log.info("event=traces_written_again folder=%s dropped=%d", self._folder, self._untold.total())
 
 
-def _fill(file: Any, batches: list[pa.RecordBatch]) -> None:
-    """Write batches as one Parquet file, those with the same columns together."""
+def _file_of(batches: list[pa.RecordBatch]) -> pa.Buffer:
+    """Return batches as one Parquet file, those with the same columns together. It is made in memory: each of the many
+    small writes to a file of Python's would need the interpreter's lock."""
     alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
     for batch in batches:
         alike.setdefault(tuple(batch.schema.names), []).append(batch)
     options = {"compression": COMPRESSION, "use_dictionary": _FEW_VALUES, "write_statistics": _FOR_FILTERS}
     encodings = dict.fromkeys(_RISING, "DELTA_BINARY_PACKED")
-    with pq.ParquetWriter(file, TABLE, column_encoding=encodings, store_schema=False, **options) as writer:
-        for group in alike.values():
-            table = pa.Table.from_batches(group).unify_dictionaries()
-            for start in range(0, len(table), ROW_GROUP):
-                writer.write_table(whole(table.slice(start, ROW_GROUP)), row_group_size=ROW_GROUP)
+    tables = [whole(pa.Table.from_batches(group)) for group in alike.values()]
+    few = [table for table in tables if len(table) < FEW_ROWS]
+    made = pa.BufferOutputStream()
+    with pq.ParquetWriter(made, TABLE, column_encoding=encodings, store_schema=False, **options) as writer:
+        for table in (*([pa.concat_tables(few)] if few else ()), *(each for each in tables if len(each) >= FEW_ROWS)):
+            writer.write_table(table.unify_dictionaries(), row_group_size=ROW_GROUP)
+    return made.getvalue()
 
 
 def _count(rows: Lane | Others, into: Counter[int]) -> None:

@@ -14,6 +14,10 @@ class WorkerUnreachable(errors.WorkerUnreachable, exceptions.ConnectionError):
 class TimedOut(errors.TimedOut, exceptions.TimeoutError):
     """The workers did not answer in time."""
 
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(what, seconds)
+        exceptions.TimeoutError.__init__(self, *self.args)  # an OSError in between does not pass it on
+
 
 def translated(error: errors.InorderError) -> errors.InorderError:
     """Return an error that is also the library's where the library has one of that sort."""

@@ -15,7 +15,7 @@ from redis import exceptions
 from inorder.client.configured import ClientConfiguration
 from inorder.core.notifications import Gap
 from inorder.redis import _library
-from inorder.redis._message import Failed, Item, Response
+from inorder.redis._message import Failed, Inorder, Item, Response
 from inorder.redis._publisher import Stamped, is_publish
 from inorder.redis._shared import (
     READ_BATCH,
@@ -363,13 +363,16 @@ class PubSub(library.PubSub):
         if inorder is None:
             return super().handle_message(response, ignore_subscribe_messages)
         message: Any = self._reader.handle_message(response)
-        message["inorder"] = inorder
+        self._add_order(message, inorder)
         handlers = self.channels if message["pattern"] is None else self.patterns
         handler = handlers.get(message["channel"] if message["pattern"] is None else message["pattern"])
         if handler is None:
             return message
         handler(message)
         return None
+
+    def _add_order(self, message: dict[str, Any], inorder: Inorder) -> None:
+        message["inorder"] = inorder
 
 
 def decoded_or_not(encoder: Any, response: Any) -> Any:

@@ -18,7 +18,7 @@ from inorder.core.notifications import Gap
 from inorder.errors import InorderError
 from inorder.redis import _library
 from inorder.redis._errors import translated, unanswered
-from inorder.redis._message import Failed, Response
+from inorder.redis._message import Failed, Inorder, Response
 from inorder.redis._publisher import Publisher, Stamped, Ticket, is_publish
 from inorder.redis._shared import (
     READ_BATCH,
@@ -471,7 +471,7 @@ class PubSub(library.PubSub):
         if inorder is None:
             return await super().handle_message(response, ignore_subscribe_messages)
         message: Any = await self._reader.handle_message(response)
-        message["inorder"] = inorder
+        self._add_order(message, inorder)
         handlers = self.channels if message["pattern"] is None else self.patterns
         handler = handlers.get(message["channel"] if message["pattern"] is None else message["pattern"])
         if handler is None:
@@ -479,6 +479,9 @@ class PubSub(library.PubSub):
         if inspect.isawaitable(handled := handler(message)):
             await handled
         return None
+
+    def _add_order(self, message: dict[str, Any], inorder: Inorder) -> None:
+        message["inorder"] = inorder
 
 
 async def _as_it_is(response: Any) -> Any:

@@ -59,6 +59,7 @@ class Held:
     def __init__(self, client: stock.Redis, channel: str, payload: object) -> None:
         self._may_go, self.has_stamp = threading.Event(), threading.Event()
         self.reply: Any = None
+        self.error: Exception | None = None
         original = client._send_command_parse_response
 
         def late(*args: Any, **options: Any) -> Any:
@@ -73,7 +74,10 @@ class Held:
         assert self.has_stamp.wait(PATIENCE)
 
     def _publish(self, client: stock.Redis, channel: str, payload: Any) -> None:
-        self.reply = client.publish(channel, payload)
+        try:
+            self.reply = client.publish(channel, payload)
+        except stock.RedisError as error:
+            self.error = error
 
     def go(self) -> None:
         """Let it get to the server, and wait for its reply."""

@@ -61,6 +61,14 @@ def decoded(encoder: Any, response: Any) -> Any:
     return text
 
 
+def pong_of(response: Any) -> Any:
+    """Return the answer to a ping in the form of a push, where RESP 3 makes it a mere text: the library takes only
+    bytes for one."""
+    if isinstance(response, str):
+        return Response(["pong", "" if response == "PONG" else response])
+    return response
+
+
 def log_gap(gap: Gap) -> None:
     """Say that messages will not come."""
     _log.warning("event=gap channel=%s first=%d last=%d reason=%s", gap.topic, gap.first, gap.last, gap.reason)

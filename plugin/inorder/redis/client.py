@@ -29,6 +29,7 @@ from inorder.redis._shared import (
     log_gap,
     pipeline_ended,
     pipeline_failed,
+    pong_of,
     remaining,
     stamped,
     ticket_of,
@@ -293,8 +294,8 @@ class PubSub(library.PubSub):
     def _pushed(self, response: Any) -> Any:
         """Ask the application's handler of pushes, where the library would have: RESP 3 has them."""
         handler, connection = self._push_handler, self.connection
-        if handler is None or response is None or _library.protocol_of(connection) != 3:
-            return response
+        if handler is None or not isinstance(response, list) or _library.protocol_of(connection) != 3:
+            return pong_of(response)
         return handler(response)
 
     def _next(self, deadline: float | None) -> Any:

@@ -12,7 +12,17 @@ from ..suite import Pass, Services, Suite
 TESTS = ("tests/test_pubsub.py", "tests/test_asyncio/test_pubsub.py")
 MOCKED = "it calls the class's method with a mock in place of the object, which has no super()"
 AT = "tests/test_asyncio/test_pubsub.py::TestPubSubHandleMessageMetrics::"
+CLUSTER = "it needs a cluster, whose client is the library's own"
 NOT_APPLICABLE = {
+    "tests/test_pubsub.py::*_cluster": CLUSTER,
+    "tests/test_pubsub.py::*::test_pubsub_shardnumsub": CLUSTER,
+    "tests/test_pubsub.py::*::test_ssubscribe_multiple_channels_*": CLUSTER,
+    "tests/test_pubsub.py::*::test_generator_handles_concurrent_mapping_changes": CLUSTER,
+    "tests/test_pubsub.py::*::test_get_sharded_message_timeout_is_respected": CLUSTER,
+    "tests/test_pubsub.py::*::test_get_sharded_message_timeout_with_published_message": CLUSTER,
+    "tests/test_pubsub.py::*::test_get_sharded_message_timeout_zero_returns_immediately": CLUSTER,
+    "tests/test_pubsub.py::*::test_get_sharded_message_multiple_channels_with_timeout": CLUSTER,
+    "tests/*test_pubsub.py::*::test_resubscribe_shard_channels_different_slots_same_node*": CLUSTER,
     "tests/test_pubsub.py::TestBaseException::test_base_exception": (
         "it patches a read that blocks without anything to read; here nothing is read until there is something"
     ),
@@ -38,7 +48,7 @@ def swap() -> None:
     sys.modules["redis.asyncio.client"] = inorder.redis.asyncio.client
     assert redis.Redis is not inorder.redis.Redis
     for module in (inorder.redis.client, inorder.redis.asyncio.client):
-        module.PubSub._add_order = look_at  # type: ignore[method-assign]
+        module.PubSub._add_order = look_at
 
 
 def look_at(pubsub: Any, message: dict[str, Any], inorder: Any) -> None:
@@ -59,7 +69,7 @@ def server(*arguments: str) -> Iterator[Services]:
     from inorder.testing.services import RedisServer
 
     with RedisServer() as running:
-        yield Services(arguments=("--redis-url", f"{running.url}/9", "-m", "not onlycluster", *arguments))
+        yield Services(arguments=("--redis-url", f"{running.url}/9", *arguments))
 
 
 SUITE = Suite(

@@ -118,3 +118,48 @@ def test_a_forked_child_is_told_and_may_begin_anew(loop: LoopThread) -> None:
     os.waitpid(child, 0)
     assert told == b"opened before fork(): a child process needs clients of its own | new"
     assert loop.run(asyncio.sleep(0, "here")) == "here"
+
+
+def test_who_waits_at_the_end_is_told_that_it_is_closed() -> None:
+    thread = LoopThread("test")
+    thread.acquire()
+    outcome = list[type[BaseException]]()
+    started = threading.Event()
+
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    def wait() -> None:
+        try:
+            thread.run(work())
+        except BaseException as error:
+            outcome.append(type(error))
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert started.wait(60)
+    thread.release()
+    waiter.join(60)
+    assert outcome == [Closed]
+
+
+def test_what_was_posted_before_the_end_is_done() -> None:
+    """Whoever posts, from any thread, gets it done or is told: nobody waits for a call that is never made."""
+    for _ in range(20):
+        thread = LoopThread("test")
+        thread.acquire()
+        done, told = list[int](), list[int]()
+
+        def post(thread: LoopThread = thread, done: list[int] = done, told: list[int] = told) -> None:
+            for at in range(2_000):
+                try:
+                    thread.post(done.append, at)
+                except Closed:
+                    told.append(at)
+
+        poster = threading.Thread(target=post)
+        poster.start()
+        thread.release()
+        poster.join(60)
+        assert sorted(done + told) == list(range(2_000))

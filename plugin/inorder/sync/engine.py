@@ -162,6 +162,11 @@ class Life:
             closing.add_done_callback(lambda _: self._release())
 
     def _close_soon(self) -> concurrent.futures.Future[None] | None:
+        if self._process not in (
+            None,
+            os.getpid(),
+        ):  # the parent's, and the lock may be held by a thread that is not here
+            return None
         with self._lock:
             if self._process is None:  # it was never open, and will not be: there is nothing to wait for
                 self._process = os.getpid()
@@ -170,8 +175,6 @@ class Life:
                 with contextlib.suppress(StopIteration):
                     self.engine.shut().send(None)
                 self._closing.set_result(None)
-            elif self._process != os.getpid():
-                return None
             elif self._closing is None:
                 self._closing = THREAD.submit(self.engine.shut())
         return self._closing

@@ -135,9 +135,10 @@ class Notifications(Iterator[ItemT]):
     a signal (Ctrl-C) ends the wait at once, and nothing is lost by that.
     """
 
-    def __init__(self, inbox: Inbox[ItemT], owner: object) -> None:
+    def __init__(self, inbox: Inbox[ItemT], owner: object, check: Callable[[], None]) -> None:
         self._inbox = inbox
         self._owner = owner  # is not collected while somebody reads
+        self._check = check  # raises UsageError in a forked child, where nothing would ever come
         self._is_stopped = False
 
     def __iter__(self) -> Notifications[ItemT]:
@@ -145,7 +146,7 @@ class Notifications(Iterator[ItemT]):
 
     def __next__(self) -> ItemT:
         """Return the next one; see :meth:`next`."""
-        return self._inbox.next(None, self._stopped)
+        return self.next()
 
     def next(self, timeout: float | None = None) -> ItemT:
         """Return the next one, as soon as there is one.
@@ -155,7 +156,9 @@ class Notifications(Iterator[ItemT]):
             StopIteration: the client was closed and everything was read; or this was stopped.
             StreamInUse: another thread waits for it already.
             InorderError: the client failed for good, and everything was read.
+            UsageError: in a forked child.
         """
+        self._check()
         return self._inbox.next(timeout, self._stopped)
 
     def stop(self) -> None:

@@ -139,7 +139,7 @@ def _iterating(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         engine = self._life.engine
         items = self._life.call(getattr(engine, name), *args, **kwargs)
         inbox: Inbox[Any] = engine.inbox if engine.is_stream(items) else Inbox(THREAD, taking(items))
-        return Notifications(inbox, self)
+        return Notifications(inbox, self, self._life.check)
 
     return method
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from inorder.client.embedded import EmbeddedEns
 from inorder.client.options import ClientTimes
 from inorder.core.names import Filter
 from inorder.errors import InorderError, LinkError, Refused
@@ -111,7 +112,7 @@ class EnsLink:
     def _culprit(self) -> Outcome | None:
         """Return the outcome of the message that breaks every connection, or ``None``: it was the oldest one without
         an answer each time, and nothing behind it was answered (QoS 0 needs no answer)."""
-        if not self._outcomes:
+        if not self._outcomes or isinstance(self.ens, EmbeddedEns):  # there the library decides how often it tries
             return None
         token, (message, outcome) = next(iter(self._outcomes.items()))
         if message is not self._suspect or self._last_answered > token:

@@ -7,6 +7,8 @@ own loop empties; what it is to send waits for its timestamp in the order of the
 
 from __future__ import annotations
 
+import select
+import socket
 import threading
 import time
 import warnings
@@ -54,6 +56,9 @@ PUBACK too long: what the event waits for may be behind it in a full window."""
 SLICE_SECONDS: Final = 0.05
 """How long one round of callbacks may take before keepalive and socket have their turn again."""
 
+LINGER_SECONDS: Final = 1.0
+_RELEASED: Final = (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel)
+
 library.check()
 
 
@@ -92,6 +97,7 @@ class Client(paho.Client):
         self._silent: set[int] = set()
         self._confirming = 0
         self._looping: set[int] = set()
+        self._reading = threading.Lock()
         self._runners = 0
 
     # -- what is new -------------------------------------------------------------------------------------------
@@ -131,6 +137,7 @@ class Client(paho.Client):
         self._lost(LinkError("the application connects again"))
         ordering.begin(f"{self._host}:{self._port}", self._client_id.decode(errors="replace"), int(self._protocol))
         ordering.outgoing.connecting()
+        ordering.outgoing.window = self._max_inflight_messages
         self._acks.clear()
         with self._requests_lock:
             self._subscribes.clear()
@@ -153,8 +160,9 @@ class Client(paho.Client):
             ordering.life.ens.report_soon(ordering.life.connected, bool(packet[0] & 1))
             # what paho kept was published before anything that on_connect publishes
             for message in list(self._out_messages.values()):
-                if message.state not in (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel):
-                    self._number(message)
+                if message.state in _RELEASED:
+                    ordering.outgoing.in_flight.add(message.mid)
+            self._number_kept()
         return super()._handle_connack()
 
     def _do_on_disconnect(self, *args: Any, **kwargs: Any) -> None:
@@ -165,11 +173,13 @@ class Client(paho.Client):
         if not self._in_callback_mutex.locked():
             ordering.settle()
             self._run_due()
-        self._lost(LinkError("the connection to the broker ended"))
-        super()._do_on_disconnect(*args, **kwargs)
-        is_wanted = self._state.name in ("MQTT_CS_DISCONNECTING", "MQTT_CS_DISCONNECTED")
-        if is_wanted and not self._has_session:
+        if self._state.name in ("MQTT_CS_DISCONNECTING", "MQTT_CS_DISCONNECTED") and not self._has_session:
             ordering.end()
+            if self._is_inline:
+                _linger(self._sock)
+        else:
+            self._lost(LinkError("the connection to the broker ended"))
+        super()._do_on_disconnect(*args, **kwargs)
 
     @property
     def _has_session(self) -> bool:
@@ -221,7 +231,8 @@ class Client(paho.Client):
             self._run_due()
             if timeout > 0 and (ordering.due or self._acks):
                 timeout = 0.0 if ordering.due and not self._due_lock.locked() else min(timeout, ACK_SECONDS)
-            code = super()._loop(timeout)
+            with self._reading:  # two loops at once would read one packet with two hands
+                code = super()._loop(timeout)
             self._catch_up()
             return code
         finally:
@@ -508,6 +519,13 @@ class Client(paho.Client):
             self._send_all(INLINE_SECONDS)
         return info
 
+    def _number_kept(self) -> None:
+        """What paho kept while there was no connection gets its numbers before anything that is published now."""
+        if self._ordering is not None and len(self._ordering.outgoing.by_mid) < len(self._out_messages):
+            for message in list(self._out_messages.values()):
+                if message.state not in _RELEASED:
+                    self._number(message)
+
     def _number(self, message: paho.MQTTMessage) -> None:
         ordering = self._ordering
         if ordering is None or message.mid in ordering.outgoing.by_mid:
@@ -554,6 +572,7 @@ class Client(paho.Client):
             return super()._send_publish(mid, topic, payload, qos, retain, dup, info, properties)
         if self._sock is None:
             return MQTTErrorCode.MQTT_ERR_NO_CONN
+        self._number_kept()
         known = ordering.outgoing.by_mid.get(mid) if qos else None
         publication = known or self._publication(mid, topic, payload, qos, retain, properties, info)
         if qos:
@@ -669,6 +688,10 @@ class Client(paho.Client):
                 self._refuse(publication, Refused(f"the publish was refused by the broker: {reason_code}"))
             else:
                 self._accepted(publication)
+        if ordering is not None:
+            ordering.outgoing.in_flight.discard(mid)
+            if ordering.outgoing.is_due:
+                ordering.put(Client._send_ready)
         return super()._do_on_publish(mid, reason_code, properties)
 
     def _handle_pubrec(self) -> MQTTErrorCode:
@@ -685,6 +708,7 @@ class Client(paho.Client):
         if self._ordering is not None:
             for message in dropped:
                 publication = self._ordering.outgoing.by_mid.pop(message.mid, None)
+                self._ordering.outgoing.in_flight.discard(message.mid)
                 if publication is not None:
                     self._refuse(publication, Refused("the application dropped it"))
         return dropped
@@ -702,6 +726,19 @@ def _wake(reference: weakref.ref[Client]) -> None:
     if client._on_socket_register_write is not None and client._is_inline and client._sock is not None:
         with suppress(Exception):  # the application's; paho calls it from any thread that publishes, too
             client._call_socket_register_write()
+
+
+def _linger(connected: Any) -> None:
+    """Let the broker take what was written: a socket that is closed while something is unread (a CONNACK, where no
+    loop ran) is reset, and what is on its way is lost with it."""
+    if type(connected) is not socket.socket:
+        return
+    deadline = time.monotonic() + LINGER_SECONDS
+    with suppress(OSError, ValueError):
+        connected.shutdown(socket.SHUT_WR)
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([connected], [], [], left)[0] and not connected.recv(65_536):
+                return
 
 
 def _covered_by(text: str) -> list[Filter]:

@@ -168,7 +168,7 @@ class Life:
 
     def _published(self, publication: Publication, future: asyncio.Future[Any]) -> None:
         self.ens.answered(future.message)  # type: ignore[attr-defined]
-        if future.cancelled():
+        if future.cancelled() or self._is_ended:
             return
         error = future.exception()
         if isinstance(error, InorderError) and publication.error is None:
@@ -283,6 +283,9 @@ class Ordering:
         """The session is over."""
         life, self.life = self.life, None
         if life is not None:
+            for publication in self.outgoing.all():
+                if publication.token and not (publication.is_sent or publication.is_accepted):
+                    life.ens.refused(publication.token, Closed("the session ended before it was sent"))
             life.end()
 
     def publish(self, publication: Publication) -> None:

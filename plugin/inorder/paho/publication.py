@@ -93,11 +93,20 @@ class Publication:
 
 class Outgoing:
     """All publications that are under way: those that paho wants sent now, in the order of its calls, and all by
-    message id. Any thread."""
+    message id. Any thread.
+
+    Attributes:
+        changed: notified when something becomes due.
+        in_flight: message ids that are sent and not acknowledged. After a reconnection paho wants all it keeps sent
+            at once, whatever its window; brokers close the connection over that, each time.
+        window: how many may be in flight; 0 for any number.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.by_mid: dict[int, Publication] = {}
+        self.in_flight: set[int] = set()
+        self.window = 0
         self._queue: deque[Publication] = deque()
 
     @property
@@ -112,7 +121,9 @@ class Outgoing:
             head = self._queue[0]
         except IndexError:
             return False
-        return head.is_ready or head.error is not None
+        if head.error is not None:
+            return True
+        return head.is_ready and not (head.qos and 0 < self.window <= len(self.in_flight))
 
     def want(self, publication: Publication, *, dup: bool) -> None:
         """Paho wants it sent."""
@@ -126,16 +137,20 @@ class Outgoing:
         while self.is_due:
             publication = self._queue.popleft()
             if publication.error is None:
+                if publication.qos:
+                    self.in_flight.add(publication.mid)
                 return publication
         return None
 
     def put_back(self, publication: Publication) -> None:
         """It could not be sent: it stays the next one."""
+        self.in_flight.discard(publication.mid)
         self._queue.appendleft(publication)
 
     def connecting(self) -> None:
         """A new connection begins. Paho will want again what it keeps (QoS 1 and 2); QoS 0 that was not sent yet is
         sent on the new one."""
+        self.in_flight.clear()
         for publication in self.by_mid.values():
             publication.is_wanted = publication.is_sent = False
         for publication in self.all():

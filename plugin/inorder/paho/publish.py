@@ -1,0 +1,19 @@
+"""Drop-in for :mod:`paho.mqtt.publish`: what is published gets its place in the one order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paho.mqtt import publish as paho
+
+from inorder.paho.helpers import rebound
+
+_all = rebound(paho)
+single = _all["single"]
+multiple = _all["multiple"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _all:
+        return _all[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

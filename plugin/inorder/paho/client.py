@@ -76,7 +76,9 @@ class Client(paho.Client):
     """
 
     def __init__(self, *args: Any, inorder: ClientConfiguration | None = None, **kwargs: Any) -> None:
-        self._sockpairR = self._sockpairW = None  # paho's destructor asks for them, whatever is refused below
+        self._sock = self._sockpairR = self._sockpairW = (
+            None  # paho's destructor asks for them, whatever is refused below
+        )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             super().__init__(*args, **kwargs)
@@ -598,7 +600,7 @@ class Client(paho.Client):
     def _send_one(self, publication: Publication) -> bool:
         ordering = self._ordering
         assert ordering is not None
-        if publication.is_sent or publication.is_accepted:
+        if publication.is_sent:
             return True
         payload, properties = publication.on_the_wire(has_properties=self._protocol == paho.MQTTv5)
         written = None if publication.qos else Written(publication, self._written)
@@ -682,7 +684,7 @@ class Client(paho.Client):
 
     def _do_on_publish(self, mid: int, reason_code: ReasonCode, properties: Properties) -> MQTTErrorCode:
         ordering = self._ordering
-        publication = None if ordering is None else ordering.outgoing.by_mid.pop(mid, None)
+        publication = None if ordering is None else ordering.outgoing.by_mid.get(mid)
         if publication is not None and publication.error is None:
             if reason_code.is_failure:
                 self._refuse(publication, Refused(f"the publish was refused by the broker: {reason_code}"))
@@ -692,7 +694,10 @@ class Client(paho.Client):
             ordering.outgoing.in_flight.discard(mid)
             if ordering.outgoing.is_due:
                 ordering.put(Client._send_ready)
-        return super()._do_on_publish(mid, reason_code, properties)
+        code = super()._do_on_publish(mid, reason_code, properties)
+        if ordering is not None and ordering.outgoing.by_mid.get(mid) is publication:
+            ordering.outgoing.by_mid.pop(mid, None)  # paho keeps it until the callback has returned, too
+        return code
 
     def _handle_pubrec(self) -> MQTTErrorCode:
         ordering, body = self._ordering, self._in_packet["packet"]

@@ -168,10 +168,10 @@ class Life:
 
     def _published(self, publication: Publication, future: asyncio.Future[Any]) -> None:
         self.ens.answered(future.message)  # type: ignore[attr-defined]
-        if future.cancelled() or self._is_ended:
+        if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, InorderError) and publication.error is None:
+        if not self._is_ended and isinstance(error, InorderError) and publication.error is None:
             self._taker.publish_failed(publication, error)
 
     # -- subscribing -------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import redis as stock
+from tests.client.helpers import until as eventually
 from tests.redis_py.helpers import PATIENCE, data, held, take, take_async, until
 
 import inorder.redis as redis
@@ -326,6 +327,26 @@ async def test_waiting_is_not_spinning(redis_server: RedisServer, inorder_: Clie
         message = await asyncio.wait_for(waiting, PATIENCE)
         assert message["data"] == b"1"
         assert time.process_time() - used < 1.0
+
+
+async def test_a_subscription_while_another_task_reads_already(
+    redis_server: RedisServer, inorder_: ClientConfiguration
+) -> None:
+    channel = unique("c")
+    handled: list[Any] = []
+    async with (
+        asyncio_redis.Redis(port=redis_server.port, decode_responses=True, inorder=inorder_) as client,
+        client.pubsub() as pubsub,
+    ):
+        running = asyncio.create_task(pubsub.run(poll_timeout=PATIENCE))
+        await eventually(lambda: pubsub.connection is not None and pubsub._reading.locked())
+        await pubsub.subscribe(**{channel: handled.append})
+        await client.publish(channel, "1")
+        await eventually(lambda: bool(handled))
+        assert [(each["data"], each["inorder"].verdict) for each in handled] == [("1", "in_order")]
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
 
 def test_sharded_channels_are_the_librarys_own(client: redis.Redis) -> None:

@@ -61,6 +61,11 @@ def decoded(encoder: Any, response: Any) -> Any:
     return text
 
 
+def encoded(encoder: Any, response: list[Any]) -> list[Any]:
+    """Return a response of the library's own parser as bytes again."""
+    return [encoder.encode(each) if isinstance(each, str) else each for each in response]
+
+
 def pong_of(response: Any) -> Any:
     """Return the answer to a ping in the form of a push, where RESP 3 makes it a mere text: the library takes only
     bytes for one."""

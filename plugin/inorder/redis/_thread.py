@@ -172,20 +172,28 @@ class ThreadSubscriber(_Inner):
 
     def __init__(self, configuration: ClientConfiguration, address: str) -> None:
         self.bell = Doorbell()
-        self.subscriber = Subscriber(configuration, address, self.bell.ring)
+        self._is_exchanging = False
+        self.subscriber = Subscriber(configuration, address, self._ring)
         try:
             super().__init__(self.subscriber)
         except BaseException:
             self.bell.close()
             raise
 
+    def _ring(self) -> None:
+        if not self._is_exchanging:  # else who is to be woken takes it right now
+            self.bell.ring()
+
     def exchange(self, responses: list[Any]) -> list[Item]:
         """Give what was read, and take what is to be delivered."""
         subscriber = self.subscriber
 
         def exchanged() -> list[Item]:
-            if responses:
+            self._is_exchanging = True
+            try:
                 subscriber.feed(responses)
+            finally:
+                self._is_exchanging = False
             items = list(subscriber.items)
             subscriber.items.clear()
             return items

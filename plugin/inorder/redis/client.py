@@ -26,6 +26,7 @@ from inorder.redis._shared import (
     address_of,
     configuration_of,
     decoded,
+    encoded,
     log_gap,
     pipeline_ended,
     pipeline_failed,
@@ -274,10 +275,16 @@ class PubSub(library.PubSub):
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
         """See :meth:`redis.client.PubSub.parse_response`: the response whose turn it is."""
-        connection: Any = self.connection
-        if self._inner is None or connection is None:
-            return self._pushed(super().parse_response(block=block, timeout=timeout))
+        if not self._configuration.is_ordering:
+            return super().parse_response(block=block, timeout=timeout)
         deadline = None if block else time.monotonic() + (timeout or 0)
+        if self._inner is None or self.connection is None:
+            with self._reading:
+                response = super().parse_response(block=block, timeout=timeout)
+                if self._inner is None or not isinstance(response, list):
+                    return self._pushed(response)
+                # another thread has subscribed meanwhile: it may be the confirmation
+                self._items.extend(self._inner.exchange([encoded(self._wire_encoder, response)]))
         while True:
             item = self._next(deadline)
             if isinstance(item, Gap):

@@ -29,6 +29,7 @@ from inorder.redis._shared import (
     address_of,
     configuration_of,
     decoded,
+    encoded,
     log_gap,
     pipeline_ended,
     pipeline_failed,
@@ -358,10 +359,17 @@ class PubSub(library.PubSub):
 
     async def parse_response(self, block: bool = True, timeout: float | None = 0) -> Any:
         """See :meth:`redis.asyncio.client.PubSub.parse_response`: the response whose turn it is."""
-        connection: Any = self.connection
-        if self._inner is None or connection is None:
-            return await self._pushed(await super().parse_response(block=block, timeout=timeout or 0))
+        if not self._configuration.is_ordering:
+            return await super().parse_response(block=block, timeout=timeout or 0)
         deadline = None if block else time.monotonic() + (timeout or 0)
+        if self._inner is None or self.connection is None:
+            async with self._reading:
+                response = await super().parse_response(block=block, timeout=timeout or 0)
+                inner: Any = self._inner
+                if inner is None or not isinstance(response, list):
+                    return await self._pushed(response)
+                # another task has subscribed meanwhile: it may be the confirmation
+                inner.feed([encoded(self._wire_encoder, response)])
         while True:
             item = await self._next(deadline)
             if isinstance(item, Gap):

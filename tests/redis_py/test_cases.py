@@ -349,6 +349,27 @@ async def test_a_subscription_while_another_task_reads_already(
             await running
 
 
+def test_a_long_message_that_comes_in_parts(client: redis.Redis) -> None:
+    """A call that does not wait takes what is there; the rest is not waited for, and nothing is lost."""
+    channel, payload = unique("c"), bytes(range(256)) * 40_000
+    with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+        pubsub.subscribe(channel)
+        connection: Any = pubsub.connection
+        first = connection._sock
+        client.publish(channel, payload)
+        seen: list[Any] = []
+
+        def look() -> bool:
+            message = pubsub.get_message(timeout=0)
+            if message is not None:
+                seen.append(message)
+            return bool(seen)
+
+        until(look)
+        assert seen[0]["data"] == payload
+        assert connection._sock is first
+
+
 def test_sharded_channels_are_the_librarys_own(client: redis.Redis) -> None:
     """B52: a shard channel and a channel of one name never share a sequence; what is sharded has no stamp."""
     channel = unique("c")

@@ -134,6 +134,8 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_CLOSING.clear)
 
 
 class ThreadPublisher(_Inner):

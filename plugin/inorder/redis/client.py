@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -46,6 +47,10 @@ class _Publishers:
     """The publisher of each connection pool: whatever shares the pool is one publisher (R19)."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """A forked child has none of its own yet, and nobody in it holds the lock."""
         self._lock = threading.RLock()
         self._by_pool: weakref.WeakKeyDictionary[Any, ThreadPublisher] = weakref.WeakKeyDictionary()
 
@@ -70,6 +75,8 @@ class _Publishers:
 
 
 _PUBLISHERS = _Publishers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_PUBLISHERS.forget)
 
 
 class Redis(library.Redis):
@@ -353,10 +360,13 @@ class PubSub(library.PubSub):
             raise
         if not connection.can_read(timeout=0):
             return _NOTHING
-        limit = {"timeout": 5.0} if _library.CAN_LIMIT_READS else {}
-        response = connection.read_response(
-            disable_decoding=True, disconnect_on_error=False, push_request=True, **limit
-        )
+        limit = {"timeout": 0.0} if _library.CAN_LIMIT_READS else {}
+        try:
+            response = connection.read_response(
+                disable_decoding=True, disconnect_on_error=False, push_request=True, **limit
+            )
+        except exceptions.TimeoutError:
+            return _NOTHING  # a part of a response, which the library keeps until the rest is there
         self._pulse.heard()
         if self.is_health_check_response(decoded_or_not(self._wire_encoder, response)):
             self.health_check_response_counter -= 1

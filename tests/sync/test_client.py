@@ -313,6 +313,13 @@ def test_a_durable_reader_resumes_after_what_it_has_done_with(make: Make) -> Non
         with make(client_id="durable", durable=True) as client:
             taken = take(client.events(), 14)
             assert [each.payload for each in taken] == [b"%d" % at for at in range(7, 21)]
+            for at in range(21, 25):
+                source.publish("logged/durable", b"%d" % at).result(PATIENCE)
+            wait_until(lambda: client.stats().delivered["in_order"] == 18, what="four more")
+    left = [each.payload for each in client.events() if isinstance(each, Event)]  # the loop's thread has ended
+    assert left == [b"%d" % at for at in range(21, 25)]
+    with make(client_id="durable", durable=True) as client:
+        assert [each.payload for each in take(client.events(), 5)] == [b"%d" % at for at in range(20, 25)]
 
 
 # -- life --------------------------------------------------------------------------------------------------------

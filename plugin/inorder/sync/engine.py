@@ -34,8 +34,7 @@ class Engine(inorder.Client):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._crossing = Crossing(THREAD)
-        asked = None if self._durable is None else partial(self._crossing.call, self._stream.done)
-        self.inbox = Inbox[Notification](THREAD, self._stream.take, asked)
+        self.inbox = Inbox[Notification](THREAD, self._stream.take, None if self._durable is None else self._asked)
 
     def events(self) -> AsyncIterator[Notification]:
         """See :meth:`inorder.Client.events`; at the end all was moved to the inbox."""
@@ -52,6 +51,10 @@ class Engine(inorder.Client):
         finally:
             self.inbox.put(self._stream.take_rest())
             self.inbox.end(self._error or StopAsyncIteration())
+
+    def _asked(self) -> None:
+        with contextlib.suppress(Closed):  # then it is too late to say so; what is left comes again
+            self._crossing.call(self._stream.done)
 
     def _check_room(self) -> None:
         self._publishing.check_room(len(self._crossing))

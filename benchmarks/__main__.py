@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from rich.console import Console
 
-from benchmarks import analytics, instructions, latency, stage, throughput, traces
+from benchmarks import analytics, growth, instructions, latency, stage, throughput, traces
 from benchmarks.rows import Row, Say
 from benchmarks.table import show
 
@@ -41,6 +41,7 @@ BENCHMARKS: dict[str, Measure] = {
     "traces-memory": _traces("memory"),
     "traces-instructions": lambda options, say: instructions.measure(min(8_000, options.events), say),
     "stage": lambda options, say: stage.measure(max(1.0, options.events / 10_000), options.repeats, say),
+    "growth": lambda options, say: growth.measure(options.events, options.repeats, say),
     "analytics": lambda options, say: analytics.measure(options.rows, max(1, options.repeats // 5), say),
 }
 

@@ -22,6 +22,10 @@ GIVEN_UP = (NumberState.ABANDONED, NumberState.VOID)
 made it void does not ask again.)"""
 BLOCK_SHIFT = 5
 """A topic forgets its numbers in blocks of 1/32 of the retention."""
+MEMBER_STEPS = 4
+"""A member of a bit set costs as much to look at as so many of the topics that rose last."""
+MANY_USED = 32
+"""A session's topics, from which on bit sets are looked at by bytes: a bit of a long number is dear."""
 
 
 class Stamping:
@@ -179,13 +183,34 @@ class Stamping:
             if concerned >> other & 1 and named.get(other, 0) < number:
                 named[other] = number
                 self._depend(manager, group, other, number, deps)
-        if concerned:
+        if concerned and len(used) > MANY_USED:
+            self._follow_many(session, manager, group, since, named, deps)
+        elif concerned:
             for other, (when, number) in reversed(used.items()):
                 if when <= since:
                     break
                 if concerned >> other & 1 and named.get(other, 0) < number:
                     self._depend(manager, group, other, number, deps)
         used[manager.id] = (counter, manager.number)
+
+    def _follow_many(
+        self, session: Session, manager: TopicManager, group: Group, since: int, named: dict[int, int], deps: list[int]
+    ) -> None:
+        """The same for a publisher of many topics: a bit of a long number costs as much as the number is long."""
+        concerned = self._state.overlaps.anyone & group.strangers
+        end = concerned.bit_length()
+        concerns = concerned.to_bytes(end // 8 + 1, "little")
+        is_shared = (group.company & concerned).to_bytes(end // 8 + 1, "little")
+        base = manager.base
+        for other, (when, number) in reversed(session.used.items()):
+            if when <= since:
+                break
+            at, bit = other >> 3, 1 << (other & 7)
+            if other < end and concerns[at] & bit and (not named or named.get(other, 0) < number):
+                if base.get(other, 0) < number:
+                    base[other] = number
+                if is_shared[at] & bit:
+                    deps += (other, number)
 
     @staticmethod
     def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
@@ -202,12 +227,15 @@ class Stamping:
             self._carry(manager, fills, deps)
         elif fills:
             since, base = manager.filled, manager.base
-            for other, its in reversed(state.recent.items()):
-                if its.tick <= since:
-                    break
-                if fills >> other & 1:
-                    base[other] = reached = its.number
-                    deps += (other, reached)
+            if fills.bit_count() * MEMBER_STEPS < state.tick - since:
+                self._fill_from_members(manager, fills, deps)
+            else:
+                for other, its in reversed(state.recent.items()):
+                    if its.tick <= since:
+                        break
+                    if fills >> other & 1:
+                        base[other] = reached = its.number
+                        deps += (other, reached)
             if group.gained:
                 still = bit_set(each for each in members(group.gained) if state.topics[each].tick <= since)
                 self._carry(manager, still, deps)
@@ -217,6 +245,15 @@ class Stamping:
             self._carry(manager, left & ~fills, deps)
             manager.removed = set()
         manager.filled = state.tick
+
+    def _fill_from_members(self, manager: TopicManager, fills: int, deps: list[int]) -> None:
+        """Add the same entries in the same order, where the group is smaller than what has risen since."""
+        topics, since, base = self._state.topics, manager.filled, manager.base
+        risen = [its for each in members(fills) if (its := topics[each]).tick > since]
+        risen.sort(key=lambda its: its.tick, reverse=True)
+        for its in risen:
+            base[its.id] = its.number
+            deps += (its.id, its.number)
 
     def _carry(self, manager: TopicManager, others: int, deps: list[int]) -> None:
         """Add an entry for each of these topics."""

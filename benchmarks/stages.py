@@ -1,0 +1,85 @@
+"""A sequencer of one or more stages in one process: commands go in, rides go from stage to stage, nothing is stored."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from inorder.core.commands import (
+    AnyCommand,
+    ChangeSubscription,
+    Create,
+    Deliver,
+    OpenSession,
+    Place,
+    Reply,
+    Send,
+    SettleNumbers,
+)
+from inorder.core.names import exact
+from inorder.core.stage import Stage
+from inorder.core.wire import NewEvent, SpaceFilter, StampedEvent, Timestamps, TopicInfo
+
+
+class Sequencer:
+    """Stages with a fixed topic order, subscribers and publishers.
+
+    Args:
+        stages: how many; topics are spread over them, the first ones on the highest.
+        topics: ids are 1 to this.
+        subscriptions: the topics of each subscriber.
+        publishers: how many; topics are spread over them, too.
+    """
+
+    def __init__(
+        self, stages: int, topics: int, subscriptions: Sequence[Sequence[int]], *, publishers: int = 1
+    ) -> None:
+        self._stages = [Stage(index, stages) for index in range(stages)]
+        self._now = 0
+        self._request = 0
+        self._counters = dict.fromkeys((f"publisher-{number}" for number in range(publishers)), 0)
+        self._publisher = {topic: f"publisher-{(topic - 1) * publishers // topics}" for topic in range(1, topics + 1)}
+        self.timestamps: list[StampedEvent] = []
+        self._home = {topic: (topic - 1) * stages // topics for topic in range(1, topics + 1)}
+        placed = [TopicInfo(topic, "s", f"t{topic}", self._home[topic]) for topic in self._home]
+        for index in range(stages):
+            self._step(index, Place(placed))
+            for publisher in self._counters:
+                self._step(index, OpenSession(publisher, 1))
+        for number, mine in enumerate(subscriptions):
+            client = f"subscriber-{number}"
+            filters = [SpaceFilter("s", exact(f"t{topic}")) for topic in mine]
+            self._step(stages - 1, OpenSession(client, 1))
+            self._step(stages - 1, ChangeSubscription(client, 1, 1, filters, bounded=False))
+
+    def publish(self, topics: Sequence[int]) -> None:
+        """One frame of events for each publisher and stage concerned, and their confirmation."""
+        frames: dict[tuple[str, int], list[NewEvent]] = {}
+        for topic in topics:
+            publisher = self._publisher[topic]
+            counter = self._counters[publisher] = self._counters[publisher] + 1
+            frames.setdefault((publisher, self._home[topic]), []).append(NewEvent(counter, topic))
+        self.timestamps.clear()
+        for (publisher, stage), events in frames.items():
+            self._step(stage, Create(publisher, 1, events[0].counter, events))
+        assert len(self.timestamps) == len(topics)
+        confirmed: dict[tuple[str, int], list[int]] = {}
+        for event in self.timestamps:
+            key = self._publisher[event.topic], self._home[event.topic]
+            confirmed.setdefault(key, []).extend((event.topic, event.number, event.number))
+        for (publisher, stage), triples in confirmed.items():
+            self._request += 1
+            self._step(stage, SettleNumbers(publisher, 1, self._request, triples, []))
+
+    def _step(self, stage: int, command: AnyCommand) -> None:
+        work: deque[tuple[int, AnyCommand]] = deque([(stage, command)])
+        while work:
+            at, command = work.popleft()
+            self._now += 1
+            for effect in self._stages[at].step(command, self._now):
+                if isinstance(effect, Send):
+                    work.append((effect.stage, Deliver(at, effect.number, effect.ride)))
+                elif isinstance(effect, Reply) and isinstance(effect.frame, Timestamps):
+                    self.timestamps += effect.frame.events
+            if isinstance(command, Deliver):
+                self._stages[command.origin].acknowledge(at, command.number)

@@ -1,0 +1,47 @@
+"""A stage looks at the smaller of two sets; which one it is must not show in what it answers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from benchmarks.stages import Sequencer
+
+from inorder.core import stamping
+from inorder.core.wire import StampedEvent
+
+TOPICS = 60
+
+
+def _timestamps(stages: int, seed: int) -> list[StampedEvent]:
+    chance = random.Random(seed)
+    subscriptions = [chance.sample(range(1, TOPICS + 1), chance.randint(2, 12)) for _ in range(12)]
+    sequencer = Sequencer(stages, TOPICS, subscriptions, publishers=2)
+    made: list[StampedEvent] = []
+    for _ in range(60):
+        sequencer.publish([chance.randint(1, TOPICS) for _ in range(chance.randint(1, 12))])
+        made += sequencer.timestamps
+    return made
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_both_walks_fill_the_same_entries_in_the_same_order(
+    stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stamping, "MEMBER_STEPS", 10**9)  # only what rose last
+    by_recent = _timestamps(stages, seed)
+    monkeypatch.setattr(stamping, "MEMBER_STEPS", 0)  # only members
+    assert _timestamps(stages, seed) == by_recent
+    assert sum(len(event.deps) for event in by_recent) > 500
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_publishers_of_few_and_of_many_topics_follow_the_same_events(
+    stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stamping, "MANY_USED", 10**9)
+    as_few = _timestamps(stages, seed)
+    monkeypatch.setattr(stamping, "MANY_USED", 0)
+    assert _timestamps(stages, seed) == as_few

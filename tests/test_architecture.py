@@ -7,10 +7,11 @@ An import counts wherever it stands: inside functions, under ``TYPE_CHECKING``, 
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -348,22 +349,46 @@ def test_what_the_rules_allow_is_not_reported(tmp_path: Path) -> None:
 
 
 def test_import_inorder_works_with_the_core_alone() -> None:
-    """In a process where every optional library is missing, as after a plain ``pip install inorder``."""
-    code = f"""
-        import sys
-
-        class Missing:
-            def find_spec(self, name, path=None, target=None):
-                if name.partition(".")[0] in {sorted(LIBRARIES)!r}:
-                    raise ModuleNotFoundError(f"{{name}} is optional", name=name)
-
-        sys.meta_path.insert(0, Missing())
+    """As after a plain ``pip install inorder``."""
+    code = """
         import inorder
         for name in inorder.__all__:
             getattr(inorder, name)
         print([name for name in sys.modules if name.startswith("inorder_")])
     """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert run_without(LIBRARIES, code) == "[]", "import inorder loads more than the core"
+
+
+@pytest.mark.parametrize(
+    ("library", "modules"),
+    [(None, "inorder.sync"), ("paho", "inorder.paho"), ("redis", "inorder.redis, inorder.redis.asyncio")],
+)
+def test_clients_for_existing_programs_need_one_library_at_most(library: str | None, modules: str) -> None:
+    """Also to find their workers; as after ``pip install inorder[mqtt]``, say."""
+    code = f"""
+        import {modules}
+        from inorder.client.configured import configured
+        print(configured().workers)
+    """
+    assert run_without({*LIBRARIES} - {library}, code) == "('localhost:7401',)"
+
+
+def run_without(libraries: Iterable[str], code: str) -> str:
+    """Return what code prints in a process where optional libraries are missing."""
+    missing = f"""
+        import sys
+
+        class Missing:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in {sorted(libraries)!r}:
+                    raise ModuleNotFoundError(f"{{name}} is optional", name=name)
+
+        sys.meta_path.insert(0, Missing())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(missing) + textwrap.dedent(code)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("INORDER_")}
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=environment
+    )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == "[]", "import inorder loads more than the core"
+    return run.stdout.strip()

@@ -38,6 +38,11 @@ def refuse(client: redis.Redis) -> None:
     client._send_command_parse_response = refused
 
 
+def retries() -> stock.retry.Retry:
+    """As many as redis-py 8 has by default, without its pauses."""
+    return stock.retry.Retry(stock.backoff.ConstantBackoff(0.05), 3)
+
+
 def test_threads_share_one_publisher(client: redis.Redis) -> None:
     """B04: in each thread numbers rise with the calls; all subscribers see the same order, and no number twice."""
     one, two = unique("one"), unique("two")
@@ -220,8 +225,7 @@ async def test_a_thread_that_reads_survives_an_outage_and_errors(
     async with FaultProxy(redis_server.port) as proxy:
 
         def run() -> Any:
-            with_retries = stock.retry.Retry(stock.backoff.ConstantBackoff(0.05), 2)
-            far = redis.Redis(port=proxy.port, retry=with_retries, inorder=inorder_)
+            far = redis.Redis(port=proxy.port, retry=retries(), inorder=inorder_)
             pubsub = far.pubsub(on_gap=gaps.append)
             pubsub.subscribe(**{channel: handle})
             thread = pubsub.run_in_thread(sleep_time=0.1, exception_handler=failed)
@@ -268,6 +272,18 @@ def test_unsubscribe_and_subscribe_at_once(client: redis.Redis) -> None:
         assert (gaps, list(pubsub.channels)) == ([], [channel.encode()])
 
 
+def test_a_subscription_does_not_wait_for_one_that_ends(client: redis.Redis) -> None:
+    one, two = unique("one"), unique("two")
+    with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+        pubsub.subscribe(one)
+        pubsub.unsubscribe(one)
+        began = time.monotonic()
+        pubsub.subscribe(two)
+        assert time.monotonic() - began < 60.0  # the timeout of a subscription here
+        client.publish(two, "1")
+        assert data(take(pubsub, 1)) == [b"1"]
+
+
 async def test_a_half_open_connection_is_noticed(
     redis_server: RedisServer, client: redis.Redis, inorder_: ClientConfiguration
 ) -> None:
@@ -277,7 +293,7 @@ async def test_a_half_open_connection_is_noticed(
     async with FaultProxy(redis_server.port) as proxy:
 
         def subscribe() -> Any:
-            far = redis.Redis(port=proxy.port, health_check_interval=0.3, inorder=inorder_)
+            far = redis.Redis(port=proxy.port, retry=retries(), health_check_interval=0.3, inorder=inorder_)
             pubsub = far.pubsub(on_gap=gaps.append, ignore_subscribe_messages=True)
             pubsub.subscribe(channel)
             return far, pubsub
@@ -386,10 +402,15 @@ def test_sharded_channels_are_the_librarys_own(client: redis.Redis) -> None:
         assert [(each["data"], each["inorder"].sequence) for each in seen] == [(b"1", 1), (b"2", 2)]
 
 
-def test_publish_tried_twice_by_the_library_comes_once(client: redis.Redis) -> None:
+def test_publish_tried_twice_by_the_library_comes_once(
+    redis_server: RedisServer, inorder_: ClientConfiguration
+) -> None:
     """B54: both copies carry the same stamp."""
     channel = unique("c")
-    with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+    with (
+        redis.Redis(port=redis_server.port, retry=retries(), inorder=inorder_) as client,
+        client.pubsub(ignore_subscribe_messages=True) as pubsub,
+    ):
         pubsub.subscribe(channel)
         original = client._send_command_parse_response
         tries = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from redis import exceptions
@@ -45,8 +45,10 @@ def ticket_of(encoder: Any, channel: Any, message: Any) -> Ticket | None:
     return None if text_problem(name, nul_allowed=True) is not None else Ticket(name or "", payload)
 
 
-def vias_of(encoder: Any, channels: Iterable[Any], patterns: Iterable[Any]) -> set[Via]:
-    """Return what is subscribed to, as the server names it."""
+def wanted_of(encoder: Any, pubsub: Any) -> set[Via]:
+    """Return what a ``PubSub`` is to be subscribed to, as the server names it: not what it is leaving."""
+    channels = set(pubsub.channels) - pubsub.pending_unsubscribe_channels
+    patterns = set(pubsub.patterns) - pubsub.pending_unsubscribe_patterns
     return {(MESSAGE, bytes(encoder.encode(each))) for each in channels} | {
         (PATTERN_MESSAGE, bytes(encoder.encode(each))) for each in patterns
     }

@@ -38,7 +38,7 @@ from inorder.redis._shared import (
     stamped,
     ticket_of,
     tickets_of,
-    vias_of,
+    wanted_of,
 )
 from inorder.redis._subscriber import Subscriber
 
@@ -339,7 +339,7 @@ class PubSub(library.PubSub):
         inner = self._inner
         if inner is None or self._is_resubscribing:
             return
-        wanted = vias_of(self._wire_encoder, self.channels, self.patterns)
+        wanted = wanted_of(self._wire_encoder, self)
         deadline = time.monotonic() + self._configuration.subscribe_timeout
         while self._inner is inner and not wanted <= inner.settled and time.monotonic() < deadline:
             if self._reading.locked():  # another task reads, and sees the confirmation

@@ -25,6 +25,7 @@ from inorder_analytics.checks import (
     violations,
 )
 from inorder_analytics.checks.total_order import check_total_order
+from inorder_analytics.checks.verdicts import check_late
 
 LINGER = 20.0
 
@@ -513,6 +514,16 @@ def test_late_is_what_comes_after_something_that_follows_it(words: str, is_late:
     history = new_history("a1", "a2", "b1<a1", "b2", "c1<b2", "d1")
     told(history, "s", words, "bounded").lapses = []
     assert broken(history) == ([] if is_late else ["R6"])
+
+
+@pytest.mark.parametrize(("start", "is_late"), [(1, True), (0, False)])
+def test_what_a_publisher_published_before_the_start_of_a_topic_follows_its_order(start: int, is_late: bool) -> None:
+    """R8, R19: b1 names no a1, as nobody had both topics when it was made; whoever begins behind it has it as base."""
+    history = new_history("a1@p1", "b1@p2", "b2")
+    subscriber = told(history, "s", "b2 late:a1", "bounded")
+    subscriber.lapses = []
+    subscriber.spans = [span("a"), span("b", start)]
+    assert [each.rule for each in check_late(history)] == ([] if is_late else ["R6"])
 
 
 def test_without_a_lease_bounded_waiting_tags() -> None:

@@ -73,20 +73,44 @@ def _check_retained(history: History, subscriber: SubscriberHistory, run: Run) -
 def check_late(history: History) -> Iterator[Violation]:
     """R5, R6: ``late`` is what comes after something that follows it, or while the lease had run out (R12).
 
+    What is before the start of a topic counts by its publisher's order (R19) too: the base of its first event has it
+    (R8), also of topics that nobody shared and no timestamp therefore names.
+
     Said only of subscribers whose lapses are recorded, and not any more where a number came before whose dependencies
     nobody recorded. What follows from the timestamps notified is kept as one clock that only rises: each number below
     it is looked at once, O(numbers + dependencies) for each subscriber.
     """
+    earlier = _earlier(history)
     for subscriber in history.subscribers.values():
         if subscriber.mode != "strict" and subscriber.lapses is not None:
             for run in subscriber.runs():
-                yield from _late(history, subscriber, run, subscriber.lapses)
+                yield from _late(history, subscriber, run, subscriber.lapses, earlier)
+
+
+def _earlier(history: History) -> dict[Place, Place]:
+    """Return, for each number, that of the event which its publisher published just before, whether or not it ever
+    got the timestamps."""
+    last: dict[tuple[str, int], Place] = {}
+    earlier: dict[Place, Place] = {}
+    owned = {**history.owners, **history.places}
+    for (client, incarnation, _), place in sorted((event, place) for place, event in owned.items()):
+        if (client, incarnation) in last:
+            earlier[place] = last[client, incarnation]
+        last[client, incarnation] = place
+    return earlier
 
 
 def _late(
-    history: History, subscriber: SubscriberHistory, run: Run, lapses: list[tuple[float, float]]
+    history: History,
+    subscriber: SubscriberHistory,
+    run: Run,
+    lapses: list[tuple[float, float]],
+    earlier: dict[Place, Place],
 ) -> Iterator[Violation]:
-    passed = _Passed(history)
+    starts: dict[int, int] = {}
+    for span in run.spans:
+        starts[span.topic] = max(span.start, starts.get(span.topic, 0))
+    passed = _Passed(history, starts, earlier)
     for each in run.stream():
         if isinstance(each, Report):
             passed.rise(each.topic, each.last)
@@ -104,10 +128,11 @@ def _is_within(when: float, lapses: list[tuple[float, float]]) -> bool:
 
 
 class _Passed:
-    """Everything that is before what was notified, by the timestamps."""
+    """Everything that is before what was notified, by the timestamps, and before the start of a topic also by the
+    publishers' order."""
 
-    def __init__(self, history: History) -> None:
-        self._history = history
+    def __init__(self, history: History, starts: dict[int, int], earlier: dict[Place, Place]) -> None:
+        self._history, self._starts, self._earlier = history, starts, earlier
         self.clock: dict[int, int] = {}
         self.is_sure = True
 
@@ -126,6 +151,8 @@ class _Passed:
                     self.is_sure = False
                     return
                 todo += deps.items()
+                if each <= self._starts.get(topic, 0) and (topic, each) in self._earlier:
+                    todo.append(self._earlier[topic, each])
 
 
 def check_lease(history: History) -> Iterator[Violation]:

@@ -16,8 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from inorder.errors import InvalidOption
-from inorder.traces.folder import LocalFolder, RemoteFolder
+from inorder.errors import InorderError, InvalidOption
+from inorder.traces.folder import LocalFolder, RemoteFolder, reason_of
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
 from inorder_analytics.columns import Unfit, arrow_schema, check, conform, found_in, is_exact
 from inorder_analytics.results import Damaged
@@ -115,7 +115,16 @@ class Traces:
         self.damaged: list[Damaged] = []
 
     def listed(self) -> list[TraceFile]:
-        """Return the files that are there now. Raises InvalidOption where the path is gone."""
+        """Return the files that are there now. Raises InvalidOption where the path is gone, or cannot be read."""
+        try:
+            return self._listed()
+        except InorderError:
+            raise
+        except Exception as error:  # each store raises errors of its own library
+            allowed = f"a place that can be read; this one cannot: {reason_of(error)}"
+            raise InvalidOption("PATH", self.path, allowed) from error
+
+    def _listed(self) -> list[TraceFile]:
         filesystem, root = self.filesystem, self._root
         filesystem.invalidate_cache()
         if not filesystem.exists(root):

@@ -16,7 +16,7 @@ OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss
 
 
 class Folder(Protocol):
-    """Where the files of one run go. Whatever fails raises OSError, or an error of the store's own library."""
+    """Where the files of one run go. Whatever fails raises OSError."""
 
     def write(self, name: str, fill: Any) -> None:
         """Make a file of this name, whole or not at all; ``fill`` is called with what to write it to."""
@@ -67,13 +67,19 @@ class RemoteFolder:
         """See :class:`Folder`."""
         content = io.BytesIO()
         fill(content)
+        try:
+            self._write(name, content.getvalue())
+        except Exception as error:  # each store raises errors of its own library, and says of few where
+            raise OSError(f"{self._path}/{name}: {reason_of(error)}") from error
+
+    def _write(self, name: str, content: bytes) -> None:
         if self._is_object_store:
-            self._files.pipe_file(f"{self._path}/{name}", content.getvalue())
+            self._files.pipe_file(f"{self._path}/{name}", content)
             return
         self._files.makedirs(self._path, exist_ok=True)
         made = f"{self._path}/.{name}.tmp"
         try:
-            self._files.pipe_file(made, content.getvalue())
+            self._files.pipe_file(made, content)
             self._files.mv(made, f"{self._path}/{name}")
         except BaseException:
             with suppress(Exception):
@@ -95,9 +101,14 @@ def open_folder(url: str | Path, run: str) -> LocalFolder | RemoteFolder:
         folder = _folder(url, safe_name(run))
         folder.check()
     except Exception as error:  # each store raises errors of its own library
-        reason = str(error) or type(error).__name__
-        raise InvalidOption("traces", url, f"a place that can be written; this one cannot: {reason}") from error
+        allowed = f"a place that can be written; this one cannot: {reason_of(error)}"
+        raise InvalidOption("traces", url, allowed) from error
     return folder
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error of some store's library says, whatever it has to say."""
+    return str(error) or type(error).__name__
 
 
 def _folder(url: str | Path, run: str) -> LocalFolder | RemoteFolder:

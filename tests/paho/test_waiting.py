@@ -1,0 +1,121 @@
+"""Messages that wait for their turn: when they are acknowledged, and what becomes of those that have none."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.paho.conftest import Make
+from tests.paho.helpers import PATIENCE, Log, configuration, connect, subscribed, until
+from tests.paho.test_cuts import kept, persistent
+
+import inorder.paho as mqtt
+from inorder import ClientTimes
+from inorder.errors import Refused
+from inorder.testing.ens_recorder import unique
+from inorder.testing.services import FaultProxy, Mosquitto, WorkerServer
+
+
+async def test_what_waits_does_not_fill_the_window(mosquitto: Mosquitto, make: Make, worker: WorkerServer) -> None:
+    """QoS 1 over a window of one message: what the first waits for comes behind it, so the broker gets its PUBACK while
+    it waits. Nothing is given up meanwhile."""
+    root = unique("t")
+    topics = [(f"{root}/slow", 1), (f"{root}/fast", 1)]
+    patient = configuration(worker, times=ClientTimes(gap_timeout=5.0, loss_timeout=500.0))
+    window: Any = mqtt.Properties(1)  # type: ignore[no-untyped-call]
+    window.ReceiveMaximum = 1
+
+    def reader() -> Log:
+        client = make(inorder=patient)
+        log = Log(client)
+        connect(client, mosquitto, properties=window)
+        client.subscribe(topics)
+        assert log.subscribed.wait(PATIENCE)
+        return log
+
+    logs = [await asyncio.to_thread(reader) for _ in range(2)]  # so that these topics are ordered with each other
+    async with FaultProxy(mosquitto.port) as proxy:
+        slow, fast = make(), make()
+        await asyncio.to_thread(connect, slow, mosquitto, proxy.port)
+        await asyncio.to_thread(connect, fast, mosquitto)
+        proxy.stall("up")
+        slow.publish(f"{root}/slow", "0", 1)
+        await asyncio.to_thread(until, lambda: not slow._ordering.outgoing.is_waiting, "its number")
+        for at in range(1, 4):
+            info = fast.publish(f"{root}/fast", str(at), 1)
+            await asyncio.to_thread(info.wait_for_publish, PATIENCE)
+        await proxy.heal()
+        for log in logs:
+            await asyncio.to_thread(until, partial(_has, log, 4), "all messages")
+        await asyncio.to_thread(slow.disconnect)
+    for log in logs:
+        assert log.payloads == [b"0", b"1", b"2", b"3"]
+        assert log.gaps == []
+
+
+def _has(log: Log, count: int) -> bool:
+    return len(log.messages) == count
+
+
+@pytest.mark.parametrize("protocol", [mqtt.MQTTv5, mqtt.MQTTv311])
+def test_a_new_process_gets_what_its_session_kept(mosquitto: Mosquitto, make: Make, protocol: int) -> None:
+    """What the broker kept came before the new subscription: it is delivered as paho has it, and tagged."""
+    topic = unique("t")
+    first = persistent(make, topic, protocol)
+    log = Log(first)
+    kept(first, mosquitto.port)
+    first.subscribe(topic, 1)
+    assert log.subscribed.wait(PATIENCE)
+    first.disconnect()
+    first.loop_stop()
+    publisher = make()
+    connect(publisher, mosquitto)
+    for at in range(5):
+        publisher.publish(topic, str(at), 1).wait_for_publish(PATIENCE)
+    second = persistent(make, topic, protocol)
+    again = Log(second)
+    second.on_connect = lambda *_: second.subscribe(topic, 1)
+    kept(second, mosquitto.port)
+    assert again.subscribed.wait(PATIENCE)
+    publisher.publish(topic, "live", 1).wait_for_publish(PATIENCE)
+    until(lambda: len(again.messages) == 6, "all messages")
+    assert again.payloads == [*(str(at).encode() for at in range(5)), b"live"]
+    assert again.messages[-1].inorder.verdict == mqtt.Verdict.IN_ORDER
+    assert {each.inorder.verdict for each in again.messages[:-1]} <= {mqtt.Verdict.LATE, None}
+
+
+def test_a_worker_that_restarts_is_a_pause(mosquitto: Mosquitto, make: Make) -> None:
+    """Publishes wait, and leave in the order of the calls when it is back; nothing is lost."""
+    topic = unique("t")
+    with WorkerServer() as worker:
+        settings = configuration(worker)
+        log = subscribed(make(inorder=settings), mosquitto, topic, qos=1)
+        publisher = make(inorder=settings)
+        connect(publisher, mosquitto)
+        for at in range(50):
+            publisher.publish(topic, str(at), at % 2)
+        worker.kill()
+        infos = [publisher.publish(topic, str(at), at % 2) for at in range(50, 100)]
+        worker.start()
+        for info in infos:
+            info.wait_for_publish(PATIENCE)
+        until(lambda: len(log.messages) == 100, "all messages")
+        assert log.payloads == [str(at).encode() for at in range(100)]
+        assert log.gaps == []
+
+
+def test_an_order_that_is_refused_is_a_subscription_refused(mosquitto: Mosquitto, make: Make) -> None:
+    """What the workers do not allow is told by ``on_subscribe`` as what the broker does not allow."""
+    topic, client = unique("t"), make()
+    log = Log(client)
+    connect(client, mosquitto)
+
+    async def refused(*filters: str, **how: Any) -> None:
+        raise Refused("not allowed")
+
+    client._ordering.life.engine.subscribe = refused
+    _, mid = client.subscribe(topic)
+    assert log.subscribed.wait(PATIENCE)
+    assert log.told == [("subscribed", mid, [0x87])]

@@ -53,7 +53,6 @@ class Arrived:
     Attributes:
         message: as the application will get it.
         at: when it came, by the caller's clock.
-        is_acked_late: its acknowledgement waits for it.
         is_due: its turn has come; is_done: the application was told, or never will be.
     """
 
@@ -240,7 +239,6 @@ class Ordering:
     Attributes:
         due: what the library's thread is to do, in order. is_woken: it was told so.
         outgoing: what is published.
-        digested: arrivals that the event loop's thread has looked at.
     """
 
     def __init__(self, configuration: ClientConfiguration, wake: Callable[[], None]) -> None:
@@ -252,7 +250,6 @@ class Ordering:
         self.due: deque[Item] = deque()
         self.is_woken = False
         self.outgoing = Outgoing()
-        self.changing = 0
         self.given = self.digested = 0
         self._copies: dict[tuple[str, int], list[Arrived]] = {}
         self._told: OrderedDict[tuple[str, int], InOrder] = OrderedDict()

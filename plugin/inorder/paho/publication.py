@@ -32,7 +32,6 @@ class Publication:
         is_ready: it may be sent on this connection: its timestamp is there and stands (R16).
         token: of the latest hand-over; 0 before the first.
         is_accepted: by the broker. error: why it never will be.
-        is_logged: an event log of its topic may keep it.
     """
 
     __slots__ = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.processes import RunFailed
-from benchmarks.rows import Row, Say, Spread, paired, spread
+from benchmarks.rows import Row, Say, paired, spread
 
 SUBSCRIBERS: Final = 9
 TOPICS: Final = 20
@@ -54,9 +55,11 @@ DUCKDB: Final = Contender("DuckDB", ("-m", "benchmarks.traces_in_duckdb", "{trac
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run of a contender: from its start to its end, and the most that all of its processes held together."""
+    """One run of a contender: from its start to its end, and of all of its processes together the processor time and
+    the most that they held."""
 
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
     result: dict[str, Any]
 
@@ -79,11 +82,15 @@ def measure(
                 for each in (ours, theirs) if repeat % 2 == 0 else (theirs, ours):
                     with tempfile.TemporaryDirectory(prefix="out-", dir=folder) as out:
                         done = _run(each.words(traces, Path(out)))
-                    say(f"analytics: {each.name}: {done.seconds:.1f} s, {done.peak_bytes >> 20:,} MiB at most")
+                    say(f"analytics: {each.name}: {_words(done)}")
                     _check(each, done, truth)
                     ran[size, each.name].append(done)
                 _compare(ran[size, ours.name][-1], ran[size, theirs.name][-1], ours, theirs)
     return _rows(sizes, ran, ours, theirs)
+
+
+def _words(done: Ran) -> str:
+    return f"{done.seconds:.1f} s ({done.cpu_seconds:.1f} s of processors), {done.peak_bytes >> 20:,} MiB at most"
 
 
 def _generate(traces: Path, size: int) -> dict[str, Any]:
@@ -99,32 +106,41 @@ def _run(command: list[str]) -> Ran:
     began = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
-        with _watched(process.pid) as peak:
+        with _watched(process.pid) as used:
             printed, _ = process.communicate()
         seconds = time.perf_counter() - began
         if process.returncode:
             errors.seek(0)
             raise RunFailed(f"{' '.join(command)} failed: {errors.read().decode(errors='replace')[-2000:]}")
-    return Ran(seconds, peak[0], msgspec.json.decode(printed))
+    return Ran(seconds, used.cpu_seconds, used.peak_bytes, msgspec.json.decode(printed))
 
 
-# -- memory ------------------------------------------------------------------------------------------------------------
+# -- memory and processor time -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Used:
+    """What a process and all below it used up to the last look; nothing where there is no /proc."""
+
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
 
 
 @contextlib.contextmanager
-def _watched(pid: int) -> Iterator[list[int]]:
-    """Yield one number: the most bytes that a process and all below it held at any look so far; 0 without /proc."""
-    peak = [0]
+def _watched(pid: int) -> Iterator[_Used]:
+    used = _Used()
     is_over = threading.Event()
 
     def watch() -> None:
         while not is_over.wait(_SAMPLE_S):
-            peak[0] = max(peak[0], sum(map(_held, _tree(pid))))
+            tree = list(_tree(pid))
+            used.peak_bytes = max(used.peak_bytes, sum(map(_held, tree)))
+            used.cpu_seconds = max(used.cpu_seconds, sum(map(_worked, tree)))
 
-    thread = threading.Thread(target=watch, name="memory")
+    thread = threading.Thread(target=watch, name="used")
     thread.start()
     try:
-        yield peak
+        yield used
     finally:
         is_over.set()
         thread.join()
@@ -146,6 +162,14 @@ def _held(pid: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) << 10
     return 0
+
+
+def _worked(pid: int) -> float:
+    """Return a process's seconds of processor time, with those of its children that are gone."""
+    with contextlib.suppress(OSError):
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 # -- what must be equal ------------------------------------------------------------------------------------------------
@@ -204,6 +228,7 @@ def _rows(sizes: Sequence[int], ran: dict[tuple[int, str], list[Ran]], ours: Con
                     yardstick=f"of {theirs.name}" if each is ours else "",
                     more={
                         "seconds": median(done.seconds for done in own),
+                        "cpu seconds": median(done.cpu_seconds for done in own),
                         "peak MiB": max(done.peak_bytes for done in own) / (1 << 20),
                     },
                 )
@@ -222,21 +247,27 @@ def _growth(
     if len(sizes) < 3:
         return None
     ordered = sorted(sizes)
-    seconds = [[done.seconds for done in ran[size, contender.name]] for size in ordered]
-    steps = [
-        [(more - less) / (size - before) * 1e6 for less, more in zip(*times, strict=True)]
-        for (before, size), times in zip(itertools.pairwise(ordered), itertools.pairwise(seconds), strict=True)
-    ]
-    ratio = paired(steps[-1], steps[0])
-    whole = [median(times) / size for times, size in zip(seconds, ordered, strict=True)]
+    runs = [ran[size, contender.name] for size in ordered]
+    steps = [_further([[done.seconds for done in each] for each in runs], ordered, at) for at in (0, -1)]
+    worked = [spread(_further([[done.cpu_seconds for done in each] for each in runs], ordered, at)) for at in (0, -1)]
+    ratio = paired(steps[1], steps[0])
     return Row(
         workload=f"growth from {ordered[0]:,} to {ordered[-1]:,} rows",
         name=contender.name,
         unit="s for a further million rows",
-        value=Spread(median(steps[-1]), min(map(min, steps)), max(map(max, steps))),
+        value=spread(steps[1]),
         ratio=ratio,
         yardstick=f"of that at {ordered[0]:,}",
         aim=f"<= {aim}" if aim is not None else "",
         reached=ratio.median <= aim if aim is not None else None,
-        more={"time per row, greatest to least": whole[-1] / whole[0]},
+        more={
+            "cpu s for a further million": worked[1].median,
+            f"cpu s of that at {ordered[0]:,}": worked[0].median,
+        },
     )
+
+
+def _further(seconds: list[list[float]], sizes: Sequence[int], at: int) -> list[float]:
+    """Return what a million further rows cost in each repeat, at a step between two sizes that follow each other."""
+    (less, more), (before, size) = list(itertools.pairwise(seconds))[at], list(itertools.pairwise(sizes))[at]
+    return [(much - little) / (size - before) * 1e6 for little, much in zip(less, more, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def test_a_small_run_has_rates_memory_and_growth() -> None:
     for row in rows[:-2]:
         assert row.value.median > 0
         assert 10 < row.more["peak MiB"] < 4_000
+        assert 0 < row.more["cpu seconds"] < row.more["seconds"] * (os.cpu_count() or 1) + 1
     assert rows[0].ratio is not None
     assert rows[0].ratio.median == pytest.approx(rows[0].value.median / rows[1].value.median)
 

@@ -138,8 +138,9 @@ def _add_subscribers(sums: Rows, ranks: Rows, asked: Rows, names: Names, parts: 
     sums_of = {each["who"]: each for each in sums}
     ranks_of = {each["who"]: each["ranked"] for each in ranks}
     asked_of = {each["who"]: each["asked"] for each in asked}
+    subscribers = {(run, client) for run, part in parts.items() for client in part.subscribers}
     for who, (run, client) in enumerate(names.clients):
-        if client not in parts[run].subscribers:
+        if (run, client) not in subscribers:
             continue
         each = sums_of.get(who, {"events": 0, "late": 0, "in_order": 0, "in_time": 0})
         parts[run].by_subscriber.append(

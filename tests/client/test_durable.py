@@ -32,10 +32,12 @@ from inorder.core.commands import TrimLog
 from inorder.errors import Closed, InvalidOption, Refused
 from inorder.worker.work import Work
 
+SETTINGS: dict[str, Any] = {"log_topics": ["memory:log/#"], "session_timeout": 0.5, "publisher_grace": 0.3}
+
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    async with new_site(tmp_path, log_topics=["memory:log/#"], session_timeout=0.5, publisher_grace=0.3) as made:
+    async with new_site(tmp_path, **SETTINGS) as made:
         yield made
 
 
@@ -215,7 +217,7 @@ async def test_numbers_of_a_store_that_was_put_back_are_not_those_of_the_former_
         point = Restorable(site, tmp_path)
         await published(publisher, "log/a", 6, first=2)
         await done_with(first, 6)
-        await point.put_back(first, publisher)
+        await point.put_back(first, publisher, **SETTINGS)
         (gap,) = await done_with(first, 1)
         assert gap == Gap("memory", "log/a", 9, 9, GapReason.RESTORED)
         await published(publisher, "log/a", 4, prefix="new ")

@@ -56,6 +56,9 @@ PUBACK too long: what the event waits for may be behind it in a full window."""
 SLICE_SECONDS: Final = 0.05
 """How long one round of callbacks may take before keepalive and socket have their turn again."""
 
+LEAVE_SECONDS: Final = 1.0
+"""How long after a loop ended by an exception another one may begin as if nothing had happened. Then nobody reads what
+the broker sends, and this client leaves the workers: it would hold up others, and look well to operators."""
 LINGER_SECONDS: Final = 1.0
 _RELEASED: Final = (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel)
 
@@ -101,6 +104,8 @@ class Client(paho.Client):
         self._looping: set[int] = set()
         self._reading = threading.Lock()
         self._runners = 0
+        self._leaving: threading.Timer | None = None
+        self._life_lock = threading.RLock()
 
     # -- what is new -------------------------------------------------------------------------------------------
 
@@ -137,7 +142,10 @@ class Client(paho.Client):
         if ordering is None or not self._host or self._port <= 0:
             return super().reconnect()
         self._lost(LinkError("the application connects again"))
-        ordering.begin(f"{self._host}:{self._port}", self._client_id.decode(errors="replace"), int(self._protocol))
+        with self._life_lock:
+            self._begin(goes_on=False)
+            self._leaving = None
+            ordering.restore()
         ordering.outgoing.connecting()
         ordering.outgoing.window = self._max_inflight_messages
         self._acks.clear()
@@ -149,6 +157,11 @@ class Client(paho.Client):
         if ordering.life is not None:
             ordering.life.ens.up()
         return code
+
+    def _begin(self, *, goes_on: bool) -> None:
+        if self._ordering is not None:
+            client_id = self._client_id.decode(errors="replace")
+            self._ordering.begin(f"{self._host}:{self._port}", client_id, int(self._protocol), goes_on=goes_on)
 
     def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
         """Disconnect, as paho does; what was published before leaves before."""
@@ -215,8 +228,47 @@ class Client(paho.Client):
         self._runners += 1
         try:
             return super().loop_forever(timeout, retry_first_connection)
+        except Exception as error:
+            self._loop_failed(error)
+            raise
         finally:
             self._runners -= 1
+
+    def _loop_failed(self, error: Exception) -> None:
+        """A loop ended by an exception, of a callback most likely: the application's affair, as with paho. Where no
+        other loop goes on, the workers are not to take this client for one that reads."""
+        client_id, why = self._client_id.decode(errors="replace"), f"{type(error).__name__}: {error}"
+        hint = "nothing is received until a loop runs again"
+        _log.error("event=loop_failed client=%s error=%s hint=%s", client_id, why, hint)
+        with self._life_lock:
+            if self._leaving is None and self._ordering is not None:
+                self._leaving = threading.Timer(self._ordering.patience(LEAVE_SECONDS), _leave, (weakref.ref(self),))
+                self._leaving.daemon = True
+                self._leaving.start()
+
+    def _leave(self) -> None:
+        """Leave the workers, unless a loop has begun again."""
+        ordering = self._ordering
+        with self._send_lock, self._life_lock:  # in this order: what sends may find that it goes on
+            if ordering is not None and self._leaving is not None and not self._runners:
+                ordering.leave()
+
+    def _go_on(self, *, reads: bool) -> None:
+        """There is a loop again, or at least a publish, after one ended by an exception. Raises what a connect does."""
+        if self._leaving is None:
+            return
+        with self._life_lock:
+            timer, ordering = self._leaving, self._ordering
+            if timer is None or ordering is None or (ordering.life is None and self._sock is None):
+                return
+            timer.cancel()
+            if ordering.life is None:
+                self._begin(goes_on=True)
+                life: Any = ordering.life
+                life.ens.up()
+            if reads:
+                self._leaving = None
+                ordering.restore()
 
     def loop_stop(self) -> MQTTErrorCode:
         """See paho; what was published before leaves before."""
@@ -228,6 +280,11 @@ class Client(paho.Client):
         ordering, thread = self._ordering, threading.get_ident()
         if ordering is None or thread in self._looping:
             return super()._loop(timeout)
+        try:
+            self._go_on(reads=True)
+        except InorderError as error:
+            self._order_failed(error)
+            return MQTTErrorCode.MQTT_ERR_CONN_LOST
         self._looping.add(thread)
         try:
             self._run_due()
@@ -259,6 +316,7 @@ class Client(paho.Client):
         thread = threading.get_ident()
         if self._ordering is None or thread in self._looping:
             return step()
+        self._go_on(reads=True)
         self._looping.add(thread)
         try:
             code = step()
@@ -514,6 +572,11 @@ class Client(paho.Client):
             return super().publish(topic, payload, qos, retain, properties)
         if properties is not None:
             check_properties(tuple(each for each in user_pairs(properties) if each[0] == STAMP_PROPERTY))
+        if self._leaving is not None:
+            try:
+                self._go_on(reads=False)
+            except InorderError as error:
+                _log.error("event=publish_unconnected topic=%s error=%s", topic, error)
         info = super().publish(topic, payload, qos, retain, properties)
         if qos and info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and (message := self._out_messages.get(info.mid)):
             self._number(message)  # the window is full: its number is that of this call all the same
@@ -572,7 +635,7 @@ class Client(paho.Client):
         ordering = self._ordering
         if ordering is None:
             return super()._send_publish(mid, topic, payload, qos, retain, dup, info, properties)
-        if self._sock is None:
+        if self._sock is None or (ordering.life is None and self._leaving is not None):
             return MQTTErrorCode.MQTT_ERR_NO_CONN
         self._number_kept()
         known = ordering.outgoing.by_mid.get(mid) if qos else None
@@ -653,7 +716,7 @@ class Client(paho.Client):
     def _accepted(self, publication: Publication) -> None:
         publication.is_accepted = True
         ordering = self._ordering
-        if ordering is not None and ordering.life is not None and publication.is_total:
+        if ordering is not None and ordering.life is not None and publication.token:
             ordering.life.ens.accepted(publication.token)
 
     def _refuse(self, publication: Publication, error: InorderError) -> None:
@@ -731,6 +794,13 @@ def _wake(reference: weakref.ref[Client]) -> None:
     if client._on_socket_register_write is not None and client._is_inline and client._sock is not None:
         with suppress(Exception):  # the application's; paho calls it from any thread that publishes, too
             client._call_socket_register_write()
+
+
+def _leave(reference: weakref.ref[Client]) -> None:
+    """Have a client leave the workers (a timer's thread)."""
+    client = reference()
+    if client is not None:
+        client._leave()
 
 
 def _linger(connected: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from inorder.client.embedded import EmbeddedEns
 from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
 from inorder.core.names import Filter
+from inorder.errors import Closed
 from inorder.paho.publication import Publication
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
 from inorder_adapters import mqtt_rules
@@ -32,11 +33,13 @@ class PahoEns(EmbeddedEns):
 
     Attributes:
         reached: done as soon as the workers are, when only the broker is waited for.
+        is_left: nobody reads or sends for this any more.
     """
 
     def __init__(self, address: str, *, properties: bool, ready: Callable[[], None]) -> None:
         super().__init__(address, SPACE, EnsCapabilities(properties, True, (0, 1, 2), MAX_TOPIC_BYTES))
         self.reached = concurrent.futures.Future[None]()
+        self.is_left = False
         self._ready = ready
         self._by_message: dict[int, Publication] = {}
         self._subscribed: set[Filter] = set()
@@ -64,6 +67,9 @@ class PahoEns(EmbeddedEns):
 
     def publish(self, message: Outgoing, token: int) -> None:
         """See :class:`~inorder.ports.Ens`. The message waits for its place among what paho sends."""
+        if self.is_left:
+            self.refused(token, Closed("the client left the workers before it was sent"))
+            return
         publication = self._by_message[id(message)]
         publication.stamp, publication.in_payload = message.stamp, message.in_payload
         publication.token = token
@@ -106,13 +112,17 @@ class PahoEns(EmbeddedEns):
         self._subscribed.discard(filter)
         self._copies_of.clear()
 
+    def filters(self) -> tuple[set[Filter], set[Filter]]:
+        """Return what the library is subscribed to, or about to be: ordered, and not."""
+        return {*self._subscribed, *self._expected}, set(self._unordered)
+
     def is_subscribed(self, filter: Filter) -> bool:
         """A filter is subscribed to."""
         return filter in self._subscribed
 
     def session_lost(self) -> None:
         """The broker has forgotten all subscriptions: those that are not made again soon are over."""
-        self._stale = set(self._subscribed)
+        self._stale = {*self._subscribed, *self._expected}
         self._expected.clear()
         self._release()
 
@@ -156,6 +166,8 @@ class PahoEns(EmbeddedEns):
         self._report(run)
 
     def _take(self, arrival: Arrival) -> None:
+        if self.is_left:
+            return
         if self._expected and self._is_early(arrival.topic):
             self._early.append(arrival)
         else:

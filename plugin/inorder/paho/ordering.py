@@ -8,7 +8,7 @@ import concurrent.futures
 import secrets
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -56,7 +56,7 @@ class Arrived:
         is_due: its turn has come; is_done: the application was told, or never will be.
     """
 
-    __slots__ = ("at", "is_done", "is_due", "message")
+    __slots__ = ("__weakref__", "at", "is_done", "is_due", "message")
 
     def __init__(self, message: MQTTMessage, at: float) -> None:
         self.message, self.at = message, at
@@ -255,14 +255,25 @@ class Ordering:
         self._told: OrderedDict[tuple[str, int], InOrder] = OrderedDict()
         self._repeats: dict[tuple[int, int], int] = {}
         self.unhandled: set[tuple[str, int]] = set()
+        self._under_way = weakref.WeakValueDictionary[int, Arrived]()
+        self._left: set[Filter] = set()
+        self._left_unordered: set[Filter] = set()
+        self._left_sent: list[Publication] = []
         self._protocol = 4
 
     # -- life: the library's threads ---------------------------------------------------------------------------
 
-    def begin(self, address: str, client_id: str, protocol: int) -> None:
-        """Have an inorder client, a new one where there is none. Raises what :meth:`Life.open` does."""
+    def begin(self, address: str, client_id: str, protocol: int, *, goes_on: bool = False) -> None:
+        """Have an inorder client, a new one where there is none. Raises what :meth:`Life.open` does.
+
+        Args:
+            goes_on: over the connection that the library has: what was sent on it is not sent anew.
+        """
         self._protocol = protocol
         if self.life is not None:
+            if not goes_on:
+                self._submit(self._left_sent)
+                self._left_sent = []
             return
         name = self._name or client_id or "paho"
         name = "".join(each for each in name if each.isprintable())[:100]
@@ -270,11 +281,52 @@ class Ordering:
         life = Life(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
         life.open()
         self.life = life
-        self.due.clear()
-        for publication in self.outgoing.all():
-            if publication.is_total and not publication.is_accepted and publication.error is None:
+        publications = list(self.outgoing.all())
+        self._left_sent = [each for each in publications if goes_on and each.is_sent]
+        for each in self._left_sent:
+            each.token, each.stamp = 0, None
+        self._submit(each for each in publications if not (goes_on and each.is_sent))
+        if not goes_on and not self._left:
+            self.due.clear()
+
+    def _submit(self, publications: Iterable[Publication]) -> None:
+        """Get new timestamps for what was not accepted."""
+        for publication in publications:
+            if self.life is not None and publication.is_total and not publication.is_accepted and not publication.error:
                 publication.token, publication.stamp = 0, None
-                life.submit(publication)
+                self.life.submit(publication)
+
+    def patience(self, most: float) -> float:
+        """Return how long the workers may take a client for well that is not: less than a heartbeat, s."""
+        return min(most, self._configuration.times.heartbeat / 2)
+
+    def leave(self) -> None:
+        """Nobody reads for now: leave the workers. What waits for its turn will not have any: it is due, as late."""
+        if self.life is not None:
+            with suppress(Closed):
+                THREAD.call(self._leave, self.life)
+            self.end()
+
+    def _leave(self, life: Life) -> None:
+        """Part with a life, on the event loop's thread: nothing may arrive, or get a timestamp, meanwhile."""
+        life.ens.is_left = True
+        self._left, self._left_unordered = life.ens.filters()
+        for publication in self.outgoing.all():
+            if publication.is_total and not publication.is_sent:
+                publication.is_ready = False
+        for arrived in [each for _, each in sorted(self._under_way.items())]:
+            if not (arrived.is_due or arrived.is_done):
+                self._deliver(arrived, InOrder(Verdict.LATE))
+
+    def restore(self) -> None:
+        """Somebody reads again: the workers are to know of the subscriptions that the broker has kept meanwhile."""
+        filters, self._left = list(self._left), set()
+        unordered, self._left_unordered = self._left_unordered, set()
+        life = self.life
+        if life is not None and (filters or unordered):
+            life.ens.report_soon(life.ens.unordered, unordered, [])
+            life.ens.report_soon(life.ens.expect, filters)
+            life.ens.report_soon(life.subscribed, filters, lambda error: None)
 
     def end(self) -> None:
         """The session is over."""
@@ -294,6 +346,8 @@ class Ordering:
         """A message came in."""
         if self.life is not None:
             self.given += 1
+            if isinstance(arrival.source, Arrived):
+                self._under_way[self.given] = arrival.source
             self.life.ens.arrived(arrival)
             if self.given - self.digested > MAX_UNDIGESTED:
                 self.settle()

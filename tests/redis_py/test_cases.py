@@ -236,11 +236,16 @@ async def test_a_thread_that_reads_survives_an_outage_and_errors(
         far, thread = await asyncio.to_thread(run)
         proxy.refuse()
         proxy.cut()
+
+        def has_readers(count: int) -> bool:
+            return bool(client.pubsub_numsub(channel)[0][1] == count)
+
+        await asyncio.to_thread(until, lambda: has_readers(0))  # the server has seen the cut
         assert await asyncio.to_thread(client.publish, channel, "missed") == 0
         await proxy.heal()
 
         def finish() -> None:
-            until(lambda: client.pubsub_numsub(channel)[0][1] == 1)
+            until(lambda: has_readers(1))
             client.publish(channel, "2")
             until(lambda: handled == [b"1", b"2"])
             assert [(each.first, each.last, each.reason) for each in gaps] == [(2, 2, "lost")]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+import paho.mqtt.client as stock
 import pytest
 from tests.paho.conftest import Make
 from tests.paho.helpers import PATIENCE, Log, configuration, connect, subscribed, until
@@ -17,7 +18,7 @@ import inorder.paho as mqtt
 from inorder import ClientTimes
 from inorder.admin import Cluster
 from inorder.testing.ens_recorder import unique
-from inorder.testing.services import Mosquitto, WorkerServer
+from inorder.testing.services import FaultProxy, Mosquitto, WorkerServer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
@@ -183,6 +184,40 @@ def test_it_may_still_publish(mosquitto: Mosquitto, make: Make, worker: WorkerSe
     assert other.payloads == [str(at).encode() for at in range(6)]
     client.loop_start()
     until(lambda: not client._ordering.outgoing.by_mid, "the acknowledgements")
+
+
+async def test_what_waited_for_its_turn_is_not_lost(mosquitto: Mosquitto, make: Make, worker: WorkerServer) -> None:
+    """An event that waits when the client leaves the workers has been acknowledged, maybe: it comes, as late."""
+    topic, run = unique("t"), asyncio.to_thread
+    client, log = await run(reader, make, mosquitto, worker, topic)
+    bare: Any = stock.Client(mqtt.CallbackAPIVersion.VERSION2)
+    async with FaultProxy(mosquitto.port) as proxy:
+        slow, fast = make(), make()
+        try:
+            await run(connect, bare, mosquitto)
+            await run(connect, slow, mosquitto, proxy.port)
+            await run(connect, fast, mosquitto)
+            proxy.stall("up")
+            slow.publish(topic, "1", 1)
+            await run(until, lambda: not slow._ordering.outgoing.is_waiting, "its number")
+            await run(fast.publish(topic, "2", 1).wait_for_publish, PATIENCE)
+            await run(until, lambda: client._ordering.life.engine.stats().waiting == 1, "the event that waits")
+            await run(bare.publish(topic, "bad", 1).wait_for_publish, PATIENCE)
+            await run(until, partial(_thread_ended, client), "the end of the loop")
+            await run(until, partial(_is_gone, worker, topic), "the end of its session")
+            client.loop_start()
+            await run(until, lambda: log.payloads == [b"2"], "what waited")
+            await proxy.heal()
+            await run(until, lambda: log.payloads == [b"2", b"1"], "the other one")
+            await run(fast.publish(topic, "3", 1).wait_for_publish, PATIENCE)
+            await run(until, lambda: log.payloads == [b"2", b"1", b"3"], "the rest")
+        finally:
+            await run(slow.disconnect)
+            await run(bare.disconnect)
+            await run(bare.loop_stop)
+    assert log.messages[0].inorder.verdict == mqtt.Verdict.LATE
+    assert log.messages[2].inorder.verdict == mqtt.Verdict.IN_ORDER
+    assert log.gaps == []
 
 
 def test_with_suppress_exceptions_nothing_ends(mosquitto: Mosquitto, make: Make, worker: WorkerServer) -> None:

@@ -101,7 +101,7 @@ def test_without_workers_it_is_pahos_client(mosquitto: Mosquitto, make: Make) ->
 def test_workers_that_are_not_there_are_named(mosquitto: Mosquitto, make: Make, unused_port: int) -> None:
     """The error is also what paho's users catch where the broker cannot be reached."""
     client = make(inorder=mqtt.ClientConfiguration(workers=(f"127.0.0.1:{unused_port}",)))
-    with pytest.raises(mqtt.WorkersUnreachable, match=str(unused_port)) as caught:
+    with pytest.raises(mqtt.WorkersUnreachable, match=rf"{unused_port}.*INORDER_CLIENT__WORKERS") as caught:
         client.connect("127.0.0.1", mosquitto.port)
     assert isinstance(caught.value, OSError)
     failed = threading.Event()

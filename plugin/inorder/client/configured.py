@@ -26,6 +26,11 @@ from inorder.errors import InvalidOption, InvalidSetting
 from inorder.ports import Ens
 from inorder.traces.options import Traces
 
+UNREACHABLE_HINT = (
+    "start one (inorder worker), or say where they are in INORDER_CLIENT__WORKERS; with an empty value there nothing is"
+    " ordered, and none is needed"
+)
+"""What to do where a program whose import was changed does not reach a worker."""
 DEFAULT_FILE = "inorder.toml"
 PREFIX = "INORDER_CLIENT__"
 

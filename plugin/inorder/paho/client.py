@@ -143,7 +143,11 @@ class Client(paho.Client):
             return super().reconnect()
         self._lost(LinkError("the application connects again"))
         with self._life_lock:
-            self._begin(goes_on=False)
+            try:
+                self._begin(goes_on=False)
+            except InorderError as error:  # paho's loop tries again, and tells nobody why
+                _log.warning("event=connect_failed error=%s", error)
+                raise
             self._leaving = None
             ordering.restore()
         ordering.outgoing.connecting()

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from inorder.client.client import Client as Engine
-from inorder.client.configured import ClientConfiguration
+from inorder.client.configured import UNREACHABLE_HINT, ClientConfiguration
 from inorder.core.names import Filter
 from inorder.core.notifications import Event, Gap, Verdict
 from inorder.errors import Abandoned, Closed, Forgotten, InorderError, WorkerUnreachable
@@ -95,7 +95,7 @@ class Life:
         except BaseException as error:
             self.end()
             if type(error) is WorkerUnreachable:
-                raise WorkersUnreachable(error.addresses, error.reason) from None
+                raise WorkersUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}") from None
             raise
         _open.add(self)
 

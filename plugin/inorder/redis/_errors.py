@@ -5,6 +5,7 @@ from __future__ import annotations
 from redis import exceptions
 
 from inorder import errors
+from inorder.client.configured import UNREACHABLE_HINT
 
 
 class WorkerUnreachable(errors.WorkerUnreachable, exceptions.ConnectionError):
@@ -22,7 +23,7 @@ class TimedOut(errors.TimedOut, exceptions.TimeoutError):
 def translated(error: errors.InorderError) -> errors.InorderError:
     """Return an error that is also the library's where the library has one of that sort."""
     if isinstance(error, errors.WorkerUnreachable):
-        return WorkerUnreachable(error.addresses, error.reason)
+        return WorkerUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}")
     if isinstance(error, errors.TimedOut):
         return TimedOut(error.what, error.seconds)
     return error

@@ -40,8 +40,8 @@ def _is_shown(worker: WorkerServer, name: str) -> bool:
     return name in shown(worker)
 
 
-def _is_gone(worker: WorkerServer, name: str) -> bool:
-    return name not in shown(worker)
+def _has_left(client: Any, worker: WorkerServer, name: str) -> bool:
+    return client._ordering.life is None and name not in shown(worker)  # not only not shown yet
 
 
 def _thread_ended(client: Any) -> bool:
@@ -93,7 +93,7 @@ def test_operators_see_that_nobody_reads(
     until(partial(_is_shown, worker, topic), "the report of the client")
     publish("bad")
     until(partial(_thread_ended, client), "the end of the loop")
-    until(partial(_is_gone, worker, topic), "the end of its session")
+    until(partial(_has_left, client, worker, topic), "the end of its session")
     (record,) = [each for each in caplog.records if "loop_failed" in each.getMessage()]
     assert record.levelno == logging.ERROR
     assert "of the application" in record.getMessage()
@@ -159,7 +159,7 @@ def test_loop_forever_raises_and_the_message_is_not_acknowledged(
     with pytest.raises(RuntimeError, match="of the application"):
         client.loop_forever()
     helper.join()
-    until(partial(_is_gone, worker, topic), "the end of its session")
+    until(partial(_has_left, client, worker, topic), "the end of its session")
     told: list[bytes] = []
     client.on_message = lambda c, u, message: told.append(message.payload)
     client.reconnect()
@@ -177,7 +177,7 @@ def test_it_may_still_publish(mosquitto: Mosquitto, make: Make, worker: WorkerSe
     client.publish(f"{topic}/out", "0", 1)
     publishing(make, mosquitto, topic)("bad")
     until(partial(_thread_ended, client), "the end of the loop")
-    until(partial(_is_gone, worker, topic), "the end of its session")
+    until(partial(_has_left, client, worker, topic), "the end of its session")
     for at in range(1, 6):
         assert client.publish(f"{topic}/out", str(at), at % 2).rc == mqtt.MQTT_ERR_SUCCESS
     until(lambda: len(other.messages) == 6, "all messages")
@@ -204,7 +204,7 @@ async def test_what_waited_for_its_turn_is_not_lost(mosquitto: Mosquitto, make: 
             await run(until, lambda: client._ordering.life.engine.stats().waiting == 1, "the event that waits")
             await run(bare.publish(topic, "bad", 1).wait_for_publish, PATIENCE)
             await run(until, partial(_thread_ended, client), "the end of the loop")
-            await run(until, partial(_is_gone, worker, topic), "the end of its session")
+            await run(until, partial(_has_left, client, worker, topic), "the end of its session")
             client.loop_start()
             await run(until, lambda: log.payloads == [b"2"], "what waited")
             await proxy.heal()

@@ -211,7 +211,7 @@ def _compare(one: Ran, two: Ran, ours: Contender, theirs: Contender) -> None:
 
 
 def _rows(sizes: Sequence[int], ran: dict[tuple[int, str], list[Ran]], ours: Contender, theirs: Contender) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for size in sizes:
         rates = {
             each.name: [done.result["rows"] / done.seconds for done in ran[size, each.name]] for each in (ours, theirs)
@@ -233,8 +233,8 @@ def _rows(sizes: Sequence[int], ran: dict[tuple[int, str], list[Ran]], ours: Con
                     },
                 )
             )
-    rows += [_growth(sizes, ran, each, AIM_GROWTH if each is ours else None) for each in (ours, theirs)]
-    return [row for row in rows if row is not None]
+    grown = [_growth(sizes, ran, each, AIM_GROWTH if each is ours else None) for each in (ours, theirs)]
+    return rows + [row for row in grown if row is not None]
 
 
 def _growth(

@@ -60,8 +60,8 @@ def rows_at(url: str) -> list[Row]:
 
 
 async def record(site: Site, url: str, run: str = "r") -> None:
-    """Two subscribers and a publisher record sixty events."""
-    traces = Traces(url, run=run)
+    """Two subscribers and a publisher record sixty events; however slow the store is, all is there at the end."""
+    traces = Traces(url, run=run, close_timeout=60.0)
     async with recording(site, "one", traces) as one, recording(site, "two", traces) as two:
         for each in (one, two):
             await each.subscribe("a", "b")

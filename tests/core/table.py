@@ -314,7 +314,7 @@ class SubscriberRole:
         module = self.module
         entries = {
             each.topic * 10**9 + each.number: f"hole {each.number}" if each.is_hole else each.content.label
-            for group in (*module._held.values(), module._parked.events(), module._room._arrivals, module._on_hold)
+            for group in (*module._held.values(), module._parked.events(), module._room.events(), module._on_hold)
             for each in group
             if not each.done
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -82,6 +83,8 @@ def _last_line(text: str) -> str:
 
 def main() -> int:
     """Run one pass."""
+    # what was started in the background ignores it, and so would the programs that tests interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     module, number, how, results, *arguments = sys.argv[1:]
     suite: Suite = importlib.import_module(module).SUITE
     if how == "swapped":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter, text_problem
+from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter
 from inorder.core.names import Filter
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
     InorderError,
     InvalidPayload,
-    InvalidTopic,
     LinkError,
     UsageError,
 )
@@ -19,7 +18,7 @@ from inorder.ports import EnsCapabilities, EnsSink, Outgoing
 from inorder_adapters.redis.failures import loss, map_exceptions
 from inorder_adapters.redis.link import log_in, make_connection
 from inorder_adapters.redis.options import Target
-from inorder_adapters.redis.publishing import MAX_VALUE_BYTES, Publishing
+from inorder_adapters.redis.publishing import MAX_VALUE_BYTES, Publishing, check_channel
 from inorder_adapters.redis.subscribing import Subscribing
 from inorder_adapters.stamp_property import Properties, check_no_properties
 
@@ -58,10 +57,7 @@ class RedisEns:
 
     def check_topic(self, topic: object) -> str:
         """Check a channel to publish to; any text will do. Raises InvalidTopic."""
-        problem = text_problem(topic, nul_allowed=True)
-        if problem is not None or not isinstance(topic, str):
-            raise InvalidTopic(topic, problem or "it is not text")
-        return topic
+        return check_channel(topic)
 
     def encode_payload(self, payload: object) -> bytes:
         """Encode a payload as redis-py does. Raises InvalidPayload."""

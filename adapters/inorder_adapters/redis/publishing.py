@@ -10,7 +10,8 @@ from typing import Any
 from redis.asyncio.connection import Connection
 from redis.exceptions import ResponseError
 
-from inorder.errors import InorderError, PayloadTooLarge
+from inorder.core.filters import text_problem
+from inorder.errors import InorderError, InvalidTopic, PayloadTooLarge
 from inorder.ports import EnsSink, Outgoing
 from inorder_adapters.payload_form import wire_payload
 from inorder_adapters.redis.failures import request_refusal
@@ -18,6 +19,14 @@ from inorder_adapters.redis.link import Link
 
 MAX_VALUE_BYTES = 512 * 1024 * 1024
 """What Redis takes as one value; over it the server would close the connection, for every repetition again."""
+
+
+def check_channel(name: object) -> str:
+    """Check a channel to publish to; any text will do. Raises InvalidTopic."""
+    problem = text_problem(name, nul_allowed=True)
+    if problem is not None or not isinstance(name, str):
+        raise InvalidTopic(name, problem or "it is not text")
+    return name
 
 
 class Publishing:

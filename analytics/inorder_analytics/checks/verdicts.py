@@ -80,11 +80,12 @@ def check_late(history: History) -> Iterator[Violation]:
     nobody recorded. What follows from the timestamps notified is kept as one clock that only rises: each number below
     it is looked at once, O(numbers + dependencies) for each subscriber.
     """
-    earlier = _earlier(history)
-    for subscriber in history.subscribers.values():
-        if subscriber.mode != "strict" and subscriber.lapses is not None:
+    judged = [(each, each.lapses) for each in history.subscribers.values() if each.mode != "strict"]
+    earlier = _earlier(history) if judged else {}
+    for subscriber, lapses in judged:
+        if lapses is not None:
             for run in subscriber.runs():
-                yield from _late(history, subscriber, run, subscriber.lapses, earlier)
+                yield from _late(history, subscriber, run, lapses, earlier)
 
 
 def _earlier(history: History) -> dict[Place, Place]:

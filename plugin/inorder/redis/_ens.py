@@ -9,12 +9,11 @@ from dataclasses import replace
 from inorder.client.client import Client
 from inorder.client.configured import ClientConfiguration
 from inorder.client.embedded import EmbeddedEns
-from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter, text_problem
+from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter
 from inorder.core.names import Filter
-from inorder.errors import InvalidTopic
 from inorder.ports import EnsCapabilities, Outgoing
 from inorder_adapters.payload_form import wire_payload
-from inorder_adapters.redis.publishing import MAX_VALUE_BYTES
+from inorder_adapters.redis.publishing import MAX_VALUE_BYTES, check_channel
 from inorder_adapters.stamp_property import Properties, check_no_properties
 
 SPACE = "redis"
@@ -76,10 +75,7 @@ class RedisPyEns(EmbeddedEns):
 
     def check_topic(self, topic: object) -> str:
         """See :class:`~inorder.ports.Ens`."""
-        problem = text_problem(topic, nul_allowed=True)
-        if problem is not None or not isinstance(topic, str):
-            raise InvalidTopic(topic, problem or "it is not text")
-        return topic
+        return check_channel(topic)
 
     def encode_payload(self, payload: object) -> bytes:
         """See :class:`~inorder.ports.Ens`; the library's encoder has encoded it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from redis import exceptions
 
@@ -24,6 +24,42 @@ STAMP_TIMEOUT = 30.0
 READ_BATCH = 128
 """Responses that are read ahead of the application at most."""
 SUBSCRIBES = frozenset({"SUBSCRIBE", "PSUBSCRIBE"})
+
+
+class Configured:
+    """What a client of redis-py has beside what it is: a configuration, which all that it makes has, too. Stands before
+    the library's class."""
+
+    _configuration: ClientConfiguration
+
+    def __init__(self, *args: Any, inorder: ClientConfiguration | None = None, **kwargs: Any) -> None:
+        self._configuration = configuration_of(inorder)
+        super().__init__(*args, **kwargs)
+
+    @classmethod
+    def from_url(cls, url: str, *, inorder: ClientConfiguration | None = None, **kwargs: Any) -> Self:
+        """See :meth:`redis.Redis.from_url`."""
+        return cls._configured(super().from_url(url, **kwargs), inorder)  # type: ignore[misc]  # the library's
+
+    @classmethod
+    def from_pool(cls, connection_pool: Any, *, inorder: ClientConfiguration | None = None) -> Self:
+        """See :meth:`redis.Redis.from_pool`."""
+        return cls._configured(super().from_pool(connection_pool), inorder)  # type: ignore[misc]  # the library's
+
+    @classmethod
+    def _configured(cls, client: Any, inorder: ClientConfiguration | None) -> Self:
+        assert isinstance(client, cls)
+        if inorder is not None:
+            client._configuration = inorder
+        return client
+
+    @property
+    def _is_ordered(self) -> bool:
+        return self._configuration.is_ordering
+
+    def client(self) -> Self:
+        """See :meth:`redis.Redis.client`."""
+        return self._configured(super().client(), self._configuration)  # type: ignore[misc]  # the library's
 
 
 def configuration_of(given: ClientConfiguration | None) -> ClientConfiguration:

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 from redis import client as library
 from redis import exceptions
@@ -22,6 +22,7 @@ from inorder.redis._shared import (
     READ_BATCH,
     STAMP_TIMEOUT,
     SUBSCRIBES,
+    Configured,
     OnGap,
     Pulse,
     address_of,
@@ -79,7 +80,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_PUBLISHERS.forget)
 
 
-class Redis(library.Redis):
+class Redis(Configured, library.Redis):
     """``redis.Redis`` whose ``publish`` and ``pubsub()`` keep the one order of the domain.
 
     Args:
@@ -90,37 +91,6 @@ class Redis(library.Redis):
     Raises:
         InvalidOption: the environment or the file says something that is not allowed.
     """
-
-    _configuration: ClientConfiguration
-
-    def __init__(self, *args: Any, inorder: ClientConfiguration | None = None, **kwargs: Any) -> None:
-        self._configuration = configuration_of(inorder)
-        super().__init__(*args, **kwargs)
-
-    @classmethod
-    def from_url(cls, url: str, *, inorder: ClientConfiguration | None = None, **kwargs: Any) -> Self:
-        """See :meth:`redis.Redis.from_url`."""
-        return cls._configured(super().from_url(url, **kwargs), inorder)
-
-    @classmethod
-    def from_pool(cls, connection_pool: Any, *, inorder: ClientConfiguration | None = None) -> Self:
-        """See :meth:`redis.Redis.from_pool`."""
-        return cls._configured(super().from_pool(connection_pool), inorder)
-
-    @classmethod
-    def _configured(cls, client: Any, inorder: ClientConfiguration | None) -> Self:
-        assert isinstance(client, cls)
-        if inorder is not None:
-            client._configuration = inorder
-        return client
-
-    @property
-    def _is_ordered(self) -> bool:
-        return self._configuration.is_ordering
-
-    def client(self) -> Self:
-        """See :meth:`redis.Redis.client`."""
-        return self._configured(super().client(), self._configuration)
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """See :meth:`redis.Redis.pipeline`; what it publishes gets its timestamps when it is executed, all at once."""

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any
 
 from redis import exceptions
 from redis.asyncio import client as library
@@ -24,6 +24,7 @@ from inorder.redis._shared import (
     READ_BATCH,
     STAMP_TIMEOUT,
     SUBSCRIBES,
+    Configured,
     OnGap,
     Pulse,
     address_of,
@@ -110,7 +111,7 @@ async def _stamp(publisher: Publisher, tickets: list[Ticket]) -> None:
                 publisher.give_up(each)
 
 
-class Redis(library.Redis):
+class Redis(Configured, library.Redis):  # type: ignore[misc]  # ours hands further keywords on
     """``redis.asyncio.Redis`` whose ``publish`` and ``pubsub()`` keep the one order of the domain.
 
     Args:
@@ -120,39 +121,6 @@ class Redis(library.Redis):
     Raises:
         InvalidOption: the environment or the file says something that is not allowed.
     """
-
-    _configuration: ClientConfiguration
-
-    def __init__(self, *args: Any, inorder: ClientConfiguration | None = None, **kwargs: Any) -> None:
-        self._configuration = configuration_of(inorder)
-        super().__init__(*args, **kwargs)
-
-    @classmethod
-    def from_url(  # type: ignore[override]  # further keywords are handed on
-        cls, url: str, *, inorder: ClientConfiguration | None = None, **kwargs: Any
-    ) -> Self:
-        """See :meth:`redis.asyncio.Redis.from_url`."""
-        return cls._configured(super().from_url(url, **kwargs), inorder)
-
-    @classmethod
-    def from_pool(cls, connection_pool: Any, *, inorder: ClientConfiguration | None = None) -> Self:
-        """See :meth:`redis.asyncio.Redis.from_pool`."""
-        return cls._configured(super().from_pool(connection_pool), inorder)
-
-    @classmethod
-    def _configured(cls, client: Any, inorder: ClientConfiguration | None) -> Self:
-        assert isinstance(client, cls)
-        if inorder is not None:
-            client._configuration = inorder
-        return client
-
-    @property
-    def _is_ordered(self) -> bool:
-        return self._configuration.is_ordering
-
-    def client(self) -> Self:
-        """See :meth:`redis.asyncio.Redis.client`."""
-        return self._configured(super().client(), self._configuration)
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """See :meth:`redis.asyncio.Redis.pipeline`; what it publishes is stamped when it is executed, all at once."""

@@ -11,14 +11,17 @@ import random
 import sys
 from collections.abc import Callable
 
-from benchmarks.stages import Sequencer
+from inorder.core.commands import ChangeSubscription, Create, CreateTopics, OpenSession, Reply, SettleNumbers
+from inorder.core.names import exact
 from inorder.core.ordering import OrderingModule, OrderingTimes
 from inorder.core.publisher import Publisher
+from inorder.core.stage import Stage
 from inorder.core.stamp import TotalStamp, decode_stamp, encode_stamp
 from inorder.core.wire import (
     CreateTimestamps,
     NewEvent,
     Settled,
+    SpaceFilter,
     StampedEvent,
     Timestamps,
     TopicInfo,
@@ -88,12 +91,30 @@ def released(count: int) -> None:
     assert len(module.receive(1, 1, [], PAYLOAD, 100, 0.0)) == count
 
 
+def stage_with(topics: int, subscribers: int = 2) -> Stage:
+    """Return a single stage with topics 1 to ``topics`` and clients that subscribe to all of them."""
+    stage = Stage(0, 1)
+    stage.step(OpenSession("publisher", 1), 0)
+    names = [f"t{topic}" for topic in range(1, topics + 1)]
+    stage.step(CreateTopics("publisher", 1, 1, [("s", name) for name in names]), 0)
+    for each in range(subscribers):
+        stage.step(OpenSession(f"subscriber-{each}", 1), 0)
+        filters = [SpaceFilter("s", exact(name)) for name in names]
+        stage.step(ChangeSubscription(f"subscriber-{each}", 1, 1, filters, bounded=False), 0)
+    return stage
+
+
 def timestamps(count: int) -> None:
     """A stage numbers frames of events on four topics, and is told that they were accepted."""
-    sequencer = Sequencer(1, 4, [range(1, 5)] * 2)
-    frame = [1, 2, 3, 4] * (FRAME // 4)
-    for _ in range(0, count, FRAME):
-        sequencer.publish(frame)
+    stage = stage_with(4)
+    for request, first in enumerate(range(1, count + 1, FRAME), 1):
+        events = [NewEvent(counter, counter % 4 + 1) for counter in range(first, first + FRAME)]
+        effects = stage.step(Create("publisher", 1, first, events), first)
+        frame = next(each.frame for each in effects if isinstance(each, Reply))
+        assert isinstance(frame, Timestamps)
+        numbers = {event.topic: event.number for event in frame.events}
+        confirmed = [part for topic, last in numbers.items() for part in (topic, last - FRAME // 4 + 1, last)]
+        stage.step(SettleNumbers("publisher", 1, request, confirmed, []), first)
 
 
 def frames(count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import paho.mqtt.client as stock
@@ -11,6 +12,7 @@ from tests.paho.conftest import Make
 from tests.paho.helpers import PATIENCE, Log, configuration, connect, subscribed, until
 
 import inorder.paho as mqtt
+from inorder.client.clock import ReadingTime
 from inorder.paho import library, publish, subscribe
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto, WorkerServer
@@ -343,6 +345,25 @@ def test_slow_callbacks_are_pahos_affair(mosquitto: Mosquitto, make: Make, is_ou
     assert list(dict.fromkeys(log.payloads)) == [b"1", b"2", b"3"]
     assert not is_ours or log.payloads == [b"1", b"2", b"3"]
     assert log.gaps == []
+
+
+def test_what_a_slow_callback_keeps_from_being_read_is_not_missing(mosquitto: Mosquitto, make: Make) -> None:
+    """R17, B22: the time by which missing events are waited for stands still while no loop reads."""
+    topic, client, publisher = unique("t"), make(), make()
+    passed: list[float] = []
+
+    def on_message(client: Any, userdata: Any, message: Any) -> None:
+        now, since = client._ordering.life.engine._now, time.monotonic()
+        before = now()
+        until(lambda: time.monotonic() - since > 2 * ReadingTime.PATIENCE)
+        passed.append(now() - before)
+
+    subscribed(client, mosquitto, topic)
+    client.on_message = on_message
+    connect(publisher, mosquitto)
+    publisher.publish(topic, "slow")
+    until(lambda: passed != [])
+    assert passed[0] <= ReadingTime.PATIENCE
 
 
 def test_the_application_acknowledges_itself(mosquitto: Mosquitto, make: Make) -> None:

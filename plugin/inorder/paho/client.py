@@ -295,7 +295,7 @@ class Client(paho.Client):
             if timeout > 0 and (ordering.due or self._acks):
                 timeout = 0.0 if ordering.due and not self._due_lock.locked() else min(timeout, ACK_SECONDS)
             with self._reading:  # two loops at once would read one packet with two hands
-                code = super()._loop(timeout)
+                code = self._read(partial(super()._loop, timeout))
             self._catch_up()
             return code
         finally:
@@ -323,11 +323,21 @@ class Client(paho.Client):
         self._go_on(reads=True)
         self._looping.add(thread)
         try:
-            code = step()
+            code = self._read(step)
             self._catch_up()
             return code
         finally:
             self._looping.discard(thread)
+
+    def _read(self, step: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
+        """Do one step of a loop. What is not read cannot arrive: while a slow callback keeps the loop, missing events
+        are not waited for (R17)."""
+        assert self._ordering is not None
+        self._ordering.time.begin()
+        try:
+            return step()
+        finally:
+            self._ordering.time.end()
 
     def _catch_up(self) -> None:
         """Do what is due; where the application drives the loop, wait for what its step has caused."""

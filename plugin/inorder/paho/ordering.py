@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from inorder.client.client import Client as Engine
+from inorder.client.clock import ReadingTime
 from inorder.client.configured import UNREACHABLE_HINT, ClientConfiguration
 from inorder.core.names import Filter
 from inorder.core.notifications import Event, Gap, Verdict
@@ -103,7 +104,7 @@ class Life:
         self._changes, self._has_opened = asyncio.Lock(), asyncio.Event()
         self.ens.attach(asyncio.get_running_loop())
         self.engine = self._configuration.client(self.ens, client_id=self._name)
-        self.engine.hand_to(self._taker)
+        self.engine.hand_to(self._taker, self._taker.time)
 
     async def _opening(self) -> None:
         try:
@@ -237,6 +238,7 @@ class Ordering:
         wake: tells the library's network loop that something is due (any thread).
 
     Attributes:
+        time: by which missing events are waited for; it goes on while a loop of the library reads.
         due: what the library's thread is to do, in order. is_woken: it was told so.
         outgoing: what is published.
     """
@@ -247,6 +249,7 @@ class Ordering:
         self._name = configuration.client_id
         self._wake = wake
         self.life: Life | None = None
+        self.time = ReadingTime()
         self.due: deque[Item] = deque()
         self.is_woken = False
         self.outgoing = Outgoing()

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,6 +149,34 @@ def test_sqlite_is_durable_and_readable_meanwhile(path: Path, filled: str) -> No
 
 
 # -- damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_of_a_file_is_written_ahead_and_holds_nothing(path: Path, url: str) -> None:
+    """Commits then write over blocks that the file has: the log does not get longer by them."""
+    journal = SqlJournal(url)
+    journal.open(1)
+    epoch = journal.claim(0, "a")
+    log = path.with_name(f"{path.name}-wal")
+    ahead = log.stat().st_size
+    for seq in range(1, 21):
+        journal.append([Batch(0, epoch, seq, b"x" * 5000)])
+    assert ahead >= 4_000_000
+    assert log.stat().st_size == ahead
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'room'").fetchall() == []
+    connection.close()
+    assert path.stat().st_size < 1_000_000
+    assert [row.seq for row in journal.replay(0, 0)] == list(range(1, 21))
+    journal.close()
+
+
+def test_a_disk_that_is_nearly_full_keeps_its_room(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = 10_000_000
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
+    journal = SqlJournal(url)
+    journal.open(1)
+    assert path.with_name(f"{path.name}-wal").stat().st_size < 1_000_000
+    journal.close()
 
 
 @pytest.mark.parametrize("column", ["entries", "hash", "prev_hash"])

@@ -15,7 +15,6 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
@@ -45,6 +44,7 @@ from inorder.worker.log_rows import LogRow
 from inorder.worker.metrics import HostMetrics
 from inorder.worker.rates import TopicRates
 from inorder.worker.settings import WorkerSettings
+from inorder.worker.store_thread import StoreThread
 from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, StageElsewhere, Work
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class StageHost:
 
     def __init__(self, journal: Journal, settings: WorkerSettings, owner: str, sink: HostSink, links: RideSink) -> None:
         self._journal, self._settings, self.owner, self._sink, self._links = journal, settings, owner, sink, links
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-store")
+        self._thread = StoreThread("inorder-store")
         self._address = ""
         self._topic_order: TopicOrder = ()
         self._stages: dict[int, HostedStage] = {}
@@ -171,7 +171,7 @@ class StageHost:
         if not (await asyncio.wait([closing], timeout=CLOSE_PATIENCE))[0]:
             self._journal.interrupt()
         await asyncio.wait([closing])
-        self._thread.shutdown(wait=False)
+        self._thread.close()
 
     def _release_stages(self) -> None:
         """On the store's thread: release the stages, so that a successor need not look whether we live."""
@@ -476,7 +476,7 @@ class StageHost:
         ] if rows else []  # fmt: skip
         began = time.perf_counter()
         loop = asyncio.get_running_loop()
-        append = loop.run_in_executor(self._thread, self._journal.append, rows, batch.log) if rows else None
+        append = self._thread.call(self._journal.append, rows, batch.log) if rows else None
         self._release()
         self._fill()
         if append is None:
@@ -614,7 +614,7 @@ class StageHost:
             self._look_at(soon)
 
     async def _in_store(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        return await self._thread.call(call)
 
     # -- time --------------------------------------------------------------------------------------------------
 

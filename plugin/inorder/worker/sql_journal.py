@@ -63,6 +63,7 @@ _CHANGE = stages.update().where(
     stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours"), stages.c.beat == sa.bindparam("seen")
 )
 _INSERT = journal.insert()
+_INSERT_IN_FILE: Final = f"INSERT INTO journal ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})"
 _LAST_ROW = (
     sa.select(journal.c.seq, journal.c.hash)
     .where(journal.c.stage == sa.bindparam("of"))
@@ -102,6 +103,7 @@ class SqlJournal:
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """See Journal."""
         info = self._store.open(stages, topic_order)
+        self._store.make_room()
         self._domain = info.domain
         return info
 
@@ -276,8 +278,11 @@ class SqlJournal:
     # -- append ------------------------------------------------------------------------------------------------
 
     def _insert(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
-        if self._store.is_sqlite or log:
+        if log:
             self._store.write(lambda connection: self._insert_locked(connection, rows, log))
+            return
+        if self._store.is_sqlite:
+            self._store.write_by_driver(lambda cursor: self._insert_in_file(cursor, rows))
             return
         parameters: dict[str, Any] = {}
         for index, row in enumerate(rows):
@@ -293,6 +298,14 @@ class SqlJournal:
         self._lock_epochs(connection, [(row.stage, row.epoch) for row in rows])
         connection.execute(_INSERT, [row._asdict() for row in rows])
         log_rows.write(connection, log)
+
+    def _insert_in_file(self, cursor: Any, rows: list[Row]) -> None:
+        for row in rows:
+            cursor.execute("SELECT epoch, owner FROM stages WHERE stage = ?", (row.stage,))
+            there, holder = cursor.fetchone() or (0, "")
+            if there != row.epoch:
+                raise fenced(self.url, row.stage, row.epoch, there, holder)
+            cursor.execute(_INSERT_IN_FILE, row)
 
     def _found_after_all(self, rows: list[Row]) -> bool:
         """After a lost connection: tell whether the rows were written. False also if the store is still away."""

@@ -1,0 +1,67 @@
+"""A thread for calls that block: one after the other, and back to the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_Asked = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
+
+
+class StoreThread:
+    """Calls functions in the order in which it was asked to.
+
+    Each commit goes over to it and back, and every event waits for that: a queue and a future take half of the time
+    that an executor takes. It begins with the first call; calls that nobody waits for any more when their turn comes
+    are left out.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def call(self, function: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        """Have a function called, and return the future of its result. On the event loop's thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=_work, args=(self._asked,), name=self._name, daemon=True)
+            self._thread.start()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._asked.put((future, function, args))
+        return future
+
+    def close(self) -> None:
+        """End after what was asked for; nothing may be asked any more. Does not wait."""
+        self._asked.put(None)
+
+
+def _work(queue: SimpleQueue[_Asked | None]) -> None:
+    while (asked := queue.get()) is not None:
+        _answer(*asked)
+        del asked  # while the next one is waited for nothing of it is kept
+
+
+def _answer(future: asyncio.Future[Any], function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    if future.cancelled():
+        return
+    result, error = None, None
+    try:
+        result = function(*args)
+    except BaseException as raised:
+        error = raised
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        future.get_loop().call_soon_threadsafe(_settle, future, result, error)
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

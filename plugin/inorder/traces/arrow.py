@@ -40,6 +40,10 @@ TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 """How texts are held until they are written."""
 TABLE: Final = pa.schema([pa.field(each.name, TEXT if each.type == pa.string() else each.type) for each in SCHEMA])
 
+POOL: Final = pa.system_memory_pool()
+"""Where columns lie: it uses again what it was given back. Arrow's own takes fresh memory, and that the kernel clears
+that takes longer than all that is done here."""
+
 # Constants as Arrow's own: made anew for each call they would take longer than the call.
 _INSTANT: Final = TYPES["instant"]
 _HOW: Final = pa.scalar((1 << HOW_BITS) - 1, pa.int64())
@@ -60,6 +64,11 @@ _SEQUENCED: Final = pa.scalar(SEQUENCED >> HOW_BITS, pa.int64())
 _WAITED: Final = ("waited_topic_id", "waited_number")
 
 Columns = dict[str, Any]
+
+
+def _do(name: str, *values: Any) -> Any:
+    """Call a function of Arrow's."""
+    return pc.call_function(name, values, memory_pool=POOL)
 
 
 def _dictionary(texts: Sequence[str]) -> pa.StringArray:
@@ -137,7 +146,7 @@ class _Parts:
 
     def __getitem__(self, name: str) -> pa.Int64Array:
         places = _PLACES[self._layout][self._names.index(name)]
-        return pc.take(self._raw, places.slice(0, self._count), boundscheck=False)
+        return pc.take(self._raw, places.slice(0, self._count), boundscheck=False, memory_pool=POOL)
 
 
 def dictionaries() -> pa.Schema:
@@ -148,12 +157,14 @@ def dictionaries() -> pa.Schema:
 def whole(table: pa.Table) -> pa.Table:
     """Return a table with all columns of a trace in their order; those that it has not are null."""
     known = set(table.column_names)
-    arrays = [table[each.name] if each.name in known else pa.nulls(len(table), each.type) for each in TABLE]
+    arrays = [
+        table[each.name] if each.name in known else pa.nulls(len(table), each.type, memory_pool=POOL) for each in TABLE
+    ]
     return pa.table(arrays, names=TABLE.names)
 
 
 def _topics(lane: Lane, parts: _Parts) -> Columns:
-    at = parts["topic"].cast(pa.int32(), safe=False)
+    at = parts["topic"].cast(pa.int32(), safe=False, memory_pool=POOL)
     spaces, names, ids = zip(*lane.topics, strict=True)
     return {
         "space": _texts(at, _dictionary(spaces)),
@@ -166,13 +177,13 @@ def _published(lane: Lane, parts: _Parts) -> Columns:
     ends, count = parts["numbers_end"], lane.count
     if lane.is_mixed:
         outcome, ordering = _split(parts["how"])
-        dependencies = _lists(lane, ends, pc.equal(parts["stamp_bytes"], _NOTHING))
+        dependencies = _lists(lane, ends, _do("equal", parts["stamp_bytes"], _NOTHING))
         columns = {"outcome": _texts(outcome, _OUTCOMES), "ordering": _texts(ordering.cast(pa.int32()), _ORDERINGS)}
     else:
         dependencies = _lists(lane, ends)
         columns = {"outcome": _same(_OUTCOMES, count), "ordering": _same(_ORDERINGS, count)}
-    pairs = pc.shift_right(pc.list_value_length(dependencies).cast(pa.int64()), _ONE)
-    return {**columns, "dependencies": dependencies, "entries": pc.add(pairs, _ONE)}
+    pairs = _do("shift_right", _do("list_value_length", dependencies).cast(pa.int64(), memory_pool=POOL), _ONE)
+    return {**columns, "dependencies": dependencies, "entries": _do("add", pairs, _ONE)}
 
 
 def _notified(lane: Lane, parts: _Parts, known: Columns) -> Columns:
@@ -182,26 +193,27 @@ def _notified(lane: Lane, parts: _Parts, known: Columns) -> Columns:
         verdict, flags = _split(parts["how"])
         columns["verdict"] = _texts(verdict, _VERDICTS)
         columns |= {name: _flag(flags, bit) for name, bit in _FLAGS.items()}
-        columns["dependencies"] = _lists(lane, ends, pc.invert(_flag(flags, _SEQUENCED)))
-        delivered = pc.if_else(pc.equal(parts["delivery_index"], _NOTHING), _NEVER, delivered)
+        columns["dependencies"] = _lists(lane, ends, _do("invert", _flag(flags, _SEQUENCED)))
+        delivered = _do("if_else", _do("equal", parts["delivery_index"], _NOTHING), _NEVER, delivered)
     else:
         columns["verdict"] = _same(_VERDICTS, lane.count)
         columns |= dict.fromkeys(_FLAGS, _FALSE.slice(0, lane.count))
         columns["dependencies"] = _lists(lane, ends)
     if lane.has_waited:
-        never = pc.equal(parts["waited_number"], _ZERO)
-        columns |= {name: pc.if_else(never, _NULL, known[name]) for name in _WAITED}
+        never = _do("equal", parts["waited_number"], _ZERO)
+        columns |= {name: _do("if_else", never, _NULL, known[name]) for name in _WAITED}
     columns["delivered_at"] = delivered
-    columns["waited_us"] = pc.subtract(delivered.view(pa.int64()), known["arrived_at"].view(pa.int64()))
+    columns["waited_us"] = _do("subtract", delivered.view(pa.int64()), known["arrived_at"].view(pa.int64()))
     return columns
 
 
 def _split(how: pa.Int64Array) -> tuple[pa.Int32Array, pa.Int64Array]:
-    return pc.bit_wise_and(how, _HOW).cast(pa.int32(), safe=False), pc.shift_right(how, _SHIFT)
+    first = _do("bit_wise_and", how, _HOW).cast(pa.int32(), safe=False, memory_pool=POOL)
+    return first, _do("shift_right", how, _SHIFT)
 
 
 def _flag(flags: pa.Int64Array, bit: pa.Int64Scalar) -> pa.BooleanArray:
-    return pc.not_equal(pc.bit_wise_and(flags, bit), _ZERO)
+    return _do("not_equal", _do("bit_wise_and", flags, bit), _ZERO)
 
 
 def _texts(at: pa.Int32Array, texts: pa.StringArray) -> pa.DictionaryArray:
@@ -215,22 +227,22 @@ def _same(texts: pa.StringArray, count: int) -> pa.DictionaryArray:
 
 
 def _repeated(value: int, count: int) -> pa.Int64Array:
-    return pa.repeat(pa.scalar(value, pa.int64()), count)
+    return pa.repeat(pa.scalar(value, pa.int64()), count, memory_pool=POOL)
 
 
 def _or_null(values: pa.Int64Array) -> pa.Int64Array:
-    return pc.if_else(pc.equal(values, _NOTHING), _NULL, values)
+    return _do("if_else", _do("equal", values, _NOTHING), _NULL, values)
 
 
 def _instants(seconds: pa.DoubleArray, lane: Lane) -> pa.TimestampArray:
     if lane.is_mixed:
-        seconds = pc.if_else(pc.is_nan(seconds), _NO_TIME, seconds)
-    since = pc.multiply(seconds, _MICROSECONDS).cast(pa.int64(), safe=False)
-    return pc.add(since, pa.scalar(lane.zero_us, pa.int64())).view(_INSTANT)
+        seconds = _do("if_else", _do("is_nan", seconds), _NO_TIME, seconds)
+    since = _do("multiply", seconds, _MICROSECONDS).cast(pa.int64(), safe=False, memory_pool=POOL)
+    return _do("add", since, pa.scalar(lane.zero_us, pa.int64())).view(_INSTANT)
 
 
 def _lists(lane: Lane, ends: pa.Int64Array, is_null: pa.BooleanArray | None = None) -> pa.ListArray:
-    offsets = pa.concat_arrays([_FIRST, ends.cast(pa.int32(), safe=False)])
+    offsets = pa.concat_arrays([_FIRST, ends.cast(pa.int32(), safe=False, memory_pool=POOL)], memory_pool=POOL)
     numbers = pa.Array.from_buffers(pa.int64(), len(lane.numbers), [None, pa.py_buffer(lane.numbers)])
     return pa.ListArray.from_arrays(offsets, numbers, mask=is_null)
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from inorder.errors import InorderError
 from inorder.logs import logger
-from inorder.traces.arrow import TABLE, Converter, whole
+from inorder.traces.arrow import POOL, TABLE, Converter, whole
 from inorder.traces.folder import open_folder
 from inorder.traces.lanes import Lane, Layout
 from inorder.traces.options import Traces, safe_name
@@ -30,7 +30,8 @@ ROW_GROUP: Final = 131_072
 FEW_ROWS: Final = 4_096
 """Rows of a kind that are in one part with others: each part takes time and bytes, however few rows are in it."""
 KEPT_LANES: Final = 4
-COMPRESSION: Final = "zstd"
+COMPRESSION: Final = "snappy"
+"""Encodings have packed the values already. Others need more memory for each column of a file than its rows take."""
 _FEW_VALUES: Final = [column.name for column in COLUMNS if column.type == "text"] + [
     "schema_version", "incarnation", "domain", "topic_id", "payload_size", "entries", "stamp_bytes", "stage",
     "entry_stage", "top_stage",
@@ -223,14 +224,20 @@ def _file_of(batches: list[pa.RecordBatch]) -> pa.Buffer:
     alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
     for batch in batches:
         alike.setdefault(tuple(batch.schema.names), []).append(batch)
-    options = {"compression": COMPRESSION, "use_dictionary": _FEW_VALUES, "write_statistics": _FOR_FILTERS}
-    encodings = dict.fromkeys(_RISING, "DELTA_BINARY_PACKED")
+    options = {
+        "compression": COMPRESSION,
+        "use_dictionary": _FEW_VALUES,
+        "write_statistics": _FOR_FILTERS,
+        "column_encoding": dict.fromkeys(_RISING, "DELTA_BINARY_PACKED"),
+        "store_schema": False,
+        "memory_pool": POOL,
+    }
     tables = [whole(pa.Table.from_batches(group)) for group in alike.values()]
     few = [table for table in tables if len(table) < FEW_ROWS]
-    made = pa.BufferOutputStream()
-    with pq.ParquetWriter(made, TABLE, column_encoding=encodings, store_schema=False, **options) as writer:
+    made = pa.BufferOutputStream(POOL)
+    with pq.ParquetWriter(made, TABLE, **options) as writer:
         for table in (*([pa.concat_tables(few)] if few else ()), *(each for each in tables if len(each) >= FEW_ROWS)):
-            writer.write_table(table.unify_dictionaries(), row_group_size=ROW_GROUP)
+            writer.write_table(table.unify_dictionaries(POOL), row_group_size=ROW_GROUP)
     return made.getvalue()
 
 

@@ -44,8 +44,8 @@ format: $(READY) ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) servers ## measure against bare clients on the same brokers
-	$(BIN)/python -m benchmarks $(ARGS)
+bench: $(READY) servers ## measure beside what would be used without inorder, on the same brokers
+	$(BIN)/inorder bench $(ARGS)
 
 bench-check: $(READY) ## has a hot path become dearer? (instructions, counted by valgrind)
 	@scripts/setup system valgrind

@@ -1,1 +1,1 @@
-"""What ordering costs, beside bare clients on the same brokers: ``python -m benchmarks``, ``make bench``."""
+"""What developers measure: how costs grow, what recording costs, analyses, and a guard: ``python -m benchmarks``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...] [--json] [--events N]``: everything, or what is named."""
+"""``python -m benchmarks [NAME ...] [--json] [--events N]``: what developers ask, beside ``inorder bench``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,11 @@ from collections.abc import Callable
 import msgspec
 from rich.console import Console
 
-from benchmarks import analytics, growth, instructions, latency, stage, throughput, traces
-from benchmarks.rows import Row, Say
-from benchmarks.table import show
+from benchmarks import analytics, growth, instructions, traces
+from inorder_bench.rows import Row, Say
+from inorder_bench.table import show
 
 Measure = Callable[[argparse.Namespace, Say], list[Row]]
-
-
-def _throughput(name: str) -> Measure:
-    return lambda options, say: throughput.measure(name, options.events, options.repeats, say)
-
-
-def _latency(name: str) -> Measure:
-    return lambda options, say: latency.measure(name, min(1_000, options.events), options.repeats, say)
 
 
 def _traces(name: str) -> Measure:
@@ -31,16 +23,9 @@ def _traces(name: str) -> Measure:
 
 
 BENCHMARKS: dict[str, Measure] = {
-    "mqtt5": _throughput("mqtt5"),
-    "mqtt311": _throughput("mqtt311"),
-    "redis": _throughput("redis"),
-    "latency-mqtt5": _latency("mqtt5"),
-    "latency-mqtt311": _latency("mqtt311"),
-    "latency-redis": _latency("redis"),
     "traces-mqtt5": _traces("mqtt5"),
     "traces-memory": _traces("memory"),
     "traces-instructions": lambda options, say: instructions.measure(min(8_000, options.events), say),
-    "stage": lambda options, say: stage.measure(max(1.0, options.events / 10_000), options.repeats, say),
     "growth": lambda options, say: growth.measure(options.events, options.repeats, say),
     "analytics": lambda options, say: analytics.measure(options.rows, max(1, options.repeats // 5), say),
 }
@@ -51,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What ordering costs, as ratios.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    parser.add_argument("--events", type=int, default=20_000, help="of one throughput run (default 20000)")
+    parser.add_argument("--events", type=int, default=20_000, help="of one run (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="of each contender, in alternating order (default 5)")
     parser.add_argument(
         "--rows",

@@ -24,8 +24,8 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.processes import RunFailed
-from benchmarks.rows import Row, Say, paired, spread
+from inorder_bench.processes import RunFailed
+from inorder_bench.rows import Row, Say, paired, spread
 
 SUBSCRIBERS: Final = 9
 TOPICS: Final = 20

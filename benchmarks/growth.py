@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 
-from benchmarks.hot_paths import ordering_module
-from benchmarks.rows import Row, Say, paired, spread
 from benchmarks.stages import Sequencer
+from inorder_bench.ordering import ordering_module
+from inorder_bench.rows import Row, Say, paired, spread
 
 FRAME = 64
 

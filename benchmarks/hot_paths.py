@@ -7,13 +7,11 @@ at ``N`` events and at twice as many.
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable
 
 from inorder.core.commands import ChangeSubscription, Create, CreateTopics, OpenSession, Reply, SettleNumbers
 from inorder.core.names import exact
-from inorder.core.ordering import OrderingModule, OrderingTimes
 from inorder.core.publisher import Publisher
 from inorder.core.stage import Stage
 from inorder.core.stamp import TotalStamp, decode_stamp, encode_stamp
@@ -25,46 +23,17 @@ from inorder.core.wire import (
     StampedEvent,
     Timestamps,
     TopicInfo,
-    TopicStart,
     decode_client_frame,
     decode_worker_frame,
     encode_frame,
 )
 from inorder_adapters.payload_form import split, wire_payload
+from inorder_bench.ordering import Arrived, arrivals, ordering_module
 
 FRAME = 256
 """Events in one frame."""
 HEADER_BYTES = 4
 PAYLOAD = b"x" * 100
-
-Arrived = tuple[int, int, list[int]]
-
-
-def arrivals(count: int, topics: int = 2, disorder: float = 0.0) -> list[Arrived]:
-    """Return ``count`` events of topics in turn, all overlapping, as topic, number and dependencies; a share of them
-    changed places with one of the next fifty."""
-    chance = random.Random(1)
-    numbers, events = [0] * topics, list[Arrived]()
-    for at in range(count):
-        topic = at % topics
-        numbers[topic] += 1
-        # the latest first, as stages write them
-        others = [(topic - back) % topics for back in range(1, topics)]
-        deps = [part for each in others if numbers[each] for part in (each + 1, numbers[each])]
-        events.append((topic + 1, numbers[topic], deps))
-    for at in range(count) if disorder else ():
-        if chance.random() < disorder:
-            other = min(count - 1, at + chance.randrange(1, 50))
-            events[at], events[other] = events[other], events[at]
-    return events
-
-
-def ordering_module(topics: int) -> OrderingModule:
-    """Return an ordering module that is subscribed to topics 1 to ``topics`` and has room for everything."""
-    module = OrderingModule("strict", OrderingTimes(max_waiting=10**9, max_waiting_bytes=10**12))
-    starts = [TopicStart(TopicInfo(topic, "s", f"t{topic}", 0), 0, []) for topic in range(1, topics + 1)]
-    module.subscribed(starts, 0.0, filters=False)
-    return module
 
 
 def in_order(count: int) -> None:

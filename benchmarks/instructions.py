@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from benchmarks.job import Job
-from benchmarks.rows import Row, Say, spread
-from benchmarks.throughput import WARM_UP
 from benchmarks.traces import AIM
 from benchmarks.valgrind import instructions, look
 from inorder.testing.services import WorkerServer
+from inorder_bench.job import Job
+from inorder_bench.rows import Row, Say, spread
+from inorder_bench.throughput import WARM_UP
 
 TITLE = "recording, in-process broker, all clients in one process"
 BURST = 2_000
@@ -52,10 +52,10 @@ def _difference(events: int, few: int, many: int) -> float:
 
 def _bursts(worker: str, bursts: int) -> int:
     job = Job(
-        client="inorder", role="bursts", url="memory://bench", workers=[worker], events=BURST, warm_up=WARM_UP,
-        pairs=bursts, name=str(bursts),
+        client="benchmarks.bursts", role="bursts", url="memory://bench", workers=[worker], events=BURST,
+        warm_up=WARM_UP, pairs=bursts, name=str(bursts),
     )  # fmt: skip
-    return instructions("benchmarks.role", msgspec.json.encode(job).decode(), given="go\n")
+    return instructions("inorder_bench.role", msgspec.json.encode(job).decode(), given="go\n")
 
 
 def _recording(folder: Path, events: int, recorded: int) -> int:

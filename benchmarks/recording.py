@@ -10,8 +10,7 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.clocks import PLAIN
-from benchmarks.job import SUBSCRIBERS
+from benchmarks.bursts import PLAIN
 from inorder import Traces
 from inorder.client.publishing import Publish
 from inorder.client.recording import Recording
@@ -21,6 +20,7 @@ from inorder.core.waiting import Sequenced
 from inorder.core.wire import TopicInfo
 from inorder.ports import Arrival, Outgoing
 from inorder.traces.recorder import Recorder
+from inorder_bench.job import SUBSCRIBERS
 
 TURN = 100
 """Events in one turn of the event loop."""

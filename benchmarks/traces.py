@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.job import Answer, Burst, Job
-from benchmarks.processes import alternate
-from benchmarks.rows import Row, Say, interval, spread
-from benchmarks.throughput import WARM_UP
 from inorder.testing.services import Mosquitto, WorkerServer
+from inorder_bench.job import Answer, Burst, Job
+from inorder_bench.processes import run_roles
+from inorder_bench.rows import Row, Say, interval, spread
+from inorder_bench.throughput import WARM_UP
 
 AIM = 0.95
 PAIRS = 30
@@ -52,8 +52,7 @@ def measure(name: str, events: int, repeats: int, say: Say) -> list[Row]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inorder-traces-")))
         for repeat in range(repeats):
             job = Job(
-                client="inorder",
-                role="",
+                client="benchmarks.bursts",
                 url=url,
                 workers=[worker.url],
                 events=burst,
@@ -62,7 +61,7 @@ def measure(name: str, events: int, repeats: int, say: Say) -> list[Row]:
                 name=str(repeat),
                 traces=str(folder / str(repeat)),
             )
-            answers.append(alternate(job))
+            answers += run_roles(job, ("alternate",))
             ratios = _ratios(answers[-1:], burst)
             say(f"{place.title}: process {repeat + 1}: {spread(ratios).median:.3f} of {len(ratios)} pairs")
         kept = sum(each.stat().st_size for each in folder.rglob("*.parquet"))

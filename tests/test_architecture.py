@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
-ROOTS = ("plugin", "adapters", "controlplane", "webui", "analytics")
+ROOTS = ("plugin", "adapters", "controlplane", "webui", "analytics", "benchmarks")
 
 # -- the rules ---------------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
         " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder.traces inorder_controlplane"
-        " inorder_analytics inorder_analytics.spark",
+        " inorder_analytics inorder_analytics.spark inorder_bench",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names inorder.core.filters",
         # The three know what all adapters share, and nothing of each other.
@@ -73,6 +73,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_analytics": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics.checks",
         # The only part that knows Spark; nothing but the command line imports it, and only where it is asked for.
         "inorder_analytics.spark": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics",
+        # Measures all of it; only the command line knows it.
+        "inorder_bench": "inorder inorder.errors inorder.core inorder.client inorder.worker inorder.testing.services"
+        " inorder_adapters",
         # The checks judge the core, so they know nothing of it.
         "inorder_analytics.checks": "",
     }.items()
@@ -84,17 +87,17 @@ EXACT = frozenset({"inorder", "inorder_adapters", "inorder_analytics"})
 LIBRARIES: Mapping[str, frozenset[str]] = {
     library: frozenset(parts.split())
     for library, parts in {
-        # The demo's first half shows the bare client libraries, without inorder.
-        "paho": "inorder_adapters.mqtt inorder.demo inorder.paho",
-        "redis": "inorder_adapters.redis inorder.demo inorder.redis",
+        # The demo's first half and the benchmarks use the bare client libraries, without inorder.
+        "paho": "inorder_adapters.mqtt inorder.demo inorder.paho inorder_bench",
+        "redis": "inorder_adapters.redis inorder.demo inorder.redis inorder_bench",
         "sqlalchemy": "inorder.worker inorder_controlplane",
         "alembic": "inorder.worker",
         "psycopg": "inorder.worker",
         "prometheus_client": "inorder.worker",
-        "uvloop": "inorder.worker inorder.cli inorder.demo",
+        "uvloop": "inorder.worker inorder.cli inorder.demo inorder_bench",
         "typer": "inorder.cli",
         "click": "inorder.cli",
-        "rich": "inorder.cli",
+        "rich": "inorder.cli inorder_bench",
         "pydantic": "inorder.settings inorder_controlplane",
         "pydantic_settings": "inorder.settings",
         "fastapi": "inorder_controlplane inorder_webui",
@@ -102,6 +105,8 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
         "uvicorn": "inorder_controlplane",
         "cronsim": "inorder_controlplane",
         "pyarrow": "inorder.traces inorder_analytics inorder_analytics.spark",
+        "nats": "inorder_bench",
+        "hdrh": "inorder_bench",
         "fsspec": "inorder.traces inorder_analytics",
         "numpy": "inorder_analytics inorder_analytics.spark",
         "pyspark": "inorder_analytics.spark",

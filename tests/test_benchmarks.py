@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from benchmarks import check
-from benchmarks.hot_paths import FRAME, HOT_PATHS, arrivals, ordering_module
+from benchmarks.hot_paths import FRAME, HOT_PATHS
+
+from inorder_bench.ordering import arrivals, ordering_module
 
 
 @pytest.mark.parametrize("name", HOT_PATHS)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from benchmarks import analytics, traces_in_duckdb
-from benchmarks.processes import RunFailed
 from tests.analytics.spark import scenarios
 from tests.analytics.traces import write
 
 from inorder_analytics.plain import measure
 from inorder_analytics.reading import Traces
 from inorder_analytics.results import to_plain
+from inorder_bench.processes import RunFailed
 
 PLAIN = analytics.Contender(
     "plain Python",

@@ -44,7 +44,8 @@ WRONG: dict[str, list[str]] = {
     "--lease": ["x", "0", "inf"], "--log-format": ["xml"], "--max-age": ["-1", "inf"],
     "--max-bytes": ["-1", "9" * 20], "--max-count": ["-1", "9" * 20], "--max-wait": ["x", "nan"], "--mode": ["lax"],
     "--name": ["x" * 129], "--order": ["loose"], "--ordering": ["loose"], "--port": ["x", "-1", "70000"],
-    "--http-port": ["x", "-1", "70000"], "--qos": ["3"], "--rate": ["0", "nan"], "--repeat": ["0"], "--seed": ["x"],
+    "--http-port": ["x", "-1", "70000"], "--qos": ["3"], "--rate": ["0", "nan"], "--repeat": ["0"], "--repeats": ["0"],
+    "--seed": ["x"],
     "--session-timeout": ["x", "0", "1"], "--stage": ["x", "-1"], "--stages": ["x", "0", "65"],
     "--store": ["inorder.db", "oracle://x/y"], "--timeout": ["x", "0", "nan"], "--tls-ca": ["no.pem", "x" * 300],
     "--tls-cert": ["no.pem"], "--tls-key": ["no.pem"], "--traces": ["", "/dev/null/x"],
@@ -66,6 +67,7 @@ ALSO_WRONG = {
 FOUND_LATER = {
     "--client",
     "--file",
+    "--history",
     "--host",
     "--http-host",
     "--master",

@@ -14,7 +14,7 @@ import inorder
 from inorder.cli import failures, options
 from inorder.errors import BrokerUnreachable, InvalidTopic, MissingExtra, QueueFull, StoreReadOnly, Unauthorized
 
-COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "status", "verify", "config", "analyze", "report")
+COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "status", "verify", "config", "analyze", "report", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

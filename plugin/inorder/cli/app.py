@@ -12,6 +12,7 @@ from inorder.cli import failures, options, output
 from inorder.cli.analytics import analytics
 from inorder.cli.analyze import analyze
 from inorder.cli.backup import backup, restore
+from inorder.cli.bench import bench
 from inorder.cli.check import check
 from inorder.cli.config import config
 from inorder.cli.controlplane import controlplane
@@ -58,6 +59,7 @@ for command in (demo, up, worker, controlplane, pub, sub, replay, check, status,
     app.command()(command)
 app.command()(analyze)
 app.command()(report)
+app.command()(bench)
 for group in (topics, order, log, subscriptions, events, gaps):
     app.add_typer(group)
 app.add_typer(tokens)

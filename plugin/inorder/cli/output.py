@@ -54,6 +54,13 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, soft_wrap=not stream.isatty())
 
 
+def wide_console() -> Console:
+    """Return a console for tables with much in a line; narrow terminals wrap them."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=max(160, Console().width))
+
+
 def printable(text: str) -> str:
     """Escape control characters, so that no payload or topic can drive a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

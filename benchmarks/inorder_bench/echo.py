@@ -1,6 +1,6 @@
 """The yardstick of one stage: a server of the same frames that only counts; no order, no journal, nothing durable.
 
-``python -m benchmarks.echo PORT``
+``python -m inorder_bench.echo PORT``
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from inorder.core.wire import (
     decode_client_frame,
     encode_frame,
 )
+from inorder.testing.services.server import HOST
 
 
 class Echo(asyncio.Protocol):
@@ -40,9 +41,11 @@ class Echo(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
         self._transport = transport  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
         answers = [self._answer(decode_client_frame(body)) for body in self._splitter.feed(data)]
         self._transport.write(b"".join(map(encode_frame, answers)))
 
@@ -69,7 +72,7 @@ class Echo(asyncio.Protocol):
 
 
 async def _serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", port)
+    server = await asyncio.get_running_loop().create_server(Echo, HOST, port)
     await server.serve_forever()
 
 

@@ -1,4 +1,4 @@
-"""Runs one client once: a process with both publishers, a process with both subscribers."""
+"""Runs one client once: a process with all publishers, a process with all subscribers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from benchmarks.job import Answer, Job
+from inorder.errors import InorderError
+from inorder_bench.job import Answer, Job
 
 TIMEOUT_S = 120.0
+SLOWEST = 50.0
+"""Events per second; a run that is slower is given up."""
 
 
-class RunFailed(Exception):
-    """A process of a run ended without an answer, or took too long."""
+class RunFailed(InorderError):
+    """A process of a run ended without an answer or took too long, or its events did not come as they should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,11 @@ class Run:
         """From the first publish to the last notification."""
         return self.events / (self.subscribers.ended - self.publishers.began)
 
+    def percentile_ms(self, percent: float) -> float:
+        """Return a percentile of the latencies."""
+        values = sorted(self.subscribers.latencies_us)
+        return values[min(len(values) - 1, int(len(values) * percent / 100))] / 1e3
+
     @property
     def publish_us(self) -> float:
         """Processor time of the publishing process per event."""
@@ -39,7 +47,7 @@ class Run:
 
     @property
     def receive_us(self) -> float:
-        """Processor time of the receiving process per event, for both subscribers together."""
+        """Processor time of the receiving process per event, for all subscribers together."""
         return self.subscribers.cpu_s / self.events * 1e6
 
 
@@ -47,7 +55,7 @@ class _Process:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.role", msgspec.json.encode(job).decode()],
+            [sys.executable, "-m", "inorder_bench.role", msgspec.json.encode(job).decode()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -57,7 +65,7 @@ class _Process:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RunFailed(f"{self._job.client}: the process that should {self._job.role} ended or took too long")
+            raise RunFailed(f"{_named(self._job)}: the process that should {self._job.role} ended or took too long")
         return line
 
     def until_ready(self) -> None:
@@ -71,8 +79,11 @@ class _Process:
         self._process.stdin.flush()
 
     def answer(self) -> Answer:
-        """Wait for what it measured."""
-        return msgspec.json.decode(self._line(), type=Answer)
+        """Wait for what it measured. Raises RunFailed, also where that is worth nothing."""
+        answer = msgspec.json.decode(self._line(), type=Answer)
+        if answer.problem:
+            raise RunFailed(f"{_named(self._job)}: {answer.problem}")
+        return answer
 
     def kill(self) -> None:
         """End it if it has not ended."""
@@ -83,6 +94,10 @@ class _Process:
         self._process.communicate()
 
 
+def _named(job: Job) -> str:
+    return job.client.rpartition(".")[2]
+
+
 def _kill(processes: list[_Process]) -> None:
     for process in processes:
         process.kill()
@@ -90,20 +105,16 @@ def _kill(processes: list[_Process]) -> None:
 
 def run(job: Job) -> Run:
     """Run a job in both roles, subscribers first. Raises RunFailed."""
-    subscribers, publishers = _run(job, ("receive", "publish"))
+    subscribers, publishers = run_roles(job, ("receive", "publish"))
+    if publishers.events != job.events:
+        raise RunFailed(f"{_named(job)}: {publishers.events} of {job.events} events were published")
     return Run(publishers, subscribers, job.events)
 
 
-def alternate(job: Job) -> Answer:
-    """Run the bursts of a job, in one process. Raises RunFailed."""
-    (answer,) = _run(job, ("alternate",))
-    return answer
-
-
-def _run(job: Job, roles: Sequence[str]) -> list[Answer]:
-    """Run a job in these roles, each in a process; answers are waited for in the opposite order."""
+def run_roles(job: Job, roles: Sequence[str]) -> list[Answer]:
+    """Run a job in these roles, each in a process; answers are waited for in the opposite order. Raises RunFailed."""
     processes: list[_Process] = []
-    watchdog = threading.Timer(TIMEOUT_S, _kill, [processes])
+    watchdog = threading.Timer(TIMEOUT_S + job.expected / SLOWEST, _kill, [processes])
     watchdog.start()
     try:
         for role in roles:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rows import Row, Spread
+from inorder_bench.rows import Row, Spread
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
@@ -24,10 +24,18 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     value, more = row.value, ", ".join(f"{name} {number:,.4g}" for name, number in row.more.items())
-    ratio = "" if row.ratio is None else f"{_ratio(row.ratio)} {row.yardstick}"
+    ratio = "" if row.ratio is None else f"{_ratio(row.ratio)} {_compared(row)}".rstrip()
     verdict = {None: "", True: " (reached)", False: " (missed)"}[row.reached]
     cells = f"{_number(value.median)} {row.unit}", f"{_number(value.low)}..{_number(value.high)}"
     return row.name, *cells, ratio, row.aim + verdict, more
+
+
+def _compared(row: Row) -> str:
+    """Say what a ratio compares, where that is not the figure that the row is about."""
+    _, _, other = row.yardstick.partition(" / ")
+    if not other:
+        return row.yardstick
+    return "is inorder to this" if other == row.name else f"of {other}"
 
 
 def _ratio(ratio: Spread) -> str:

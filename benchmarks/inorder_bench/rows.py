@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import comb
 from statistics import median
+from typing import Any
 
 import msgspec
 
@@ -49,6 +50,30 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     aim: str = ""
     reached: bool | None = None
     more: dict[str, float] = {}
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workload measured. ``left_out``: contenders that could not be measured here, and why."""
+
+    rows: list[Row]
+    left_out: dict[str, str] = {}
+
+
+FIGURES = {"events/s": "events_per_s", "ms": "p50_ms"}
+"""What a figure is called in JSON, by its unit."""
+
+
+def plain(row: Row) -> dict[str, Any]:
+    """Return a row of a workload as it is in JSON. ``range``: lowest and highest of the repeats; ``ratio``: of the
+    two rows that ``ratio_of`` names, repeat by repeat, their median."""
+    shown: dict[str, Any] = {"name": row.name, FIGURES[row.unit]: row.value.median}
+    shown["range"] = [row.value.low, row.value.high]
+    shown["ratio"] = None if row.ratio is None else row.ratio.median
+    if row.ratio is not None:
+        shown |= {"ratio_range": [row.ratio.low, row.ratio.high], "ratio_of": row.yardstick}
+    if row.aim:
+        shown |= {"aim": row.aim, "reached": row.reached}
+    return shown | row.more
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Spread:

@@ -8,16 +8,18 @@ from typing import Any
 
 from paho.mqtt.client import Client
 
-from benchmarks.clients.paho_common import connect, make_client, publish_events
-from benchmarks.clocks import Arrivals
-from benchmarks.job import SUBSCRIBERS, TOPICS, Answer, Job
+from inorder_bench.clients.paho_common import connect, make_client, publish_events
+from inorder_bench.clocks import Arrivals
+from inorder_bench.job import Answer, Job
+from inorder_bench.shapes import SHAPES
 
 Ready = Callable[[], None]
 
 
 def publish(job: Job, ready: Ready) -> Answer:
-    """Publish from two clients."""
-    clients = [_connected(make_client(job, f"publisher-{topic[-3:]}"), job) for topic in TOPICS]
+    """Publish from all clients."""
+    publishers = range(len(SHAPES[job.shape].publishers))
+    clients = [_connected(make_client(job, f"publisher-{each}"), job) for each in publishers]
     ready()
     answer = publish_events(job, clients, lambda client, info: info.wait_for_publish())
     _stop(clients)
@@ -25,27 +27,28 @@ def publish(job: Job, ready: Ready) -> Answer:
 
 
 def receive(job: Job, ready: Ready) -> Answer:
-    """Receive with two clients; both threads count under the interpreter's lock."""
-    arrivals, done, lock = Arrivals(job, SUBSCRIBERS), threading.Event(), threading.Lock()
+    """Receive with all clients; their threads count under one lock."""
+    shape, arrivals, done, lock = SHAPES[job.shape], Arrivals(job), threading.Event(), threading.Lock()
 
-    def took(client: Client, data: Any, message: Any) -> None:
+    def took(client: Client, data: int, message: Any) -> None:
         with lock:
-            arrivals.took(message.payload)
+            arrivals.took(data, message.payload)
         if not arrivals.left:
             done.set()
 
     clients = []
-    for number in range(SUBSCRIBERS):
+    for number in range(len(shape.subscribers)):
         client, subscribed = make_client(job, f"subscriber-{number}"), threading.Event()
+        client.user_data_set(number)
         client.on_message = took
         client.on_subscribe = lambda *_, subscribed=subscribed: subscribed.set()
-        _connected(client, job).subscribe([(topic, 0) for topic in TOPICS])
+        _connected(client, job).subscribe([(topic, job.qos) for topic in shape.names(number)])
         subscribed.wait()
         clients.append(client)
     ready()
     done.wait()
     _stop(clients)
-    return arrivals.answer
+    return arrivals.judged()
 
 
 def _connected(client: Client, job: Job) -> Client:

@@ -8,17 +8,19 @@ from typing import Any
 
 from paho.mqtt.client import Client, MQTTMessageInfo
 
-from benchmarks.clients.paho_common import connect, make_client, publish_events
-from benchmarks.clocks import Arrivals
-from benchmarks.job import SUBSCRIBERS, TOPICS, Answer, Job
+from inorder_bench.clients.paho_common import connect, make_client, publish_events
+from inorder_bench.clocks import Arrivals
+from inorder_bench.job import Answer, Job
+from inorder_bench.shapes import SHAPES
 
 Ready = Callable[[], None]
 _READ_BATCH = 64
 
 
 def publish(job: Job, ready: Ready) -> Answer:
-    """Publish from two clients. ``publish`` writes to the socket itself, as no thread does."""
-    clients = [_connected(make_client(job, f"publisher-{topic[-3:]}"), job) for topic in TOPICS]
+    """Publish from all clients. ``publish`` writes to the socket itself, as no thread does."""
+    publishers = range(len(SHAPES[job.shape].publishers))
+    clients = [_connected(make_client(job, f"publisher-{each}"), job) for each in publishers]
     ready()
     answer = publish_events(job, clients, _written)
     for client in clients:
@@ -27,19 +29,20 @@ def publish(job: Job, ready: Ready) -> Answer:
 
 
 def receive(job: Job, ready: Ready) -> Answer:
-    """Receive with two clients and one ``select``."""
-    arrivals = Arrivals(job, SUBSCRIBERS)
+    """Receive with all clients and one ``select``."""
+    shape, arrivals = SHAPES[job.shape], Arrivals(job)
 
-    def took(client: Client, data: Any, message: Any) -> None:
-        arrivals.took(message.payload)
+    def took(client: Client, data: int, message: Any) -> None:
+        arrivals.took(data, message.payload)
 
     clients = []
-    for number in range(SUBSCRIBERS):
+    for number in range(len(shape.subscribers)):
         client = _connected(make_client(job, f"subscriber-{number}"), job)
+        client.user_data_set(number)
         client.on_message = took
         answered: list[bool] = []
         client.on_subscribe = lambda *_, answered=answered: answered.append(True)
-        client.subscribe([(topic, 0) for topic in TOPICS])
+        client.subscribe([(topic, job.qos) for topic in shape.names(number)])
         while not answered:
             client.loop()
         clients.append(client)
@@ -47,7 +50,7 @@ def receive(job: Job, ready: Ready) -> Answer:
     _read_all(clients, arrivals)
     for client in clients:
         client.disconnect()
-    return arrivals.answer
+    return arrivals.judged()
 
 
 def _read_all(clients: list[Client], arrivals: Arrivals) -> None:

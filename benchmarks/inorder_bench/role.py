@@ -1,27 +1,22 @@
-"""One process of a run: ``python -m benchmarks.role JOB``.
+"""One process of a run: ``python -m inorder_bench.role JOB``.
 
-It connects and says so, waits for a line, does its part and prints what it measured, each as one line of JSON.
+It connects and says so, waits for a line, does its part and prints what it measured, each as one line of JSON. When
+whoever started it is gone, so is it.
 """
 
 from __future__ import annotations
 
 import cProfile
 import importlib
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 
 import msgspec
 
-from benchmarks.job import Answer, Job
-
-ROLES = {
-    "inorder": "benchmarks.clients.ordered",
-    "paho threads": "benchmarks.clients.paho_threads",
-    "paho direct": "benchmarks.clients.paho_direct",
-    "redis-py pipelines": "benchmarks.clients.redis_pipelines",
-    "redis-py tasks": "benchmarks.clients.redis_tasks",
-}
-"""The module of each client; it has the functions ``publish`` and ``receive``."""
+from inorder_bench.job import Answer, Job
 
 Ready = Callable[[], None]
 
@@ -33,11 +28,17 @@ def _ready() -> None:
     sys.stdin.readline()
 
 
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
 def main() -> None:
     """Run the job given as the only argument."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     job = msgspec.json.decode(sys.argv[1], type=Job)
-    module = importlib.import_module(ROLES[job.client])
-    work: Callable[[Job, Ready], Answer] = getattr(module, job.role)
+    work: Callable[[Job, Ready], Answer] = getattr(importlib.import_module(job.client), job.role)
     if job.profile:
         profile = cProfile.Profile()
         answer = profile.runcall(work, job, _ready)

@@ -1,0 +1,95 @@
+"""The servers of a workload, started when a contender needs them, and what is left out because one is not here."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from inorder.testing.services import MissingBinary, Mosquitto, RedisServer, Server, ServerFailed, WorkerServer
+from inorder.testing.services.server import HOST, PING_SECONDS
+from inorder_bench.nats import NatsServer, find_nats
+
+# No client's queue is bounded, so that nothing is dropped; and what waits for acknowledgements is bounded by the
+# window of publishers alone.
+_UNBOUNDED = ("--client-output-buffer-limit", "pubsub", "0", "0", "0")
+_DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class EchoServer(Server):
+    """A server of a worker's frames that only counts (:mod:`inorder_bench.echo`), in a process of its own."""
+
+    binary = "python"
+    package = "python3"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.service_user = pwd.getpwuid(os.geteuid()).pw_name
+
+    @property
+    def url(self) -> str:
+        """Host and port."""
+        return f"{HOST}:{self.port}"
+
+    def _find_program(self) -> str:
+        return sys.executable
+
+    def _command(self) -> list[str]:
+        return [self.binary, "-m", "inorder_bench.echo", str(self.port)]
+
+    def _ping(self) -> None:
+        socket.create_connection((HOST, self.port), timeout=PING_SECONDS).close()
+
+
+KINDS: dict[str, Callable[[], Server]] = {
+    "mosquitto": lambda: Mosquitto(max_queued=0, extra=("max_inflight_messages 1000",)),
+    "redis": lambda: RedisServer(args=_UNBOUNDED),
+    "redis, appendfsync always": lambda: RedisServer(args=_DURABLE),
+    "nats": NatsServer,
+    "nats, synced": lambda: NatsServer(is_synced=True),
+    "worker": WorkerServer,
+}
+OPTIONAL = ("nats", "nats, synced")
+"""Where these are missing their rows are left out; every other one is an error that says what to install."""
+
+
+class Servers:
+    """A context manager: what was started in it ends with it."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._running: dict[str, Server] = {}
+
+    def url(self, kind: str) -> str:
+        """Return a server's URL; it is started when it is asked for first. Raises MissingBinary, ServerFailed."""
+        if kind not in self._running:
+            self._running[kind] = self._stack.enter_context(KINDS[kind]())
+        return self._running[kind].url
+
+    def workers(self, kind: str) -> list[str]:
+        """Return the addresses of workers, a kind each; they are started when they are asked for first."""
+        return [self.url(kind)]
+
+    def missing(self, kind: str) -> str:
+        """Return why an optional server cannot be had, in words; nothing where it can."""
+        if kind not in OPTIONAL:
+            return ""
+        try:
+            find_nats()
+            self.url(kind)
+        except (MissingBinary, ServerFailed) as error:
+            return " ".join(str(error).split())
+        return ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()

@@ -1,0 +1,88 @@
+"""Which topics there are, who publishes to them and who subscribes to them: the same in every process of a run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+SEED = 1
+"""Everything that is drawn is drawn from this: two runs have the same events."""
+POWER = 1.0
+"""The ``n``-th topic is as popular as ``n ** -POWER``, with publishers and subscribers alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One event: its number in the run, its publisher and its topic, by index."""
+
+    number: int
+    publisher: int
+    topic: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A workload's topics and clients.
+
+    Attributes:
+        topics: by name; everything else names them by index.
+        publishers: the topics of each.
+        subscribers: the topics of each.
+        weights: how often a topic is published to; ``None``: all in turn.
+    """
+
+    topics: Sequence[str]
+    publishers: Sequence[Sequence[int]]
+    subscribers: Sequence[Sequence[int]]
+    weights: Sequence[float] | None = None
+
+    def turns(self, count: int) -> Iterator[Turn]:
+        """Yield the events of a run in the order in which they are due; each topic's first one comes first of all."""
+        owner = {topic: publisher for publisher, its in enumerate(self.publishers) for topic in its}
+        topics = [at % len(self.topics) for at in range(count)]
+        if self.weights is not None and count > len(self.topics):
+            sums = list(accumulate(self.weights))
+            drawn = count - len(self.topics)
+            topics[len(self.topics) :] = random.Random(SEED).choices(range(len(self.topics)), cum_weights=sums, k=drawn)
+        return (Turn(number, owner[topic], topic) for number, topic in enumerate(topics))
+
+    def names(self, subscriber: int) -> list[str]:
+        """Return what a subscriber subscribes to."""
+        return [self.topics[topic] for topic in self.subscribers[subscriber]]
+
+
+def _named(count: int) -> list[str]:
+    return [f"bench/{at:03}" for at in range(count)]
+
+
+def _in_turn(topics: int, publishers: int = 2, subscribers: int = 2) -> Shape:
+    """Return a shape whose subscribers have all topics."""
+    shares = [range(first, topics, publishers) for first in range(publishers)]
+    return Shape(_named(topics), shares, [range(topics)] * subscribers)
+
+
+def _power_law(topics: int, publishers: int, subscribers: int, each: int) -> Shape:
+    """Return a shape whose subscribers have ``each`` topics, popular ones more often."""
+    chance = random.Random(SEED)
+    weights = [(at + 1) ** -POWER for at in range(topics)]
+    shares = [range(first, topics, publishers) for first in range(publishers)]
+    return Shape(_named(topics), shares, [_drawn(chance, weights, each) for _ in range(subscribers)], weights)
+
+
+def _drawn(chance: random.Random, weights: Sequence[float], count: int) -> list[int]:
+    """Return different topics, by weight."""
+    drawn: set[int] = set()
+    while len(drawn) < count:
+        drawn.update(chance.choices(range(len(weights)), weights, k=count - len(drawn)))
+    return sorted(drawn)
+
+
+SHAPES = {
+    "pair": _in_turn(2),
+    "overlap": _in_turn(16),
+    "stages": _in_turn(6),
+    "power-law": _power_law(1_000, 10, 100, 10),
+}
+"""By name: a job names its own."""

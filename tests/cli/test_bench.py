@@ -1,0 +1,75 @@
+"""``inorder bench``: names and files are checked before anything starts; what is measured, as JSON and in a history."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Cli
+
+from inorder.cli import bench
+from inorder.cli.entry import version
+from inorder_bench import WORKLOADS
+from inorder_bench.workloads import Workload
+
+
+@pytest.fixture
+def _nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("it was measured")
+
+    for name in WORKLOADS:
+        monkeypatch.setitem(WORKLOADS, name, Workload("", started))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("_nothing_starts")
+@pytest.mark.parametrize("names", [["W9"], ["W1", "throughput"], ["W1", "W"]])
+def test_a_workload_that_there_is_not_is_named_with_those_that_there_are(cli: Cli, names: list[str]) -> None:
+    cli("bench", *names).assert_refused(2, names[-1], ", ".join(bench.NAMES), "inorder bench --help")
+
+
+@pytest.mark.usefixtures("_nothing_starts")
+@pytest.mark.parametrize(
+    ("option", "value", "part"), [("--events", "99", "100"), ("--events", "x", "integer"), ("--repeats", "0", "to 1")]
+)
+def test_a_size_that_is_none(cli: Cli, option: str, value: str, part: str) -> None:
+    cli("bench", option, value).assert_refused(2, option, part)
+
+
+@pytest.mark.usefixtures("_nothing_starts")
+def test_a_history_that_cannot_be_written(cli: Cli) -> None:
+    cli("bench", "W6", "--history", "no/such/folder").assert_refused(1, "no/such/folder")
+
+
+def test_json_and_a_history_line_hold_every_row(cli: Cli) -> None:
+    for at in (1, 2):
+        shown = cli("bench", "w6", "W6", "--quick", "--events", 100, "--json", "--history", "runs.jsonl")
+        assert shown.code == 0, shown
+        assert (shown.json["workload"], shown.json["left_out"]) == ("W6", {})
+        assert all(row.keys() >= {"name", "events_per_s", "ratio"} for row in shown.json["rows"])
+        assert "W6: repeat 1 of 1: 10% disorder: " in shown.err
+        lines = [json.loads(line) for line in Path("runs.jsonl").read_text().splitlines()]
+        assert len(lines) == at
+        assert lines[-1]["workloads"] == [shown.json]
+        assert (lines[-1]["events"], lines[-1]["repeats"], lines[-1]["version"]) == (100, 1, version())
+        assert lines[-1]["machine"]["processors"] >= 1
+
+
+def test_people_get_a_table(cli: Cli) -> None:
+    shown = cli("bench", "W6", "--quick", "--events", 100, "--repeats", 2)
+    assert shown.code == 0
+    assert "50% disorder" in shown.out
+    assert ">= 300,000" in shown.out
+
+
+def test_without_the_extra_the_hint_names_it() -> None:
+    script = (
+        "import sys\nsys.modules['hdrh'] = None\nsys.modules['hdrh.histogram'] = None\n"
+        "sys.argv = ['inorder', 'bench']\nfrom inorder.cli import main\nmain()"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert shown.returncode == 1
+    assert shown.stderr == "error: a benchmark needs an optional part: pip install 'inorder[bench]'\n"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from rich.console import Console
 
-from benchmarks import analytics, growth, instructions, traces
+from benchmarks import analytics, drop_ins, growth, instructions, traces
 from inorder_bench.rows import Row, Say
 from inorder_bench.table import show
 
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Measure] = {
     "traces-mqtt5": _traces("mqtt5"),
     "traces-memory": _traces("memory"),
     "traces-instructions": lambda options, say: instructions.measure(min(8_000, options.events), say),
+    "drop-ins": lambda options, say: drop_ins.measure(options.events, options.repeats, say),
     "growth": lambda options, say: growth.measure(options.events, options.repeats, say),
     "analytics": lambda options, say: analytics.measure(options.rows, max(1, options.repeats // 5), say),
 }

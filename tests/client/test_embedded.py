@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,70 @@ async def test_reports_of_another_thread_keep_their_order(library: Library) -> N
     await asyncio.to_thread(thread.join)
     await _turns()
     assert sink.told == [text for n in range(500) for text in (f"arrived {n}", f"accepted [{n}]")]
+
+
+def _count_wakes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    loop, wakes = asyncio.get_running_loop(), [0]
+    wake = loop.call_soon_threadsafe
+
+    def counted(*args: Any, **kwargs: Any) -> asyncio.Handle:
+        wakes[0] += 1
+        return wake(*args, **kwargs)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+    return wakes
+
+
+async def test_who_looks_by_itself_is_not_woken(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Sink()
+    library.up()
+    await library.connect(sink)
+    wakes = _count_wakes(monkeypatch)
+    library.look_within(3600)
+    library.accepted(1)
+    await _turns()
+    assert (sink.told, wakes) == ([], [0])
+    library._take_reports()  # as subclasses do
+    library.accepted(2)
+    await _turns()
+    assert (sink.told, wakes) == (["accepted [1]"], [0])
+    library._look_now()  # the time is over
+    library.accepted(3)
+    await _turns()
+    assert (sink.told, wakes) == (["accepted [1]", "accepted [2]", "accepted [3]"], [1])
+
+
+async def test_who_looks_by_itself_does_so_in_time(library: Library) -> None:
+    told = asyncio.Event()
+
+    class Telling(Sink):
+        def accepted(self, tokens: list[int]) -> None:
+            told.set()
+
+    library.up()
+    await library.connect(Telling())
+    library.look_within(0.001)
+    library.accepted(1)
+    await asyncio.wait_for(told.wait(), 60)
+
+
+async def test_reports_that_wake_nobody_are_taken_with_the_next_that_does(library: Library) -> None:
+    sink = Sink()
+    library.up()
+    await library.connect(sink)
+    await _turns()
+    for topic in ("a", "b"):
+        library._report(lambda topic=topic: sink.arrived(Arrival(topic, b"")), wakes=False)  # type: ignore[misc]
+    await _turns()
+    assert sink.told == []
+    library.accepted(1)
+    await _turns()
+    assert sink.told == ["arrived a", "arrived b", "accepted [1]"]
+    library._report(lambda: sink.arrived(Arrival("c", b"")), wakes=False)
+    library.wake()
+    library.wake()
+    await _turns()
+    assert sink.told[3:] == ["arrived c"]
 
 
 async def test_nothing_of_a_lost_connection_is_told_after_the_loss(library: Library) -> None:

@@ -204,6 +204,7 @@ class Client:
         self._error: InorderError | None = None
         self._closing: asyncio.Task[None] | None = None
         self._pump_due = False
+        self._pump_call: asyncio.Handle | None = None
         self._settle_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._renew_timer: asyncio.TimerHandle | None = None
@@ -824,7 +825,14 @@ class Client:
         """Send what is to be sent, once for all that happens in this turn of the loop."""
         if not self._pump_due:
             self._pump_due = True
-            self._loop.call_soon(self._pump)
+            self._pump_call = self._loop.call_soon(self._pump)
+
+    def send_now(self) -> None:
+        """For a library that this client is embedded in: send what was published now, and not once for all that happens
+        in this turn of the event loop."""
+        if self._pump_due and self._pump_call is not None:
+            self._pump_call.cancel()
+            self._pump()
 
     def _settle_soon(self) -> None:
         if self._settle_timer is None and self._state == "open":

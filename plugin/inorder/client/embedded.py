@@ -31,6 +31,7 @@ class EmbeddedEns(ABC):
         self._sink: EnsSink | None = None
         self._reports = deque[Callable[[], None]]()
         self._is_due = False
+        self._look: asyncio.TimerHandle | None = None
         self._is_up = False
         self._is_told = False
         self._is_closed = False
@@ -62,10 +63,17 @@ class EmbeddedEns(ABC):
         """A message was certainly not handed over."""
         self._report(lambda: self._tell(lambda sink: sink.refused(token, error)))
 
-    def _report(self, report: Callable[[], None]) -> None:
+    def _report(self, report: Callable[[], None], *, wakes: bool = True) -> None:
+        """``wakes``: else :meth:`wake` follows soon."""
         assert self._loop is not None
         self._reports.append(report)
-        if not self._is_due:  # racing threads wake the loop once too often, never too seldom
+        if wakes and not self._is_due:
+            self.wake()
+
+    def wake(self) -> None:
+        """Have all that was reported reach the client."""
+        assert self._loop is not None
+        if self._reports and not self._is_due:  # racing threads wake the loop once too often, never too seldom
             self._is_due = True
             try:
                 self._loop.call_soon_threadsafe(self._take_reports)
@@ -118,8 +126,19 @@ class EmbeddedEns(ABC):
         self._sink = None
         self._wake()
 
+    def look_within(self, seconds: float) -> None:
+        """Be woken for nothing that is reported within so many seconds: it is taken at their end, or by a subclass
+        before. On the event loop's thread."""
+        if not self._is_due and self._loop is not None:
+            self._is_due = True
+            self._look = self._loop.call_later(seconds, self._look_now)
+
+    def _look_now(self) -> None:
+        self._look = None
+        self._take_reports()
+
     def _take_reports(self) -> None:
-        self._is_due = False
+        self._is_due = self._look is not None
         reports = self._reports
         while reports:
             reports.popleft()()

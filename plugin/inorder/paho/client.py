@@ -55,6 +55,8 @@ ACKS_HELD: Final = 8
 PUBACK too long: what the event waits for may be behind it in a full window."""
 SLICE_SECONDS: Final = 0.05
 """How long one round of callbacks may take before keepalive and socket have their turn again."""
+READ_AHEAD: Final = 64
+"""Messages that are read at most before anything else is done."""
 
 LEAVE_SECONDS: Final = 1.0
 """How long after a loop ended by an exception another one may begin as if nothing had happened. Then nobody reads what
@@ -95,6 +97,7 @@ class Client(paho.Client):
             weakref.finalize(self, self._ordering.end).atexit = False
         self._reader = ArrivalReader()
         self._arriving: Arrived | None = None
+        self._is_reading_on = False
         self._acks: deque[Arrived] = deque()
         self._due_lock, self._send_lock, self._requests_lock = threading.Lock(), threading.Lock(), threading.RLock()
         self._subscribes: dict[int, list[Filter | None]] = {}
@@ -303,7 +306,25 @@ class Client(paho.Client):
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """See paho."""
+        ordering = self._ordering
+        if ordering is not None and ordering.life is not None and threading.get_ident() in self._looping:
+            return self._read_on(ordering, partial(super().loop_read, max_packets))
         return self._by_hand(partial(super().loop_read, max_packets))
+
+    def _read_on(self, ordering: Ordering, read: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
+        """Read as long as messages come, where paho would ask the system again after each: they cross over to the event
+        loop's thread together."""
+        self._is_reading_on = True
+        try:
+            for _ in range(READ_AHEAD):
+                before = ordering.given
+                code = read()
+                if code or ordering.given == before:
+                    break
+            return code
+        finally:
+            self._is_reading_on = False
+            ordering.wake()
 
     def loop_write(self) -> MQTTErrorCode:
         """See paho."""
@@ -396,7 +417,7 @@ class Client(paho.Client):
         arrival.source = arrived
         if message.qos == 1 and not self._manual_ack:
             self._arriving = arrived
-        ordering.arrived(arrival)
+        ordering.arrived(arrival, is_last=not self._is_reading_on)
 
     def _tell(self, arrived: Arrived) -> None:
         ordering, message = self._ordering, arrived.message

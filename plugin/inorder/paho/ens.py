@@ -153,9 +153,9 @@ class PahoEns(EmbeddedEns):
 
     # -- arrivals ----------------------------------------------------------------------------------------------
 
-    def arrived(self, arrival: Arrival) -> None:
-        """Paho received a message (any thread)."""
-        self._report(lambda: self._take(arrival))
+    def arrived(self, arrival: Arrival, *, wakes: bool = True) -> None:
+        """Paho received a message (any thread). ``wakes``: else :meth:`wake` follows soon."""
+        self._report(lambda: self._take(arrival), wakes=wakes)
 
     def report_soon(self, report: Callable[..., object], *args: object) -> None:
         """Have something done on the event loop's thread, after all that was reported before (any thread)."""

@@ -345,19 +345,25 @@ class Ordering:
         if self.life is not None and publication.is_total:
             self.life.submit(publication)
 
-    def arrived(self, arrival: Arrival) -> None:
-        """A message came in."""
+    def arrived(self, arrival: Arrival, *, is_last: bool = True) -> None:
+        """A message came in. ``is_last``: else others may be there, and :meth:`wake` follows."""
         if self.life is not None:
             self.given += 1
             if isinstance(arrival.source, Arrived):
                 self._under_way[self.given] = arrival.source
-            self.life.ens.arrived(arrival)
+            self.life.ens.arrived(arrival, wakes=is_last)
             if self.given - self.digested > MAX_UNDIGESTED:
                 self.settle()
+
+    def wake(self) -> None:
+        """Have the event loop's thread look at what came in."""
+        if self.life is not None:
+            self.life.ens.wake()
 
     def settle(self) -> None:
         """Wait until the event loop's thread has looked at everything that came in."""
         if self.given != self.digested:
+            self.wake()
             with suppress(Closed):
                 THREAD.call(_nothing)
             self.digested = self.given

@@ -13,6 +13,10 @@ from inorder.core.notifications import Receipt
 from inorder.errors import InorderError, Refused
 from inorder.redis._ens import Payload, RedisPyEns, engine_of
 
+REPLY_WAIT = 0.005
+"""How long the word of what became of a publish may wait for company, s: a thread that publishes one after the other
+would else wake the event loop for it as often as for its timestamps."""
+
 
 class Stamped(bytes):
     """What is published instead of a payload."""
@@ -76,8 +80,10 @@ class Publisher:
             if not open_tickets:
                 done()
 
+        self._ens.flush()  # what was accepted before is confirmed together with these requests
         for ticket in tickets:
             self._stamp(ticket, one_done)
+        self._client.send_now()
 
     def _stamp(self, ticket: Ticket, done: Callable[[], None]) -> None:
         def stamped(token: int, wire: bytes) -> None:
@@ -87,6 +93,7 @@ class Publisher:
             ticket.wire.was_sent = False
             if ticket.is_given_up:
                 self.refused(ticket)
+            self._ens.look_within(REPLY_WAIT)
             done()
 
         def ended(publish: asyncio.Future[Receipt]) -> None:

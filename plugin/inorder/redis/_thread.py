@@ -152,12 +152,13 @@ class ThreadPublisher(_Inner):
             InorderError: what the first one without a timestamp failed with, or that the workers have not answered
                 within ``timeout`` seconds; then none is to be published.
         """
-        done = threading.Event()
+        done = threading.Lock()  # the quickest thing that a thread can wait for
+        done.acquire()
         publisher = self.publisher
         is_whole = False
-        THREAD.post(publisher.stamp, tickets, done.set)
+        THREAD.post(publisher.stamp, tickets, done.release)
         try:
-            if not done.wait(timeout):
+            if not done.acquire(timeout=timeout):
                 raise unanswered(timeout)
             error = next((each.error for each in tickets if each.error is not None), None)
             if error is not None:

@@ -23,7 +23,7 @@ from inorder.sync.reading import Inbox, Notifications, taking
 TwinT = TypeVar("TwinT", bound="type[Twin]")
 Kind = Literal["waits", "publishes", "iterates", "calls"]
 
-OF_ASYNCIO = frozenset({"hand_to", *vars(EnsEvents), *vars(WorkerEvents)})
+OF_ASYNCIO = frozenset({"hand_to", "send_now", *vars(EnsEvents), *vars(WorkerEvents)})
 """Methods that a blocking client does not have: what links and libraries that embed a client use."""
 TIMEOUT_DOC = """
 

@@ -15,8 +15,8 @@ from benchmarks.traces import AIM
 from benchmarks.valgrind import instructions, look
 from inorder.testing.services import WorkerServer
 from inorder_bench.job import Job
+from inorder_bench.match import WARM_UP
 from inorder_bench.rows import Row, Say, spread
-from inorder_bench.throughput import WARM_UP
 
 TITLE = "recording, in-process broker, all clients in one process"
 BURST = 2_000

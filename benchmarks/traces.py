@@ -14,9 +14,9 @@ from pathlib import Path
 
 from inorder.testing.services import Mosquitto, WorkerServer
 from inorder_bench.job import Answer, Burst, Job
+from inorder_bench.match import WARM_UP
 from inorder_bench.processes import run_roles
 from inorder_bench.rows import Row, Say, interval, spread
-from inorder_bench.throughput import WARM_UP
 
 AIM = 0.95
 PAIRS = 30

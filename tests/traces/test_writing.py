@@ -21,6 +21,7 @@ from inorder import Traces
 from inorder.errors import InvalidOption, MissingExtra
 from inorder.traces.arrow import TABLE
 from inorder.traces.lanes import NOTHING
+from inorder.traces.making import PART_ROWS, File
 from inorder.traces.recorder import Recorder
 from inorder.traces.schema import NAMES
 
@@ -175,6 +176,52 @@ async def test_a_url_of_files_is_a_folder(tmp_path: Path) -> None:
     made = recorder(Traces(f"file://{tmp_path}/deep/er"))
     await made.close(PATIENCE)
     assert len(files_in(tmp_path / "deep" / "er" / "default")) == 1
+
+
+async def test_rows_become_a_part_of_the_file_long_before_it_is_due(tmp_path: Path) -> None:
+    """So that what waits takes little memory; each part has rows of one kind, or few of several."""
+    made = recorder(Traces(tmp_path, flush_interval=3600))
+    count = 2 * PART_ROWS + 5
+    for number in range(1, count + 1):
+        notified(made, number)
+    made.flush(close_file=False)
+    writer = made._writer
+    assert writer is not None
+    await until(lambda: writer._open is not None and writer._open.rows == count + 1, "all rows in the open file")
+    assert writer._open is not None
+    assert sum(len(each) for batches in writer._open._loose.values() for each in batches) < 10
+    assert files_in(tmp_path) == []
+    await made.close(PATIENCE)
+    (file,) = files_in(tmp_path)
+    found = pq.read_metadata(file)
+    assert [found.row_group(at).num_rows for at in range(found.num_row_groups)] == [PART_ROWS, PART_ROWS, 6]
+    assert numbers(rows_in(tmp_path)) == list(range(1, count + 1))
+
+
+async def test_what_arrow_fails_at_is_counted_as_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """A file that cannot be made takes its rows with it, and the next one says how many."""
+    made = recorder(Traces(tmp_path))
+    finish = File.finish
+
+    def fail(file: File) -> None:
+        monkeypatch.setattr(File, "finish", finish)
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(File, "finish", fail)
+    for number in range(1, 101):
+        notified(made, number)
+    made.flush()
+    writer = made._writer
+    assert writer is not None
+    await until(lambda: made._handed == writer.done, "an end of these rows")
+    notified(made, 101)
+    await made.close(PATIENCE)
+    rows = rows_in(tmp_path)
+    assert numbers(rows) == [101]
+    assert [(row["incarnation"], row["count"]) for row in rows if row["kind"] == "dropped"] == [(INCARNATION, 101)]
+    assert "event=traces_not_made rows=101" in caplog.text
 
 
 # -- a disk that fails -------------------------------------------------------------------------------------------------

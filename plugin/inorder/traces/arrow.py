@@ -79,6 +79,7 @@ _OUTCOMES, _ORDERINGS, _VERDICTS = _dictionary(OUTCOMES), _dictionary(ORDERINGS)
 _AT_FIRST: Final = pa.repeat(pa.scalar(0, pa.int32()), LANE_ROWS)
 _ROWS: Final = pa.array(range(LANE_ROWS), pa.int32())
 _FALSE: Final = pa.repeat(pa.scalar(False), LANE_ROWS)
+_NULLS: Final = {each.type: pa.nulls(LANE_ROWS, each.type) for each in TABLE}
 _PLACES: Final = {
     layout: [pc.add(pc.multiply(_ROWS, layout.width), at).cast(pa.int32()) for at in range(layout.width)]
     for layout in (PUBLISHED, NOTIFIED)
@@ -119,7 +120,8 @@ class Converter:
             columns["domain"] = _repeated(lane.domain, lane.count)
         columns |= _topics(lane, parts)
         for name in lane.layout.times:
-            columns[name] = _instants(parts[name].view(pa.float64()), lane)
+            is_known = name == "recorded_at" and not lane.is_mixed and "accepted_at" in columns
+            columns[name] = columns["accepted_at"] if is_known else _instants(parts[name].view(pa.float64()), lane)
         for name in lane.layout.whole[3:]:
             if lane.has_waited or name not in _WAITED:
                 columns[name] = _or_null(parts[name]) if lane.is_mixed else parts[name]
@@ -157,10 +159,13 @@ def dictionaries() -> pa.Schema:
 def whole(table: pa.Table) -> pa.Table:
     """Return a table with all columns of a trace in their order; those that it has not are null."""
     known = set(table.column_names)
-    arrays = [
-        table[each.name] if each.name in known else pa.nulls(len(table), each.type, memory_pool=POOL) for each in TABLE
-    ]
+    arrays = [table[each.name] if each.name in known else _nulls(each.type, len(table)) for each in TABLE]
     return pa.table(arrays, names=TABLE.names)
+
+
+def _nulls(kind: pa.DataType, count: int) -> pa.ChunkedArray:
+    nulls = _NULLS[kind]
+    return pa.chunked_array([nulls.slice(0, count - at) for at in range(0, count, LANE_ROWS)], kind)
 
 
 def _topics(lane: Lane, parts: _Parts) -> Columns:

@@ -1,4 +1,8 @@
-"""The recorder's thread: lanes into Arrow's columns, columns into files, files to their place."""
+"""The recorder's thread: lanes into Arrow's columns, columns into files, files to their place.
+
+Columns become parts of a file at once, though the file may be due much later: packed they take a twentieth of the
+memory, and theirs is used for the next.
+"""
 
 from __future__ import annotations
 
@@ -10,37 +14,21 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from inorder.errors import InorderError
 from inorder.logs import logger
-from inorder.traces.arrow import POOL, TABLE, Converter, whole
+from inorder.traces.arrow import Converter
 from inorder.traces.folder import open_folder
 from inorder.traces.lanes import Lane, Layout
+from inorder.traces.making import File
 from inorder.traces.options import Traces, safe_name
 from inorder.traces.recorder import Others
-from inorder.traces.schema import COLUMNS
 
 _log = logger("inorder.traces")
 
 RETRY_SECONDS: Final = 1.0
 """Pause before a file is tried again that could not be written."""
-ROW_GROUP: Final = 131_072
-"""Rows of one part of a file, at most. A part has rows of one kind, or few of several."""
-FEW_ROWS: Final = 4_096
-"""Rows of a kind that are in one part with others: each part takes time and bytes, however few rows are in it."""
 KEPT_LANES: Final = 4
-COMPRESSION: Final = "snappy"
-"""Encodings have packed the values already. Others need more memory for each column of a file than its rows take."""
-_FEW_VALUES: Final = [column.name for column in COLUMNS if column.type == "text"] + [
-    "schema_version", "incarnation", "domain", "topic_id", "payload_size", "entries", "stamp_bytes", "stage",
-    "entry_stage", "top_stage",
-]  # fmt: skip
-_RISING: Final = [column.name for column in COLUMNS if column.type == "instant"] + [
-    "number", "counter", "arrival_index", "delivery_index", "waited_us", "dependencies.list.element",
-]  # fmt: skip
-_FOR_FILTERS: Final = ["kind", "recorded_at", "published_at", "delivered_at"]
-"""Columns whose lowest and highest values files tell."""
 
 
 class Writer:
@@ -59,13 +47,15 @@ class Writer:
         self._converter = Converter(run, client_id)
         self._prefix = f"{safe_name(client_id)}-{incarnation % 2**64:016x}"
         self._files = 0
+        self._full = min(traces.rows_per_file, traces.max_buffered_rows // 2)
         self._queue: SimpleQueue[Lane | Others | None] = SimpleQueue()  # None: close the file
         self._used: deque[Lane] = deque(maxlen=KEPT_LANES)
-        self._pending: deque[tuple[pa.RecordBatch, int]] = deque()  # with the weight that is done when it is written
-        self._rows = 0
+        self._open: File | None = None
+        self._made: deque[File] = deque()  # finished, and not written yet
         self._is_due = False
         self._failed_at: float | None = None
-        # rows that are not recorded, by incarnation: dropped by the event loop, and here; those that files tell of
+        # rows that are not recorded, by incarnation: dropped by the event loop, and here; those that files, written or
+        # not, tell of
         self._refused, self._spoiled, self._told = Counter[int](), Counter[int](), Counter[int]()
         self._deadline: float | None = None
         self._ended: Callable[[], None] = lambda: None
@@ -118,7 +108,7 @@ class Writer:
             while self._is_unfinished and time.monotonic() < self._deadline:
                 if not self._write():
                     time.sleep(min(RETRY_SECONDS, max(0.0, self._deadline - time.monotonic()), 0.1))
-            if lost := self._rows + self._untold.total():
+            if lost := self._unwritten:
                 _log.error("event=traces_lost folder=%s rows=%d", self._folder, lost)
         finally:
             self._ended()
@@ -144,8 +134,7 @@ class Writer:
             _count(rows, self._spoiled)
             self.done += weight
         else:
-            self._pending.append((batch, weight))
-            self._rows += len(batch)
+            self._put(batch, weight)
         if isinstance(rows, Lane):
             rows.clear()
             self._used.append(rows)
@@ -156,35 +145,84 @@ class Writer:
 
     @property
     def _is_unfinished(self) -> bool:
-        return bool(self._pending or self._untold)
+        return bool(self._open or self._made or self._untold)
+
+    @property
+    def _unwritten(self) -> int:
+        """Rows that are in no file yet, those that no file tells of among them."""
+        rows = self._untold
+        for file in (*self._made, *([self._open] if self._open else ())):
+            rows += file.counted + file.told
+        return rows.total()
+
+    def _put(self, batch: pa.RecordBatch, weight: int) -> None:
+        """Rows go into the open file, and into further ones where it is full."""
+        while True:
+            file = self._open = self._open or File()
+            part = batch.slice(0, self._full - file.rows)
+            batch = batch.slice(len(part))
+            if not len(batch):
+                file.weight += weight
+            try:
+                file.add(part)
+            except Exception:
+                self._spoil(file)
+            else:
+                if file.rows >= self._full:
+                    self._finish()
+            if not len(batch):
+                return
+
+    def _finish(self) -> None:
+        """Close the open file. If there is room in it, it tells what was dropped."""
+        file = self._open or File()
+        self._open = None
+        dropped = self._untold
+        try:
+            if dropped and (not file.rows or file.rows + len(dropped) <= self._traces.rows_per_file):
+                self._told += dropped
+                file.tell(self._converter.batch(_dropped_rows(dropped)), dropped)
+            file.finish()
+        except Exception:
+            self._spoil(file)
+        else:
+            self._made.append(file)
+
+    def _spoil(self, file: File) -> None:
+        """Arrow has failed at a file: its rows are not recorded."""
+        _log.exception("event=traces_not_made rows=%d", file.counted.total())
+        self._spoiled += file.counted
+        self._told -= file.told
+        self.done += file.weight
+        self._open = None
 
     def _write_due(self) -> None:
         """Write the files that are due, but not at once again after one could not be written."""
         if self._failed_at is not None and time.monotonic() < self._failed_at + RETRY_SECONDS:
             return
-        full = min(self._traces.rows_per_file, self._traces.max_buffered_rows // 2)
-        while self._rows >= full or (self._is_due and self._is_unfinished):
+        while self._made or (self._is_due and self._is_unfinished):
             if not self._write():
                 return
         self._is_due = False
 
     def _write(self) -> bool:
-        """Write one file; return whether that worked. If not, its rows are kept for the next time."""
-        dropped = self._untold
-        count = max(0, min(self._rows, self._traces.rows_per_file - len(dropped)))
-        batches = self._first(count)
-        if dropped:
-            batches.append(self._converter.batch(_dropped_rows(dropped)))
+        """Write one file; return whether that worked. If not, it is kept for the next time."""
+        if not self._made:
+            self._finish()
+        if not self._made:
+            return False
+        file = self._made[0]
         try:
-            self._folder.write(
-                f"{self._prefix}-{self._files + 1:06d}.parquet", lambda file: file.write(_file_of(batches))
-            )
+            self._folder.write(f"{self._prefix}-{self._files + 1:06d}.parquet", lambda to: to.write(file.content))
         except Exception as error:  # each store raises errors of its own library
             self._failed(error)
             return False
-        self._wrote(count)
-        self._told += dropped
+        self._made.popleft()
         self._files += 1
+        self.done += file.weight
+        if self._failed_at is not None:
+            self._failed_at = None
+            _log.info("event=traces_written_again folder=%s dropped=%d", self._folder, self._untold.total())
         return True
 
     def _failed(self, error: Exception) -> None:
@@ -192,53 +230,6 @@ class Writer:
             hint = "it is tried again; what is more than max_buffered_rows meanwhile is dropped and counted"
             _log.error("event=traces_not_written folder=%s error=%s hint=%s", self._folder, _said(error), hint)
         self._failed_at = time.monotonic()
-
-    def _first(self, count: int) -> list[pa.RecordBatch]:
-        """Return the rows that have waited longest."""
-        batches = []
-        for batch, _ in self._pending:
-            if count <= 0:
-                break
-            batches.append(batch.slice(0, count))
-            count -= len(batch)
-        return batches
-
-    def _wrote(self, count: int) -> None:
-        """The rows that have waited longest are in a file."""
-        self._rows -= count
-        while count > 0:
-            batch, weight = self._pending.popleft()
-            if len(batch) > count:
-                self._pending.appendleft((batch.slice(count), weight))
-            else:
-                self.done += weight
-            count -= len(batch)
-        if self._failed_at is not None:
-            self._failed_at = None
-            _log.info("event=traces_written_again folder=%s dropped=%d", self._folder, self._untold.total())
-
-
-def _file_of(batches: list[pa.RecordBatch]) -> pa.Buffer:
-    """Return batches as one Parquet file, those with the same columns together. It is made in memory: each of the many
-    small writes to a file of Python's would need the interpreter's lock."""
-    alike: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
-    for batch in batches:
-        alike.setdefault(tuple(batch.schema.names), []).append(batch)
-    options = {
-        "compression": COMPRESSION,
-        "use_dictionary": _FEW_VALUES,
-        "write_statistics": _FOR_FILTERS,
-        "column_encoding": dict.fromkeys(_RISING, "DELTA_BINARY_PACKED"),
-        "store_schema": False,
-        "memory_pool": POOL,
-    }
-    tables = [whole(pa.Table.from_batches(group)) for group in alike.values()]
-    few = [table for table in tables if len(table) < FEW_ROWS]
-    made = pa.BufferOutputStream(POOL)
-    with pq.ParquetWriter(made, TABLE, **options) as writer:
-        for table in (*([pa.concat_tables(few)] if few else ()), *(each for each in tables if len(each) >= FEW_ROWS)):
-            writer.write_table(table.unify_dictionaries(POOL), row_group_size=ROW_GROUP)
-    return made.getvalue()
 
 
 def _count(rows: Lane | Others, into: Counter[int]) -> None:

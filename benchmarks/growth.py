@@ -91,7 +91,7 @@ def _by_waiting(waiting: int) -> Step:
 
 KINDS: dict[str, tuple[Callable[[int], Step], tuple[int, ...]]] = {
     "topics": (_by_topics, (1, 10, 100, 1_000, 10_000)),
-    "topics of one publisher": (_by_topics_of_one, (1, 10, 100, 1_000)),
+    "topics of one publisher": (_by_topics_of_one, (1, 10, 100, 1_000, 10_000)),
     "subscribers": (_by_subscribers, (1, 10, 100, 1_000)),
     "members of a sequencing group": (_by_group, (1, 10, 50, 200)),
     "events waiting": (_by_waiting, (0, 1_000, 100_000, 1_000_000)),

@@ -139,18 +139,26 @@ class Cluster:
         version: int = 0,
         incarnation: int = 1,
         anew: bool = False,
+        durable: bool = False,
     ) -> list[Frame]:
         """A client's whole new subscription enters at the bottom stage."""
         self.versions[client] = version or self.versions.get(client, 0) + 1
         filters = [SpaceFilter(SPACE, exact(each) if isinstance(each, str) else each) for each in names]
-        command = ChangeSubscription(client, incarnation, self.versions[client], filters, bounded, anew=anew)
+        command = ChangeSubscription(client, incarnation, self.versions[client], filters, bounded, durable, anew)
         return self.step(len(self.stages) - 1, command)
 
     def subscribe(
-        self, client: str, *names: str | Filter, bounded: bool = False, incarnation: int = 1, anew: bool = False
+        self,
+        client: str,
+        *names: str | Filter,
+        bounded: bool = False,
+        incarnation: int = 1,
+        anew: bool = False,
+        durable: bool = False,
     ) -> Subscribed:
         """Change a subscription and let it ride to its end."""
-        frames = self.change(client, *names, bounded=bounded, incarnation=incarnation, anew=anew) + self.run()
+        frames = self.change(client, *names, bounded=bounded, incarnation=incarnation, anew=anew, durable=durable)
+        frames += self.run()
         return next(each for each in reversed(frames) if isinstance(each, Subscribed))
 
     def request(

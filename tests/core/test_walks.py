@@ -13,9 +13,9 @@ from inorder.core.wire import StampedEvent
 TOPICS = 60
 
 
-def _timestamps(stages: int, seed: int) -> list[StampedEvent]:
+def _timestamps(stages: int, seed: int, subscriptions: list[list[int]] | None = None) -> list[StampedEvent]:
     chance = random.Random(seed)
-    subscriptions = [chance.sample(range(1, TOPICS + 1), chance.randint(2, 12)) for _ in range(12)]
+    subscriptions = subscriptions or [chance.sample(range(1, TOPICS + 1), chance.randint(2, 12)) for _ in range(12)]
     sequencer = Sequencer(stages, TOPICS, subscriptions, publishers=2)
     made: list[StampedEvent] = []
     for _ in range(60):
@@ -38,10 +38,14 @@ def test_both_walks_fill_the_same_entries_in_the_same_order(
 
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize("seed", range(5))
-def test_publishers_of_few_and_of_many_topics_follow_the_same_events(
+def test_both_walks_follow_the_same_events_of_a_publisher(
     stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stamping, "MANY_USED", 10**9)
-    as_few = _timestamps(stages, seed)
-    monkeypatch.setattr(stamping, "MANY_USED", 0)
-    assert _timestamps(stages, seed) == as_few
+    """R19: topics that one subscription alone holds together, so that no entry is of a group."""
+    chance = random.Random(seed)
+    alone = [chance.sample(range(first, first + 20), 12) for first in range(1, TOPICS, 20)]
+    monkeypatch.setattr(stamping, "MEMBER_STEPS", 10**9)  # only what was used last
+    by_use = _timestamps(stages, seed, alone)
+    monkeypatch.setattr(stamping, "MEMBER_STEPS", 0)  # only neighbours
+    assert _timestamps(stages, seed, alone) == by_use
+    assert sum(len(event.deps) for event in by_use) > 500

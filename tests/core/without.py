@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from inorder.core import reordering, sessions, subscribing
 from inorder.core.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
 from inorder.core.ordering import OrderingModule
 from inorder.core.publisher import Publication, Publisher
@@ -95,6 +96,21 @@ def kept_clocks(patch: Patch) -> None:
 def base(patch: Patch) -> None:
     """R8: the answer brings the start only."""
     patch.setattr(OrderingModule, "_raise_base", _nothing)
+
+
+def begun_behind(patch: Patch) -> None:
+    """R8, R19: a topic begins wherever its publishers' earlier events in other topics are."""
+    patch.setattr(subscribing, "begin_behind", _nothing)
+
+
+def left_behind(patch: Patch) -> None:
+    """R8, R19: a session that is dropped takes with it what it has used."""
+    patch.setattr(sessions, "leave_behind", _nothing)
+
+
+def parted(patch: Patch) -> None:
+    """R8, R14, R19: topics that part forget what their events followed on the stage where they were together."""
+    patch.setattr(reordering, "remember_parted", _nothing)
 
 
 def hold(patch: Patch) -> None:
@@ -243,6 +259,9 @@ RULES: dict[str, Callable[[Patch], None]] = {
         announcement,
         kept_clocks,
         base,
+        begun_behind,
+        left_behind,
+        parted,
         hold,
         linger,
         carried_once,

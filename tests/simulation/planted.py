@@ -260,6 +260,7 @@ _BUGS = (
     Bug(without.announcement, "grow", 40),
     Bug(without.kept_clocks, "churn", 20),
     Bug(without.base, "base", 60),
+    Bug(without.begun_behind, "begun", 40),
     Bug(without.hold, "pending", 15),
     Bug(without.linger, "linger", 10),
     Bug(without.carried_once, "shrink", 40),

@@ -138,6 +138,25 @@ _GROWING = replace(
 GROW = replace(_GROWING, name="grow", stages=(2,), one_each=True, roles=(2, 1, 0, 0))
 GAIN = replace(_GROWING, name="gain", stages=(1,), roles=(2, 1, 0, 0))
 BASE = replace(_GROWING, name="base", roles=(1, 2, 2, 0), changer="c0", actions=(20, 80))
+BEGUN = replace(
+    _PAIR, name="begun", stages=(1, 1, 2), topics=(3, 4), clients=(2, 3), roles=(1, 0, 0), one_topic=False,
+    changes=grow, weights={**_PAIR.weights, "change": 0.5, "publish": 1.5, "arrive": 0.7}, actions=(40, 120)
+)  # fmt: skip
+"""Publishers of many topics, and one slow reader that begins these one after the other."""
+LEFT = replace(
+    BEGUN, name="left", stages=(1,), topics=(2,), clients=(2,), session_timeout_ms=(1_000,),
+    publisher_grace_ms=(1_000,), spread=(1.0,), actions=(60, 200),
+    weights={
+        **BEGUN.weights, "disconnect": 0.5, "connect": 0.5, "time": 1.5, "tick": 6.0, "arrive": 0.3, "publish": 2.0,
+        "change": 0.4
+    }
+)  # fmt: skip
+"""As with ``BEGUN``; but the publisher is away until its session was dropped, and then goes on."""
+PARTED = replace(
+    BEGUN, name="parted", stages=(2,), topics=(3,), clients=(2,), spread=(1.0,),
+    weights={**BEGUN.weights, "reorder": 2.0, "arrive": 0.3, "publish": 2.0, "change": 0.3}
+)  # fmt: skip
+"""As with ``BEGUN``, while topics change their stages."""
 PATH = replace(
     _STILL, name="path", stages=(2, 3), topics=(4, 6), clients=(2, 3), one_each=True, first=(3, 4),
     weights={**CALM, "publish": 2.0, "change": 0.3}
@@ -256,6 +275,9 @@ PROFILES = {
         PENDING,
         FORCED,
         BASE,
+        BEGUN,
+        LEFT,
+        PARTED,
         LINGER,
         SHRINK,
         RETAKE,

@@ -23,6 +23,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from inorder.core.bases import remember_parted
 from inorder.core.commands import (
     AnyCommand,
     ChangeSubscription,
@@ -360,6 +361,7 @@ class Reordering:
         state.order_epoch = state.homes_epoch = switch.order_epoch
         state.order = [topic for stage in switch.stages for topic in stage]
         state.on_stage = [bit_set(stage) for stage in switch.stages]
+        remember_parted(state, {topic: stage for stage, topics in enumerate(switch.stages) for topic in topics})
         left: set[int] = set()
         for stage, topics in enumerate(switch.stages):
             for topic in topics:

@@ -84,13 +84,15 @@ class Group:
         top: the highest stage with a member; the timestamp is complete there.
         gained: members that joined since the last timestamp; carried once although they may not have risen (R21).
         strangers: all topics but the members and the topic itself.
+        neighbours: those of them in its company.
     """
 
-    __slots__ = ("above", "company", "fills", "gained", "strangers", "top")
+    __slots__ = ("above", "company", "fills", "gained", "neighbours", "strangers", "top")
 
     def __init__(self, topic: int, fills: int, above: int, company: int, top: int, gained: int) -> None:
         self.fills, self.above, self.company, self.top, self.gained = fills, above, company, top, gained
         self.strangers = ~(fills | above | 1 << topic)
+        self.neighbours = company & self.strangers
 
 
 class Overlaps:

@@ -10,6 +10,7 @@ never had it, and what the client asked for before, of other stages, may be on i
 
 from __future__ import annotations
 
+from inorder.core.bases import forget_left, leave_behind
 from inorder.core.commands import ExpireRide, OpenSession, SessionKey
 from inorder.core.resuming import note_given
 from inorder.core.state import Outbox, StageState
@@ -77,6 +78,7 @@ class Sessions:
     def end_due(self) -> None:
         """End what is gone for too long: subscriptions at the bottom stage, sessions at each."""
         state = self._state
+        forget_left(state)
         while state.gone:
             key = next(iter(state.gone))
             session = state.sessions[key]
@@ -85,6 +87,7 @@ class Sessions:
             note_given(state, session.client_id, session.incarnation)
             if state.is_bottom:
                 self._expire(session)
+            leave_behind(state, session)
             del state.gone[key], state.sessions[key]
             if state.settings.ended_kept_ms and (highest := session.highest):
                 state.ended[key] = highest, state.now

@@ -24,8 +24,6 @@ BLOCK_SHIFT = 5
 """A topic forgets its numbers in blocks of 1/32 of the retention."""
 MEMBER_STEPS = 4
 """A member of a bit set costs as much to look at as so many of the topics that rose last."""
-MANY_USED = 32
-"""A session's topics, from which on bit sets are looked at by bytes: a bit of a long number is dear."""
 
 
 class Stamping:
@@ -173,44 +171,50 @@ class Stamping:
     ) -> None:
         """R19: the event depends on its publisher's last events in other topics since the one before it in this topic:
         those given with the request, and the session's own here. One on a member of the group is implied by the
-        group's own entry. One on a topic that shares no subscription concerns no reader of this event, but is kept for
-        the base (R8) of those who have that topic and may subscribe to this one."""
+        group's own entry. One on a topic that shares no subscription concerns no reader of this event, but it may
+        concern one who begins the topic later and has the other one (R8): what was given is kept for the base, and of
+        what is the session's own the base is made then (see ``bases``)."""
         used = session.used
         since = used.pop(manager.id, _NEVER)[0]
-        concerned = self._state.overlaps.anyone & group.strangers
         named: dict[int, int] = {}
-        for other, number in zip(after[::2], after[1::2], strict=True) if after else ():
-            if concerned >> other & 1 and named.get(other, 0) < number:
-                named[other] = number
-                self._depend(manager, group, other, number, deps)
-        if concerned and len(used) > MANY_USED:
-            self._follow_many(session, manager, group, since, named, deps)
-        elif concerned:
-            for other, (when, number) in reversed(used.items()):
-                if when <= since:
-                    break
+        if after:
+            concerned = self._state.overlaps.anyone & group.strangers
+            for other, number in zip(after[::2], after[1::2], strict=True):
                 if concerned >> other & 1 and named.get(other, 0) < number:
+                    named[other] = number
                     self._depend(manager, group, other, number, deps)
+        if group.neighbours and used:
+            base = manager.base
+            for other, number in self._used_since(used, since, counter, group):
+                if named.get(other, 0) < number:
+                    if base.get(other, 0) < number:
+                        base[other] = number
+                    deps += (other, number)
         used[manager.id] = (counter, manager.number)
 
-    def _follow_many(
-        self, session: Session, manager: TopicManager, group: Group, since: int, named: dict[int, int], deps: list[int]
-    ) -> None:
-        """The same for a publisher of many topics: a bit of a long number costs as much as the number is long."""
-        concerned = self._state.overlaps.anyone & group.strangers
-        end = concerned.bit_length()
-        concerns = concerned.to_bytes(end // 8 + 1, "little")
-        is_shared = (group.company & concerned).to_bytes(end // 8 + 1, "little")
-        base = manager.base
-        for other, (when, number) in reversed(session.used.items()):
+    @staticmethod
+    def _used_since(used: dict[int, tuple[int, int]], since: int, counter: int, group: Group) -> list[tuple[int, int]]:
+        """Return the group's neighbours that a session has used since then with its last numbers there, the latest
+        first: the shorter of the two walks."""
+        neighbours = group.neighbours
+        if neighbours.bit_count() * MEMBER_STEPS < min(len(used), counter - since):
+            found = [
+                (when, other, number)
+                for other in members(neighbours)
+                if (when := (its := used.get(other, _NEVER))[0]) > since and (number := its[1])
+            ]
+            found.sort(reverse=True)
+            return [(other, number) for _, other, number in found]
+        # by bytes: a bit of a long number costs as much as the number is long
+        end = neighbours.bit_length()
+        is_neighbour = neighbours.to_bytes(end // 8 + 1, "little")
+        since_then: list[tuple[int, int]] = []
+        for other, (when, number) in reversed(used.items()):
             if when <= since:
                 break
-            at, bit = other >> 3, 1 << (other & 7)
-            if other < end and concerns[at] & bit and (not named or named.get(other, 0) < number):
-                if base.get(other, 0) < number:
-                    base[other] = number
-                if is_shared[at] & bit:
-                    deps += (other, number)
+            if other < end and is_neighbour[other >> 3] >> (other & 7) & 1:
+                since_then.append((other, number))
+        return since_then
 
     @staticmethod
     def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:

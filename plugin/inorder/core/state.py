@@ -6,6 +6,8 @@ Everything in it is journaled input's consequence, so a snapshot holds all of it
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from inorder.core.commands import (
@@ -103,6 +105,7 @@ class Snapshot(msgspec.Struct):
     automatic: Automatic | None = None
     ended: list[tuple[str, int, int, int]] = []
     ended_since: int = -1
+    left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = []
 
 
 class StageState:
@@ -120,6 +123,7 @@ class StageState:
         gone: sessions whose client is not connected, in the order in which they went.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first;
             ``ended_since``: all that were dropped since then are in it. 0: all there were; -1: none are kept.
+        left_behind: what sessions that were dropped had used, with the stage time until which it counts (``bases``).
         sent, outbox, received: the links' last numbers and what is not yet acknowledged.
         order: all topics in the topic order, from the top.
         order_epoch: of that order; ``homes_epoch``: the last one in which a topic came to another stage (R14).
@@ -148,6 +152,7 @@ class StageState:
         self.gone: dict[SessionKey, None] = {}
         self.ended: dict[SessionKey, tuple[int, int]] = {}
         self.ended_since = -1
+        self.left_behind: deque[tuple[int, dict[int, tuple[int, int]]]] = deque()
         self.overlaps = Overlaps()
         self.lingers: list[Linger] = []
         self.sent: dict[int, int] = {}
@@ -279,6 +284,7 @@ class StageState:
             automatic=self.automatic,
             ended=[(*key, *ended) for key, ended in self.ended.items()],
             ended_since=self.ended_since,
+            left_behind=list(self.left_behind),
         )
 
     @classmethod
@@ -310,6 +316,7 @@ class StageState:
         state.automatic = snapshot.automatic
         state.ended = {(client, incarnation): (mark, when) for client, incarnation, mark, when in snapshot.ended}
         state.ended_since = snapshot.ended_since
+        state.left_behind = deque(snapshot.left_behind)
         return state
 
 

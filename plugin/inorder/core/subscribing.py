@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from inorder.core.bases import begin_behind
 from inorder.core.commands import (
     ChangeSubscription,
     CreateTopics,
@@ -159,6 +160,7 @@ class Subscribing:
         ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases), resumed=list(ride.resumed))
         self._announce(ride)
         self._resume(ride)
+        self._begin_behind(ride)
         # lingering topics form pairs with the new ones (R10), so stages above must know their numbers as well
         lingering = self._remember(ride)
         wanted = set(ride.topics)
@@ -187,6 +189,13 @@ class Subscribing:
         for topic, number in zip(saved, saved, strict=True):
             if topics[topic].stage == self._state.index:
                 ride.resumed.append(resume(topics[topic], number, known, is_new=ride.is_new))
+
+    def _begin_behind(self, ride: SubscriptionRide) -> None:
+        """R8, R19: topics that are new to the subscription begin behind what their events follow in those that its
+        client goes on with. A new process goes on with what a durable subscription had."""
+        known = self._state.overlaps.get(ride.client_id)
+        if known is not None and (known.durable or known.incarnation == ride.incarnation):
+            begin_behind(self._state, set(ride.topics) - known.active, known.active.intersection(ride.topics))
 
     def _announce(self, ride: SubscriptionRide) -> None:
         """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below."""

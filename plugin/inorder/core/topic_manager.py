@@ -56,7 +56,8 @@ class TopicManager(msgspec.Struct):
         bounded: a reader that takes events out of turn is subscribed: every timestamp is full.
         removed: topics that left the group; carried once more (R10).
         in_payload: stamps of this topic go into the payload, some subscriber cannot read properties.
-        base: the highest dependency carried for each topic, all timestamps together (R8).
+        base: the highest dependency carried for each topic, all timestamps together (R8), and what none
+            names but cannot be told later, when somebody begins the topic (see ``bases``).
         head: the highest confirmed number (R17).
         records: numbers still known one by one; only at home.
         rode: the last number whose timestamp was not complete at home.

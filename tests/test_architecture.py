@@ -75,7 +75,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_analytics.spark": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics",
         # Measures all of it; only the command line knows it.
         "inorder_bench": "inorder inorder.errors inorder.core inorder.client inorder.worker inorder.testing.services"
-        " inorder_adapters",
+        " inorder_adapters inorder_adapters.mqtt",
         # The checks judge the core, so they know nothing of it.
         "inorder_analytics.checks": "",
     }.items()

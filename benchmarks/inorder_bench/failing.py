@@ -65,13 +65,19 @@ def _run(contender: Contender, servers: Servers, size: Size, repeat: int) -> Run
             return run(job)
         hit: list[WorkerServer] = []
         fault = threading.Timer(job.expected / RATE / 2, _hit, [store, workers, FAULTS[contender.name], hit])
-        stack.callback(lambda: [each.kill() for each in hit])  # one that stands still does not hear that it should end
+        stack.callback(_kill, hit)
         stack.callback(fault.cancel)
         done = run(job, fault.start)
         fault.join()
         if not hit:
             raise RunFailed(f"{contender.name}: no worker had the stage when one should have been hit")
         return done
+
+
+def _kill(workers: list[WorkerServer]) -> None:
+    """End what stands still, and would not hear that it should end."""
+    for each in workers:
+        each.kill()
 
 
 def _hit(store: str, workers: list[WorkerServer], fault: signal.Signals, hit: list[WorkerServer]) -> None:

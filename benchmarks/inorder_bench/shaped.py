@@ -75,9 +75,7 @@ def _played(workload: str, match: Match, servers: Servers, size: Size, say: Say)
     size = replace(size, warm_up=max(size.warm_up, len(SHAPES[match.changes["shape"]].topics)))
     few = {"events": size.share(match.share * OBSERVED), "warm_up": size.warm_up, **match.changes}
     stamps = observe(match.ours.job(servers, size.repeats, 0, few))
-    say(
-        f"timestamps: {stamps.bytes:.1f} bytes, {stamps.entries:.1f} entries, {stamps.bytes_an_entry:.2f} bytes an entry"
-    )
+    say(f"timestamps: {stamps.bytes:.1f} bytes, {stamps.entries:.1f} entries, {stamps.bytes_an_entry:.2f} bytes each")
     result = rates(workload, play(match, servers, size, say, stamp=round(stamps.bytes)))
     more = {
         "stamp_bytes": stamps.bytes,

@@ -176,7 +176,7 @@ def test_w3_says_how_long_timestamps_are() -> None:
         "JetStream, windowed": 100,
     }
     ours = rows["inorder, MQTT 5"]
-    assert 14 < ours["stamp_entries"] <= 16  # its own number and those of 15 other topics, but for the first ones
+    assert 1 < ours["stamp_entries"] <= 16  # its own number, and those of other topics that have risen (R21)
     assert ours["bytes_an_entry"] == pytest.approx(ours["stamp_bytes"] / ours["stamp_entries"])
     assert ours["reached"] == (ours["bytes_an_entry"] <= 6)
 

@@ -60,9 +60,9 @@ def bench(
     """Measure what order costs: inorder beside bare clients, streams and servers that do as little as can be done.
 
     W1 throughput of two publishers and two subscribers; W2 latency at 200 events/s; W3 16 topics that all overlap; W4
-    1,000 topics and 100 subscribers; W5 a stage alone; W6 the ordering module alone; W7 three stages on three workers; W8
-    take-over under load. Brokers and databases are started for the purpose, and gone afterwards. Every workload checks
-    that all events came, and in one order. With --json each workload is a line.
+    1,000 topics and 100 subscribers; W5 a stage alone; W6 the ordering module alone; W7 three stages on three workers;
+    W8 take-over under load. Brokers and databases are started for the purpose, and gone afterwards. Every workload
+    checks that all events came, and in one order. With --json each workload is a line.
 
     Exit codes: 0 measured (whatever the figures), 1 a run failed or a server is missing, 2 wrong usage.
     """

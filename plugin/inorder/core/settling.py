@@ -62,21 +62,30 @@ class Settling:
             self._outbox.reply(ride.client_id, ride.incarnation, answer)
 
     def _settle_all(self, session: Session, triples: list[int], to: NumberState) -> list[int]:
+        """Settle numbers; return those that were given up before (flat pairs)."""
+        topics, here, parts = self._state.topics, self._state.index, iter(triples)
         late: list[int] = []
-        for at in range(0, len(triples) - 2, 3):
-            topic, first, last = triples[at : at + 3]
-            manager = self._state.topics.get(topic)
-            if manager is None or manager.stage != self._state.index:
-                continue
-            numbers = range(max(first, manager.expired + 1), min(last, manager.number) + 1)
-            late += self._settle_run(session, manager, numbers, to)
+        settled = 0
+        for topic, first, last in zip(parts, parts, parts, strict=False):
+            manager = topics.get(topic)
+            if manager is not None and manager.stage == here:
+                first = first if first > manager.expired else manager.expired + 1
+                last = last if last < manager.number else manager.number
+                settled += self._settle_run(session, manager, range(first, last + 1), to, late)
+        tally = self._state.tally
+        tally.late += len(late) // 2
+        if to is _CONFIRMED:
+            tally.confirmed += settled
+        else:
+            tally.void += settled
         return late
 
-    def _settle_run(self, session: Session, manager: TopicManager, numbers: range, to: NumberState) -> list[int]:
-        """Settle numbers of one topic; return those that were given up before (flat pairs). A number of another
+    def _settle_run(
+        self, session: Session, manager: TopicManager, numbers: range, to: NumberState, late: list[int]
+    ) -> int:
+        """Settle numbers of one topic; return how many, and add those that were given up before. A number of another
         session is left alone."""
-        late: list[int] = []
-        topic, head, settled, still_open = manager.id, 0, 0, session.open
+        topic, head, settled, still_open, before = manager.id, 0, 0, session.open, len(late)
         for number in numbers:
             record = manager.records.get(number)
             if record is None or record.incarnation != session.incarnation or record.client_id != session.client_id:
@@ -88,16 +97,11 @@ class Settling:
                 settled += 1
             elif record.state is NumberState.ABANDONED or (to is _CONFIRMED and record.state is NumberState.VOID):
                 late += (topic, number)
-        tally = self._state.tally
-        tally.late += len(late) // 2
         if to is _CONFIRMED:
-            manager.late += len(late) // 2
-        if to is _CONFIRMED:
-            tally.confirmed += settled
-        else:
-            tally.void += settled
-        self._raise_head(manager, head)
-        return late
+            manager.late += (len(late) - before) // 2
+        if head > manager.head:
+            self._raise_head(manager, head)
+        return settled
 
     def _raise_head(self, manager: TopicManager, number: int) -> None:
         if number > manager.head:

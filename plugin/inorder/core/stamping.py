@@ -128,7 +128,11 @@ class Stamping:
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top
         self._fill(manager, group, deps)
-        self._add_publisher_order(session, manager, counter, group, asked.after, deps)
+        if asked.after or group.neighbours:
+            self._add_publisher_order(session, manager, counter, group, asked.after, deps)
+        else:  # nobody reads what it may follow, together with it
+            session.used.pop(topic, None)
+            session.used[topic] = (counter, number)
         client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
         complete = top == state.index
         known = deps if complete else None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Start
 
 from inorder.cli import bench
 from inorder.cli.entry import version
+from inorder.testing.services import wait_until
 from inorder_bench import WORKLOADS
 from inorder_bench.workloads import Workload
 
@@ -73,3 +76,23 @@ def test_without_the_extra_the_hint_names_it() -> None:
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert shown.returncode == 1
     assert shown.stderr == "error: a benchmark needs an optional part: pip install 'inorder[bench]'\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_run_that_is_ended_leaves_no_process_behind(start: Start, number: int, code: int) -> None:
+    child = start("bench", "W1", "--events", 1_000_000)
+    assert child.said().startswith("W1: two publishers")
+    wait_until(lambda: len(_group(child.pid)) == 3, what="publishers and subscribers run", timeout=60)
+    assert child.interrupt(number).code == code
+    assert _group(child.pid) == []
+
+
+def _group(leader: int) -> list[int]:
+    """Return the processes of a group."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, group = each.read_text().rpartition(")")[2].split()[:3]
+            if int(group) == leader and state != "Z":
+                found.append(int(each.parent.name))
+    return found

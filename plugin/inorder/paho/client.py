@@ -180,11 +180,7 @@ class Client(paho.Client):
         ordering, packet = self._ordering, self._in_packet["packet"]
         if ordering is not None and ordering.life is not None and len(packet) > 1 and packet[1] == 0:
             ordering.life.ens.report_soon(ordering.life.connected, bool(packet[0] & 1))
-            # what paho kept was published before anything that on_connect publishes
-            for message in list(self._out_messages.values()):
-                if message.state in _RELEASED:
-                    ordering.outgoing.in_flight.add(message.mid)
-            self._number_kept()
+            self._number_kept()  # before anything that on_connect publishes
         return super()._handle_connack()
 
     def _do_on_disconnect(self, *args: Any, **kwargs: Any) -> None:
@@ -799,10 +795,12 @@ class Client(paho.Client):
 
     def _handle_pubrec(self) -> MQTTErrorCode:
         ordering, body = self._ordering, self._in_packet["packet"]
-        if ordering is not None and len(body) > 2 and body[2] >= 0x80:
-            publication = ordering.outgoing.by_mid.get(int.from_bytes(body[:2], "big"))
-            if publication is not None:  # paho goes on as if it were accepted
+        publication = None if ordering is None else ordering.outgoing.by_mid.get(int.from_bytes(body[:2], "big"))
+        if ordering is not None and publication is not None:
+            if len(body) > 2 and body[2] >= 0x80:  # paho goes on as if it were accepted
                 self._refuse(publication, Refused(f"the publish was refused by the broker: code 0x{body[2]:02X}"))
+            else:
+                ordering.outgoing.received(publication)
         return super()._handle_pubrec()
 
     def drop_out_messages(self) -> list[paho.MQTTMessage]:

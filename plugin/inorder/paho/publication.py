@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -31,16 +32,22 @@ class Publication:
         is_wanted: paho wants it sent on this connection, ``is_sent``: it was.
         is_ready: it may be sent on this connection: its timestamp is there and stands (R16).
         token: of the latest hand-over; 0 before the first.
+        call: which one it is of all that paho wanted sent; negative before that.
+        is_received: the broker of this connection has said that it has it (QoS 2): it is not sent again. Brokers repeat
+            that after a reconnection, before the timestamp is known to stand; what is sent after its release is
+            released by nobody, and takes up the broker's window for good.
         is_accepted: by the broker. error: why it never will be.
     """
 
     __slots__ = (
+        "call",
         "dup",
         "error",
         "in_payload",
         "info",
         "is_accepted",
         "is_ready",
+        "is_received",
         "is_sent",
         "is_total",
         "is_wanted",
@@ -72,11 +79,12 @@ class Publication:
         self.pairs = user_pairs(properties)
         self.is_total = is_total
         self.dup = False
-        self.is_wanted = self.is_sent = self.is_accepted = False
+        self.is_wanted = self.is_sent = self.is_received = self.is_accepted = False
         self.is_ready = not is_total
         self.stamp: bytes | None = None
         self.in_payload = False
         self.token = 0
+        self.call = -1
         self.error: InorderError | None = None
 
     def on_the_wire(self, *, has_properties: bool) -> tuple[bytes, PacketProperties]:
@@ -96,8 +104,9 @@ class Outgoing:
 
     Attributes:
         changed: notified when something becomes due.
-        in_flight: message ids that are sent and not acknowledged. After a reconnection paho wants all it keeps sent
-            at once, whatever its window; brokers close the connection over that, each time.
+        in_flight: message ids that are sent and not acknowledged (QoS 2: not completed, over all connections). After a
+            reconnection paho wants all it keeps sent at once, whatever its window; brokers close the connection over
+            that, each time, or refuse what is above their window.
         window: how many may be in flight; 0 for any number.
     """
 
@@ -107,6 +116,8 @@ class Outgoing:
         self.in_flight: set[int] = set()
         self.window = 0
         self._queue: deque[Publication] = deque()
+        self._calls = itertools.count()
+        self._lock = threading.Lock()
 
     @property
     def is_waiting(self) -> bool:
@@ -120,41 +131,64 @@ class Outgoing:
             head = self._queue[0]
         except IndexError:
             return False
-        if head.error is not None:
+        if head.error is not None or head.is_received:
             return True
-        return head.is_ready and not (head.qos and 0 < self.window <= len(self.in_flight))
+        if not head.is_ready:
+            return False
+        return not head.qos or not 0 < self.window <= len(self.in_flight) or head.mid in self.in_flight
 
     def want(self, publication: Publication, *, dup: bool) -> None:
         """Paho wants it sent."""
-        publication.dup = dup
-        if not publication.is_wanted:
+        with self._lock:
+            publication.dup = dup
+            if publication.is_wanted:
+                return
             publication.is_wanted = True
-            self._queue.append(publication)
+            if publication.call < 0:
+                publication.call = next(self._calls)
+            at, rank = len(self._queue), self._rank(publication)
+            while at and self._rank(self._queue[at - 1]) > rank:  # published before the connection was there again
+                at -= 1
+            self._queue.insert(at, publication)
+
+    def _rank(self, publication: Publication) -> tuple[bool, int]:
+        """What takes up the broker's window already goes first: nothing else may be sent until it is completed."""
+        return not publication.qos or publication.mid not in self.in_flight, publication.call
 
     def take(self) -> Publication | None:
-        """Return the next one if it may be sent now; it leaves the queue. What failed is passed over."""
-        while self.is_due:
-            publication = self._queue.popleft()
-            if publication.error is None:
-                if publication.qos:
-                    self.in_flight.add(publication.mid)
-                return publication
+        """Return the next one if it may be sent now; it leaves the queue. What failed is passed over, and what the
+        broker has."""
+        with self._lock:
+            while self.is_due:
+                publication = self._queue.popleft()
+                if publication.error is None and not publication.is_received:
+                    if publication.qos:
+                        self.in_flight.add(publication.mid)
+                    return publication
         return None
+
+    def received(self, publication: Publication) -> None:
+        """The broker has it, and keeps it until it is released."""
+        publication.is_received = True
+        self.in_flight.add(publication.mid)
 
     def put_back(self, publication: Publication) -> None:
         """It could not be sent: it stays the next one."""
-        self.in_flight.discard(publication.mid)
-        self._queue.appendleft(publication)
+        with self._lock:
+            self.in_flight.discard(publication.mid)
+            self._queue.appendleft(publication)
 
     def connecting(self) -> None:
         """A new connection begins. Paho will want again what it keeps (QoS 1 and 2); QoS 0 that was not sent yet is
-        sent on the new one."""
-        self.in_flight.clear()
-        for publication in self.by_mid.values():
-            publication.is_wanted = publication.is_sent = False
-        for publication in self.all():
-            publication.is_ready = not publication.is_total
-        self._queue = deque(each for each in self._queue if not each.qos)
+        sent on the new one. What was sent with QoS 2 the broker may have: it counts there from the beginning, before
+        paho sends it, or its release, again."""
+        with self._lock:
+            self.in_flight = {mid for mid in self.in_flight if mid in self.by_mid and self.by_mid[mid].qos == 2}
+            for publication in self.by_mid.values():
+                publication.is_wanted = publication.is_sent = publication.is_received = False
+            for publication in self.all():
+                publication.is_ready = not publication.is_total
+            self._queue = deque(each for each in self._queue if not each.qos)
 
     def all(self) -> Iterable[Publication]:
         """Return all that are under way and unsent, or sent and unacknowledged."""

@@ -14,9 +14,9 @@ from inorder_bench.chart import LABELS, WIDTH, draw, last_runs
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def run_of(workload: str, *ratios: float | None) -> dict[str, Any]:
+def run_of(workload: str, *ratios: float | None, figure: str = "events_per_s") -> dict[str, Any]:
     rows = [
-        {"name": f"<{at}>", "ratio": ratio, "ratio_range": [ratio, ratio], "ratio_of": f"ours / <{at}>"}
+        {"name": f"<{at}>", figure: 1.0, "ratio": ratio, "ratio_range": [ratio, ratio], "ratio_of": f"ours / <{at}>"}
         for at, ratio in enumerate(ratios)
     ]
     return {"workload": workload, "title": "a & b", "rows": rows}
@@ -34,7 +34,7 @@ def bars(svg: str) -> list[tuple[str, float]]:
 def test_a_bar_for_each_ratio_from_one_on() -> None:
     svg = draw([run_of("W1", 2.0, None, 0.5, 1.0, 0.001)])
     (more, up), (less, down), (_, none), (lowest, whole) = bars(svg)
-    assert (more, less, lowest) == ("more", "less", "less")
+    assert (more, less, lowest) == ("better", "worse", "worse")
     assert abs(up - down) < 0.2
     assert none == 0
     assert up < whole <= WIDTH
@@ -45,6 +45,13 @@ def test_a_bar_for_each_ratio_from_one_on() -> None:
         for each in ElementTree.fromstring(svg).iter(f"{SVG}rect")
         if "x" in each.attrib
     )
+
+
+def test_of_latencies_less_is_better() -> None:
+    svg = draw([run_of("W2", 2.0, 0.5, figure="p50_ms")])
+    assert [kind for kind, _ in bars(svg)] == ["worse", "better"]
+    assert "W2: a &amp; b (less is better)" in svg
+    assert "less is better" not in draw([run_of("W1", 2.0)])
 
 
 def test_the_last_run_of_each_workload_counts(tmp_path: Path) -> None:

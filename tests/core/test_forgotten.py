@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from tests.core.cluster import Cluster, entries, stamps
+from tests.core.cluster import SPACE, Cluster, entries, stamps
 
 from inorder.core import sessions
 from inorder.core.asked import Asked
 from inorder.core.commands import Configure, Create, LeaveSession, OpenSession, StageSettings, Tick
+from inorder.core.publisher import Publisher
 from inorder.core.stage import Stage
-from inorder.core.wire import Frame, NewEvent, Opened, Timestamps
+from inorder.core.wire import Frame, NewEvent, Opened, StampedEvent, Timestamps, TopicInfo
 
 KEPT = 600_000
 SETTINGS = StageSettings(session_timeout_ms=20_000, ended_kept_ms=KEPT)
@@ -242,3 +243,82 @@ def test_counters_are_recent_for_a_while_after_they_were_asked_for_first() -> No
     assert asked.recent(1000.0) == 8
     asked.clear()
     assert (asked.pairs(), asked.recent(1000.0)) == ([], 1)
+
+
+# -- what follows a publication that is forgotten (R19) ------------------------------------------------------------
+
+
+def _publisher(cluster: Cluster) -> Publisher:
+    publisher = Publisher()
+    stages = {name: cluster.stages[0].stage_of(topic) for name, topic in cluster.ids.items()}
+    publisher.named(TopicInfo(cluster.ids[name], SPACE, name, stage or 0) for name, stage in stages.items())
+    return publisher
+
+
+def _publish(cluster: Cluster, publisher: Publisher, *names: str) -> list[StampedEvent]:
+    """Publish events and let everything arrive; return the timestamps."""
+    for name in names:
+        publisher.publish((SPACE, name), None)
+    return _exchange(cluster, publisher)
+
+
+def _exchange(cluster: Cluster, publisher: Publisher) -> list[StampedEvent]:
+    got: list[StampedEvent] = []
+    while frames := publisher.requests():
+        answers = [
+            answer
+            for each in frames
+            for answer in cluster.step(each.stage, Create("p", 1, each.low, each.events, each.order_epoch))
+        ]
+        for answer in answers + cluster.run():
+            assert isinstance(answer, Timestamps)
+            publisher.answered(answer)
+            got += answer.events
+    return got
+
+
+def test_r19_what_relied_on_a_forgotten_one_to_name_what_it_follows_is_forgotten_too() -> None:
+    """p is connected to stage 1 only, and stage 0 drops the session that p's requests began there. p publishes c, b and
+    b: the first b relies on a at stage 0 and is forgotten, and stage 1 named c only to that one. A reader of b and c
+    may not see the second b before c."""
+    cluster = _cluster({"a": 0, "b": 0, "c": 1}, 1)
+    cluster.subscribe("r", "b", "c")
+    publisher = _publisher(cluster)
+    assert [each.counter for each in _publish(cluster, publisher, "c", "a")] == [1, 2]
+    cluster.now += 20_000
+    cluster.step(0, Tick())
+    assert ("p", 1) not in cluster.stages[0]._state.sessions
+    assert [each.counter for each in _publish(cluster, publisher, "c", "b", "b")] == [3]
+
+
+def test_r19_what_comes_behind_a_forgotten_one_follows_what_that_would_have_followed() -> None:
+    """As above; then p publishes d, a, d and b: stage 1 takes the b that was forgotten for the last one before this."""
+    cluster = _cluster({"a": 0, "b": 0, "c": 1, "d": 1}, 1)
+    cluster.subscribe("r", "b", "c")
+    publisher = _publisher(cluster)
+    _publish(cluster, publisher, "c", "a")
+    cluster.now += 20_000
+    cluster.step(0, Tick())
+    _publish(cluster, publisher, "c", "b")
+    _publish(cluster, publisher, "d", "a")
+    _, b = _publish(cluster, publisher, "d", "b")
+    assert entries(b)[cluster.ids["c"]] == 2
+
+
+@pytest.mark.parametrize("forgotten", ["a", "b"])
+def test_r19_what_is_published_after_a_connection_waits_for_what_was_asked_for_over_it(forgotten: str) -> None:
+    """p has published a; its next request is lost with the connection, and the session is dropped. Only what is
+    requested when p knows that this one is forgotten names a."""
+    cluster = _cluster({"a": 0, "b": 0}, 0)
+    cluster.subscribe("r", "a", "b")
+    publisher = _publisher(cluster)
+    _publish(cluster, publisher, "a")
+    publisher.publish((SPACE, forgotten), None)
+    assert publisher.requests()
+    publisher.lost(0)
+    _drop(cluster, at=0)
+    publisher.publish((SPACE, "b"), None)
+    cluster.step(0, OpenSession("p", 1, first=3, anywhere=3, own=3))
+    publisher.connected([0])
+    (b,) = _exchange(cluster, publisher)
+    assert (b.counter, entries(b)) == (3, {cluster.ids["a"]: 1})

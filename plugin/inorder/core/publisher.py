@@ -177,6 +177,9 @@ class Publisher:
         self._entry = 0
         self._ceiling = 0
         self._previous_home = 0
+        # R19: what unanswered requests rely on; those of them that may be forgotten, so that others wait behind them
+        self._relied: dict[int, int] = {}
+        self._doubted: set[int] = set()
         self._used: dict[int, _LastUse] = {}
         self._stages_used: set[int] = set()
         self._epochs: dict[int, int] = {}
@@ -319,11 +322,25 @@ class Publisher:
     def lost(self, stage: int) -> None:
         """The connection to a stage is gone. Before there is another one the stage may drop the session; so what is
         requested from now on does not rely on its knowing what this client published there last (R19). What it
-        says of that would come too late: its word may be lost with the next connection, and the session is new then."""
-        for _, use in self._uses():
-            if use.stage == stage:
-                use.stage = _NOWHERE
-                self._stages_used.add(_NOWHERE)
+        says of that would come too late: its word may be lost with the next connection, and the session is new then.
+
+        What was requested before may be forgotten then, and would leave behind nothing to follow; so the next request
+        waits until it is answered.
+        """
+        self._carry(use for _, use in self._uses() if use.stage == stage)
+        if any(self._passes(self._open[counter], stage) for counter in self._unanswered):
+            self._doubted |= self._unanswered
+
+    @staticmethod
+    def _passes(publication: Publication, stage: int) -> bool:
+        info = publication.info
+        return info is not None and info.stage <= stage <= publication.entry
+
+    def _carry(self, uses: Iterable[_LastUse]) -> None:
+        """Requests carry these themselves from now on; no stage has to know them (R19)."""
+        for use in uses:
+            use.stage = _NOWHERE
+            self._stages_used.add(_NOWHERE)
 
     # -- requests (R1, R19) ------------------------------------------------------------------------------------
 
@@ -411,12 +428,15 @@ class Publisher:
         info = self._topics.get(publication.topic)
         if info is None or (self.max_open and self._asked_for >= self.max_open and not publication.is_asked):
             return False
+        if self._doubted and publication.counter not in self._doubted:
+            return False
         home = info.stage
         if self._unanswered:
             if home > self._ceiling:
                 return False
         else:
             self._entry = max(home, self._previous_home)
+            self._relied = {}
         self._ceiling = self._previous_home = home
         self._unanswered.add(publication.counter)
         publication.info, publication.entry, publication.state = info, self._entry, _REQUESTED
@@ -429,7 +449,8 @@ class Publisher:
     def _follow(self, publication: Publication, info: TopicInfo) -> tuple[list[int], list[int]]:
         """R19, dependencies: the last events in other topics since the previous one in this topic; those of stages
         that the request passes are added there. Return also what that relies on: the stages above its entry may have
-        dropped this session before the request gets there, if it is long on its way."""
+        dropped this session before the request gets there, if it is long on its way. If one that is unanswered is
+        forgotten for that, what it follows is named by none; so whatever comes behind it relies on the same."""
         last = publication.before = self._used.pop(info.id, None)
         since = 0 if last is None else last.counter
         after: list[int] = []
@@ -449,7 +470,10 @@ class Publisher:
                     relies[use.stage] = use.counter
         publication.use = self._used[info.id] = _LastUse(publication.counter, info.stage)
         self._stages_used.add(info.stage)
-        return after, [part for pair in relies.items() for part in pair]
+        relied = self._relied
+        for stage, counter in relies.items():
+            relied[stage] = min(counter, relied.get(stage, counter))
+        return after, [part for pair in relied.items() for part in pair] if relied else []
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -490,6 +514,7 @@ class Publisher:
         if publication is None or publication.state is not _REQUESTED:
             return None
         self._unanswered.discard(counter)
+        self._doubted.discard(counter)
         return publication
 
     def _landed(self, counter: int) -> None:
@@ -512,7 +537,9 @@ class Publisher:
             to.append(publication)
 
     def _withdraw(self, publication: Publication) -> None:
-        """It never gets a number, so what follows it in publish order follows the one before it in its topic (R19)."""
+        """It never gets a number, so what follows it in publish order follows the one before it in its topic (R19).
+        Stages that it rode through take it for the last one there; so requests carry what is later than that one. What
+        is unanswered has no number to be carried yet, and the next request waits for it."""
         use, before = publication.use, publication.before
         for each in self._open.values():
             if each.before is use:
@@ -522,6 +549,9 @@ class Publisher:
             if before is not None:
                 self._used[publication.topic_id] = before
                 self._used = dict(sorted(self._used.items(), key=lambda pair: pair[1].counter))
+        since = 0 if before is None else before.counter
+        self._carry(each for _, each in self._uses() if each.counter > since)
+        self._doubted |= self._unanswered
 
     def _finish(self, publication: Publication) -> None:
         publication.state = _DONE

@@ -84,8 +84,8 @@ class NewEvent(msgspec.Struct, array_like=True, gc=False):
             (R19); those of stages it passes are added there.
         content: what is published, for the event log of its topic (R18); ``None``: not for the log. Empty in a
             worker's journal, where it stands beside the request (see :mod:`inorder.core.event_log`).
-        relies: flat pairs: of each stage above the one it enters that adds to ``after``, the lowest counter of this
-            publisher that it has to know for that (R19).
+        relies: flat pairs: of each stage above the one it enters that adds to ``after``, or to that of an unanswered
+            request before it, the lowest counter of this publisher that it has to know for that (R19).
     """
 
     counter: int

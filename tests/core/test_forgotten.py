@@ -322,3 +322,44 @@ def test_r19_what_is_published_after_a_connection_waits_for_what_was_asked_for_o
     publisher.connected([0])
     (b,) = _exchange(cluster, publisher)
     assert (b.counter, entries(b)) == (3, {cluster.ids["a"]: 1})
+
+
+def test_r19_what_is_asked_again_of_a_new_session_carries_what_it_follows() -> None:
+    """p has published a; its request for b is lost with the connection, and the session is dropped. The stage has never
+    heard of that request, so it is numbered."""
+    cluster = _cluster({"a": 0, "b": 0}, 0)
+    cluster.subscribe("r", "a", "b")
+    publisher = _publisher(cluster)
+    _publish(cluster, publisher, "a")
+    publisher.publish((SPACE, "b"), None)
+    assert publisher.requests()
+    publisher.lost(0)
+    _drop(cluster, at=0)
+    cluster.step(0, OpenSession("p", 1, first=3, anywhere=3, own=3, recent=1))
+    publisher.connected([0])
+    (b,) = _exchange(cluster, publisher)
+    assert (b.counter, entries(b)) == (2, {cluster.ids["a"]: 1})
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_r19_what_is_asked_again_behind_one_that_a_dropped_session_knew_is_forgotten_with_it(is_dropped: bool) -> None:
+    """As above, but p had asked for another a before b; that one was numbered, and p has not heard of it."""
+    cluster = _cluster({"a": 0, "b": 0}, 0)
+    cluster.subscribe("r", "a", "b")
+    publisher = _publisher(cluster)
+    _publish(cluster, publisher, "a")
+    publisher.publish((SPACE, "a"), None)
+    (frame,) = publisher.requests()
+    cluster.step(0, Create("p", 1, frame.low, frame.events, frame.order_epoch))
+    publisher.publish((SPACE, "b"), None)
+    assert publisher.requests()
+    publisher.lost(0)
+    if is_dropped:
+        _drop(cluster, at=0)
+    cluster.step(0, OpenSession("p", 1, first=4, anywhere=4, own=4, recent=1))
+    publisher.connected([0])
+    got = _exchange(cluster, publisher)
+    if is_dropped:
+        assert got == []
+    else:
+        assert [(each.counter, entries(each)) for each in got] == [(2, {}), (3, {cluster.ids["a"]: 2})]

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from inorder.core.publisher import MAX_BATCH, MAX_FRAMES, Publication, PublicationState, Publisher
-from inorder.core.wire import CreateTimestamps, Moved, Settle, Settled, StampedEvent, Timestamps, TopicInfo
+from inorder.core.publisher import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES, Publication, PublicationState, Publisher
+from inorder.core.wire import (
+    CreateTimestamps,
+    Moved,
+    Settle,
+    Settled,
+    StampedEvent,
+    Timestamps,
+    TopicInfo,
+    encode_frame,
+)
 
 SPACE = "m"
 STAGES = {"top": 0, "middle": 1, "low": 2}
@@ -105,6 +114,28 @@ def test_requests_leave_in_bounded_frames() -> None:
     for event in frames[0].events:
         publisher.answered(Timestamps(0, 1, [StampedEvent(event.counter, 1, event.counter, [])]))
     assert [len(frame.events) for frame in publisher.requests()] == [MAX_BATCH]
+
+
+def test_r19_frames_are_bounded_however_much_requests_carry_after_a_lost_connection() -> None:
+    """The first requests of a new connection carry what the stage would have known: of a thousand topics, 999 each."""
+    count = 1000
+    publisher = Publisher()
+    publisher.named(TopicInfo(number, SPACE, str(number), 0) for number in range(1, count + 1))
+    for each in _publish(publisher, *map(str, range(1, count + 1))):
+        publisher.requests()
+        _answer(publisher, each, 1)
+    asked = _publish(publisher, *map(str, range(1, 201)))
+    assert len(publisher.requests()) == 1
+    publisher.lost(0)
+    publisher.connected([0])
+    sizes, counters = list[int](), list[int]()
+    while frames := publisher.requests():
+        sizes += [len(encode_frame(each)) for each in frames]
+        for event in (event for each in frames for event in each.events):
+            counters.append(event.counter)
+            _answer(publisher, publisher.publication(event.counter), 2)
+    assert counters == [each.counter for each in asked]
+    assert max(sizes) < MAX_BATCH_BYTES < sum(sizes)
 
 
 def test_r1_requests_answered_out_of_turn_do_not_use_up_the_frames_in_flight() -> None:

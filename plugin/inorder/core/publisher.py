@@ -20,7 +20,10 @@ from inorder.core.wire import CreateTimestamps, Moved, NewEvent, Settle, Settled
 MAX_BATCH = 512
 """Requests in one frame."""
 MAX_BATCH_BYTES = 512 * 1024
-"""Bytes of contents for event logs in one frame, unless a single one has more (R18)."""
+"""Bytes of contents for event logs (R18), and of what requests carry (R19), in one frame, unless a single one has
+more."""
+BYTES_CARRIED = 5
+"""What a number that a request carries takes, unless it is above four thousand million."""
 MAX_FRAMES = 2
 """Frames of requests in flight to one stage: one is being committed, the next collects there."""
 
@@ -180,6 +183,7 @@ class Publisher:
         # R19: what unanswered requests rely on; those of them that may be forgotten, so that others wait behind them
         self._relied: dict[int, int] = {}
         self._doubted: set[int] = set()
+        self._is_stale = False
         self._used: dict[int, _LastUse] = {}
         self._stages_used: set[int] = set()
         self._epochs: dict[int, int] = {}
@@ -307,15 +311,21 @@ class Publisher:
                 self._ask_home(each)
             elif each.state is _REQUESTED:
                 again.append(each)
-        for each in reversed(again):
+        self._take_back(again)
+        for each in again:
+            each.state = _QUEUED
+        self._queue.extendleft(reversed(again))
+        self._stages_used = {use.stage for use in self._used.values()}
+
+    def _take_back(self, publications: list[Publication]) -> None:
+        """The last uses of topics are again what they were before these, which are the last ones requested (R19)."""
+        for each in reversed(publications):
             if self._used.get(each.topic_id) is each.use:
                 del self._used[each.topic_id]
                 if each.before is not None:
                     self._used[each.topic_id] = each.before
-            each.state, each.use, each.before = _QUEUED, None, None
-        self._queue.extendleft(reversed(again))
+            each.use, each.before = None, None
         self._used = dict(sorted(self._used.items(), key=lambda pair: pair[1].counter))
-        self._stages_used = {use.stage for use in self._used.values()}
 
     # -- sessions (R1, R12) ------------------------------------------------------------------------------------
 
@@ -324,12 +334,23 @@ class Publisher:
         requested from now on does not rely on its knowing what this client published there last (R19). What it
         says of that would come too late: its word may be lost with the next connection, and the session is new then.
 
-        What was requested before may be forgotten then, and would leave behind nothing to follow; so the next request
-        waits until it is answered.
+        What is unanswered is asked again of a session that may be new, and may be forgotten: it carries what it can,
+        relies on that stage's knowing the rest, and the next request waits until it is answered.
         """
         self._carry(use for _, use in self._uses() if use.stage == stage)
         if any(self._passes(self._open[counter], stage) for counter in self._unanswered):
             self._doubted |= self._unanswered
+            self._is_stale = True
+
+    def _follow_anew(self) -> None:
+        """Collect once more what unanswered requests follow, for when they are asked again."""
+        self._is_stale = False
+        asked = [each for each in self._open.values() if each.counter in self._unanswered]
+        self._take_back(asked)
+        self._relied = {}
+        for each in asked:
+            assert each.info is not None
+            each.after, each.relies = self._follow(each, each.info)
 
     @staticmethod
     def _passes(publication: Publication, stage: int) -> bool:
@@ -348,6 +369,8 @@ class Publisher:
         """Return the frames to send now: what must be asked again first, then the queue, in publish order. A stage
         that does not answer keeps no other one's requests back, but for R19."""
         frames: list[CreateTimestamps] = []
+        if self._is_stale:
+            self._follow_anew()
         for entry in list(self._resend):
             while batch := self._collect_again(entry):
                 frames.append(self._frame(batch))
@@ -386,11 +409,12 @@ class Publisher:
         room = MAX_BATCH_BYTES
         while resend and len(batch) < MAX_BATCH and self._flights.get(entry, 0) < MAX_FRAMES:
             counter, publication = next(iter(resend.items()))
-            if batch and self._bytes_to_log(publication) > room:
+            size = self._bytes_to_log(publication) + BYTES_CARRIED * len(publication.after)
+            if batch and size > room:
                 break
             # else an answer to an earlier request came meanwhile; its home may be asked since then, another stage (R16)
             if publication.state is _REQUESTED and publication.entry == entry:
-                room -= self._bytes_to_log(publication)
+                room -= size
                 batch.append(publication)
             del resend[counter]
         if not resend:
@@ -403,11 +427,12 @@ class Publisher:
         while queue and len(batch) < MAX_BATCH:
             if queue[0].state is _DONE:
                 queue.popleft()
-            elif batch and self._bytes_to_log(queue[0]) > room:
+            elif room < 0 or (batch and self._bytes_to_log(queue[0]) > room):
                 break
             elif self._may_enter(queue[0], batch) and self._admit(queue[0]):
-                room -= self._bytes_to_log(queue[0])
-                batch.append(queue.popleft())
+                publication = queue.popleft()
+                room -= self._bytes_to_log(publication) + BYTES_CARRIED * len(publication.after)
+                batch.append(publication)
             else:
                 break
         return batch
@@ -460,13 +485,14 @@ class Publisher:
             return after, []
         entry = publication.entry
         passed = range(info.stage, entry + 1)
-        if info.stage < entry or not all(stage in passed for stage in self._stages_used):
+        is_doubted = bool(self._doubted) and publication.counter in self._doubted
+        if info.stage < entry or is_doubted or not all(stage in passed for stage in self._stages_used):
             for topic, use in reversed(self._used.items()):
                 if use.counter <= since:
                     break
                 if use.stage not in passed:
                     after += (topic, use.number) if use.number else ()
-                elif use.stage < entry:
+                elif use.stage < entry or (is_doubted and not use.number):
                     relies[use.stage] = use.counter
         publication.use = self._used[info.id] = _LastUse(publication.counter, info.stage)
         self._stages_used.add(info.stage)
@@ -514,7 +540,9 @@ class Publisher:
         if publication is None or publication.state is not _REQUESTED:
             return None
         self._unanswered.discard(counter)
-        self._doubted.discard(counter)
+        if counter in self._doubted:
+            self._doubted.remove(counter)
+            self._carry([publication.use] if publication.use is not None else [])
         return publication
 
     def _landed(self, counter: int) -> None:

@@ -52,7 +52,7 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif counter < session.low:
+            elif counter < session.low or not session.remembers(event.relies, here):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)

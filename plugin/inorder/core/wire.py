@@ -85,7 +85,8 @@ class NewEvent(msgspec.Struct, array_like=True, gc=False):
         content: what is published, for the event log of its topic (R18); ``None``: not for the log. Empty in a
             worker's journal, where it stands beside the request (see :mod:`inorder.core.event_log`).
         relies: flat pairs: of each stage above the one it enters that adds to ``after``, or to that of an unanswered
-            request before it, the lowest counter of this publisher that it has to know for that (R19).
+            request before it, the lowest counter of this publisher that it has to know for that (R19); of the one it
+            enters, if it is asked again, the lowest one that is unanswered too.
     """
 
     counter: int

@@ -443,6 +443,23 @@ def test_r1_asked_again_between_two_completions_a_request_is_answered() -> None:
     assert stamps(cluster.run()) == [first]
 
 
+@pytest.mark.parametrize("entry", [1, 2])
+def test_r1_r16_its_home_answers_when_it_is_asked_before_it_knows_the_whole_timestamp(entry: int) -> None:
+    """Where the request entered has answered already; its publisher lost the broker, and asks the home whether the
+    number stands."""
+    cluster = _cluster({"a": 0, "b": 1, "c": 2}, "x", "y")
+    for client in ("x", "y"):
+        cluster.subscribe(client, "a", "b", "c")
+    assert cluster.request("p", "b", at=entry) == []
+    if entry == 2:
+        cluster.move(2, 1)
+    cluster.move(1, 0)
+    first = stamps(cluster.move(0, 2)) if entry == 2 else []
+    assert cluster.request("p", "b", at=1, counter=1) == []
+    (again,) = stamps(cluster.run())
+    assert first in ([], [again])
+
+
 def test_r19_downwards_the_request_carries_the_number() -> None:
     cluster = _cluster({"a": 0, "b": 1}, "x")
     cluster.subscribe("x", "a", "b")

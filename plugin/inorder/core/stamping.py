@@ -88,6 +88,9 @@ class Stamping:
             self._outbox.timestamps(key).abandoned += (counter, topic, number)
         elif record.deps is not None:
             self._outbox.stamped(key, StampedEvent(counter, topic, number, record.deps, record.in_payload))
+        else:
+            # where the request entered, below, the timestamp may be complete already, and its client asks here now
+            manager.riding[number] = self._state.index
 
     def _send_up(self, session: Session, manager: TopicManager, event: NewEvent, again: int = 0) -> None:
         """R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up."""
@@ -413,7 +416,9 @@ class Stamping:
             again = manager.riding.pop(ride.number, -1)
             self._log.completed(manager, ride.number, ride.deps)
             abandoned = record.state in GIVEN_UP
-            if again >= 0:
+            if again == state.index:
+                ride = replace(ride, entry=again)  # answered below
+            elif again >= 0:
                 self._outbox.send(again, replace(ride, entry=again, abandoned=abandoned))
         if ride.entry != state.index or session is None or ride.counter not in session.answers:
             return

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 from collections.abc import Callable
 
@@ -12,6 +10,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks import analytics, drop_ins, growth, instructions, traces
+from inorder_bench.machine import machine
 from inorder_bench.rows import Row, Say
 from inorder_bench.table import show
 
@@ -59,7 +58,7 @@ def main() -> None:
         if not options.json:
             show(measured, console)
     if options.json:
-        print(msgspec.json.encode({"machine": _machine(), "rows": rows}).decode())
+        print(msgspec.json.encode({"machine": machine(), "rows": rows}).decode())
 
 
 def _sizes(text: str) -> list[int]:
@@ -71,11 +70,6 @@ def _sizes(text: str) -> list[int]:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
-
-
-def _machine() -> dict[str, str | int]:
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return {"processors": processors, "system": platform.system(), "python": platform.python_version()}
 
 
 if __name__ == "__main__":

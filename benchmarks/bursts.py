@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import msgspec
 
 import inorder
 from inorder_bench.clients.ordered import make_client
+from inorder_bench.clocks import within
 from inorder_bench.job import PAYLOAD_BYTES, SUBSCRIBERS, WINDOW, Answer, Burst, Job
 from inorder_bench.shapes import SHAPES
 
@@ -95,12 +95,7 @@ async def _burst(group: _Group, events: int) -> Burst:
 
 
 async def _publish(client: inorder.Client, topic: str, count: int) -> None:
-    opened: deque[asyncio.Future[inorder.Receipt]] = deque()
-    for _ in range(count):
-        if len(opened) >= WINDOW:
-            await opened.popleft()
-        opened.append(client.publish(topic, PLAIN))
-    for receipt in opened:
+    for receipt in within(WINDOW, (client.publish(topic, PLAIN) for _ in range(count))):
         await receipt
 
 

@@ -14,8 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any, Final
@@ -23,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from inorder.testing.services import Mosquitto, RedisServer, WorkerServer
+from inorder_bench.clocks import within
 from inorder_bench.rows import Row, Say, paired, spread
 
 TOPICS: Final = ("drop-ins/one", "drop-ins/two")
@@ -81,6 +81,11 @@ def payloads(task: Task) -> Iterator[tuple[int, bytes]]:
     for number in range(task.events):
         which = number // task.at_once % len(TOPICS)
         yield which, f"{which}:{number}".encode().ljust(100)
+
+
+def _published(task: Task, clients: Sequence[Any]) -> Iterator[Any]:
+    """Publish, and yield what the clients return for it."""
+    return (clients[which].publish(TOPICS[which], payload) for which, payload in payloads(task))
 
 
 # -- redis-py --------------------------------------------------------------------------------------------------------
@@ -149,12 +154,7 @@ def publish_paho(task: Task, ready: Callable[[], None]) -> None:
     with ExitStack() as stack:
         clients = [_paho_client(task, stack) for _ in TOPICS]
         ready()
-        opened: deque[Any] = deque()
-        for which, payload in payloads(task):
-            if len(opened) >= WINDOW:
-                opened.popleft().wait_for_publish(LIMIT_S)
-            opened.append(clients[which].publish(TOPICS[which], payload))
-        for info in opened:
+        for info in within(WINDOW, _published(task, clients)):
             info.wait_for_publish(LIMIT_S)
 
 
@@ -188,24 +188,14 @@ def publish_own(task: Task, ready: Callable[[], None]) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(_client_of(task)) for _ in TOPICS]
         ready()
-        opened: deque[Any] = deque()
-        for which, payload in payloads(task):
-            if len(opened) >= WINDOW:
-                opened.popleft().result(LIMIT_S)
-            opened.append(clients[which].publish(TOPICS[which], payload))
-        for publish in opened:
+        for publish in within(WINDOW, _published(task, clients)):
             publish.result(LIMIT_S)
 
 
 async def _publish_asyncio(task: Task, ready: Callable[[], None]) -> None:
     async with _client_of(task) as one, _client_of(task) as other:
         await asyncio.to_thread(ready)
-        opened: deque[Any] = deque()
-        for which, payload in payloads(task):
-            if len(opened) >= WINDOW:
-                await opened.popleft()
-            opened.append((one, other)[which].publish(TOPICS[which], payload))
-        for publish in opened:
+        for publish in within(WINDOW, _published(task, (one, other))):
             await publish
 
 

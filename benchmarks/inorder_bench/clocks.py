@@ -1,10 +1,14 @@
-"""Payloads that say which event they are and when it was made, publishing at a pace, and what came to whom."""
+"""Payloads that say which event they are and when it was made, publishing at a pace or within a window, and what came
+to whom."""
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from inorder_bench.job import Answer, Job
 from inorder_bench.shapes import SHAPES, Turn
@@ -12,6 +16,7 @@ from inorder_bench.shapes import SHAPES, Turn
 _HEAD = struct.Struct("!Id")
 """An event's number in its run, and when it was made."""
 _NUMBER = struct.Struct("!I")
+T = TypeVar("T")
 _time_in = struct.Struct("!d").unpack_from
 
 
@@ -44,6 +49,24 @@ def by_publisher(job: Job, turns: Sequence[Turn]) -> list[list[Turn]]:
 def due_turns(job: Job, started: float) -> Iterator[tuple[Turn, float]]:
     """Yield each event and when it is due, evenly spaced."""
     return ((turn, started + turn.number / job.rate) for turn in SHAPES[job.shape].turns(job.expected))
+
+
+async def at_pace(job: Job, started: float) -> AsyncIterator[Turn]:
+    """Yield each event when it is due."""
+    for turn, due in due_turns(job, started):
+        if (pause := due - time.monotonic()) > 0:
+            await asyncio.sleep(pause)
+        yield turn
+
+
+def within(window: int, publishes: Iterable[T]) -> Iterator[T]:
+    """Begin publishes, and yield the oldest to be waited for whenever ``window`` are open; in the end all others."""
+    opened = deque[T]()
+    for publish in publishes:
+        opened.append(publish)
+        if len(opened) >= window:
+            yield opened.popleft()
+    yield from opened
 
 
 class Arrivals:

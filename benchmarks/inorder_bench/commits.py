@@ -7,8 +7,10 @@ import time
 from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
 
+ROW_BYTES = 100
 
-def commit_times(url: str, row_bytes: int, count: int, *, pause: float = 0.0) -> list[float]:
+
+def commit_times(url: str, count: int, *, pause: float = 0.0) -> list[float]:
     """Return the seconds that each of ``count`` appends of one row took, ``pause`` seconds apart, in a new store."""
     journal = SqlJournal(url)
     try:
@@ -17,7 +19,7 @@ def commit_times(url: str, row_bytes: int, count: int, *, pause: float = 0.0) ->
         for seq in range(1, count + 1):
             time.sleep(pause)
             began = time.perf_counter()
-            journal.append([Batch(0, epoch, seq, bytes(row_bytes))])
+            journal.append([Batch(0, epoch, seq, bytes(ROW_BYTES))])
             times.append(time.perf_counter() - began)
     finally:
         journal.close()

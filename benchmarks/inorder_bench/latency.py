@@ -25,7 +25,6 @@ from inorder_bench.throughput import MQTT5, MQTT311, REDIS, stamp_bytes, togethe
 RATE = 200.0
 SHARE = 0.05
 """Of a throughput run's events."""
-COMMIT_BYTES = 100
 AIM_MS = Aim("<=", 1.5)
 """Of the median, where the bare client's is 0.55 ms."""
 AIM_ADDED = Aim("<=", 1.5)
@@ -127,4 +126,4 @@ async def _timed(peer: Peer, request: Ping | CreateTimestamps, answer: type[Pong
 
 def _commit(file: Path, count: int) -> float:
     """Return the median of one append to a journal of its own, in ms, at the pace of the events."""
-    return median(commit_times(f"sqlite:///{file}", COMMIT_BYTES, count, pause=1 / RATE)) * 1e3
+    return median(commit_times(f"sqlite:///{file}", count, pause=1 / RATE)) * 1e3

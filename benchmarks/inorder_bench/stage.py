@@ -27,7 +27,6 @@ from inorder_bench.servers import EchoServer
 
 TOPICS = 2
 """As many as the throughput workload has: one dependency in each timestamp."""
-COMMIT_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def alone(size: Size, say: Say) -> Result:
             with TemporaryDirectory() as folder:
                 stores = {SQLITE: f"sqlite:///{Path(folder, 'commits.db')}", POSTGRESQL: postgres.database()}
                 for name, url in stores.items():
-                    commits[name].append(1 / median(commit_times(url, COMMIT_BYTES, size.share(0.02))))
+                    commits[name].append(1 / median(commit_times(url, size.share(0.02))))
     return Result(rows=[*_rows(figures), *_commit_rows(commits, figures)])
 
 

@@ -12,7 +12,7 @@ import nats
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
-from inorder_bench.clocks import Arrivals, Payloads, by_publisher, due_turns, turns_of
+from inorder_bench.clocks import Arrivals, Payloads, at_pace, by_publisher, turns_of
 from inorder_bench.job import Answer, Job
 from inorder_bench.shapes import SHAPES, Turn
 
@@ -65,11 +65,10 @@ async def _publish_all(job: Job, stream: JetStreamContext, turns: Sequence[Turn]
 async def _paced(job: Job, streams: list[JetStreamContext]) -> Answer:
     answer = Answer(began=time.monotonic(), events=job.events)
     subjects, payloads = _subjects(job), Payloads(job)
-    opened = []
-    for turn, due in due_turns(job, answer.began):
-        if (pause := due - time.monotonic()) > 0:
-            await asyncio.sleep(pause)
-        opened.append(await streams[turn.publisher].publish_async(subjects[turn.topic], payloads.make(turn.number)))
+    opened = [
+        await streams[turn.publisher].publish_async(subjects[turn.topic], payloads.make(turn.number))
+        async for turn in at_pace(job, answer.began)
+    ]
     await asyncio.gather(*opened)
     answer.ended = time.monotonic()
     return answer

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 import inorder
-from inorder_bench.clocks import Arrivals, Payloads, by_publisher, due_turns, turns_of
+from inorder_bench.clocks import Arrivals, Payloads, at_pace, by_publisher, turns_of, within
 from inorder_bench.job import Answer, Job
 from inorder_bench.shapes import SHAPES, Turn
 
@@ -55,23 +54,18 @@ async def _fast(job: Job, clients: list[inorder.Client], turns: Sequence[Turn]) 
 
 async def _publish_all(job: Job, client: inorder.Client, turns: Sequence[Turn]) -> None:
     topics, payloads = SHAPES[job.shape].topics, Payloads(job)
-    opened: deque[asyncio.Future[inorder.Receipt]] = deque()
-    for turn in turns:
-        if len(opened) >= job.window:
-            await opened.popleft()
-        opened.append(client.publish(topics[turn.topic], payloads.make(turn.number)))
-    for receipt in opened:
+    opened = (client.publish(topics[turn.topic], payloads.make(turn.number)) for turn in turns)
+    for receipt in within(job.window, opened):
         await receipt
 
 
 async def _paced(job: Job, clients: list[inorder.Client]) -> Answer:
     answer = Answer(began=time.monotonic(), events=job.events)
     topics, payloads = SHAPES[job.shape].topics, Payloads(job)
-    receipts = []
-    for turn, due in due_turns(job, answer.began):
-        if (pause := due - time.monotonic()) > 0:
-            await asyncio.sleep(pause)
-        receipts.append(clients[turn.publisher].publish(topics[turn.topic], payloads.make(turn.number)))
+    receipts = [
+        clients[turn.publisher].publish(topics[turn.topic], payloads.make(turn.number))
+        async for turn in at_pace(job, answer.began)
+    ]
     await asyncio.gather(*receipts)
     answer.ended = time.monotonic()
     return answer

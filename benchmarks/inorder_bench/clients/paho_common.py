@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -12,7 +11,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from inorder_bench.clocks import Payloads, due_turns, turns_of
+from inorder_bench.clocks import Payloads, due_turns, turns_of, within
 from inorder_bench.job import Answer, Job
 from inorder_bench.shapes import SHAPES, Turn
 
@@ -57,14 +56,13 @@ def publish_events(job: Job, clients: list[Client], keep_up: KeepUp) -> Answer:
 
 
 def _fast(job: Job, clients: list[Client], turns: Sequence[Turn], keep_up: KeepUp) -> None:
-    opened: deque[tuple[Client, MQTTMessageInfo]] = deque()
     topics, payloads = SHAPES[job.shape].topics, Payloads(job)
-    for turn in turns:
+
+    def publish(turn: Turn) -> tuple[Client, MQTTMessageInfo]:
         client = clients[turn.publisher]
-        if len(opened) >= job.window * len(clients):
-            keep_up(*opened.popleft())
-        opened.append((client, publish_one(client, job, topics[turn.topic], payloads.make(turn.number))))
-    for client, info in opened:
+        return client, publish_one(client, job, topics[turn.topic], payloads.make(turn.number))
+
+    for client, info in within(job.window * len(clients), map(publish, turns)):
         keep_up(client, info)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from inorder_bench.clocks import Arrivals, Payloads, by_publisher, due_turns, turns_of
+from inorder_bench.clocks import Arrivals, Payloads, at_pace, by_publisher, turns_of
 from inorder_bench.job import Answer, Job
 from inorder_bench.shapes import SHAPES, Turn
 
@@ -77,9 +77,7 @@ async def _paced(job: Job, clients: list[Redis], publish: Publish) -> Answer:
     answer = Answer(began=time.monotonic(), events=job.events)
     topics, payloads = SHAPES[job.shape].topics, Payloads(job)
     open_calls: list[asyncio.Future[Any]] = []
-    for turn, due in due_turns(job, answer.began):
-        if (pause := due - time.monotonic()) > 0:
-            await asyncio.sleep(pause)
+    async for turn in at_pace(job, answer.began):
         call = publish(clients[turn.publisher], topics[turn.topic], payloads.make(turn.number))
         open_calls.append(asyncio.ensure_future(call))
     await asyncio.gather(*open_calls)

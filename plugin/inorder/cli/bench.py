@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -125,16 +123,12 @@ def _check_writable(file: Path) -> None:
 
 
 def _run(size: Size, measured: list[dict[str, Any]]) -> dict[str, Any]:
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from inorder_bench import machine
+
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": version(),
-        "machine": {
-            "processors": processors,
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "python": platform.python_version(),
-        },
+        "machine": machine(),
         "events": size.events,
         "repeats": size.repeats,
         "workloads": measured,

@@ -302,9 +302,7 @@ class SqlJournal:
     def _insert_in_file(self, cursor: Any, rows: list[Row]) -> None:
         for row in rows:
             cursor.execute("SELECT epoch, owner FROM stages WHERE stage = ?", (row.stage,))
-            there, holder = cursor.fetchone() or (0, "")
-            if there != row.epoch:
-                raise fenced(self.url, row.stage, row.epoch, there, holder)
+            self._check_epoch(row.stage, row.epoch, cursor.fetchone())
             cursor.execute(_INSERT_IN_FILE, row)
 
     def _found_after_all(self, rows: list[Row]) -> bool:
@@ -338,9 +336,13 @@ class SqlJournal:
         rows = connection.execute(statement, {"of": [one for one, _ in owned]})
         found = {row.stage: (row.epoch, row.owner) for row in rows}
         for stage, epoch in owned:
-            there, holder = found.get(stage, (0, ""))
-            if there != epoch:
-                raise fenced(self.url, stage, epoch, there, holder)
+            self._check_epoch(stage, epoch, found.get(stage))
+
+    def _check_epoch(self, stage: int, epoch: int, found: tuple[int, str] | None) -> None:
+        """Raise Fenced unless the store has this epoch; ``found``: what it has, with the owner."""
+        there, holder = found or (0, "")
+        if there != epoch:
+            raise fenced(self.url, stage, epoch, there, holder)
 
     # -- reading -----------------------------------------------------------------------------------------------
 

@@ -1,15 +1,19 @@
-"""``python -m benchmarks [NAME ...] [--json] [--events N]``: what developers ask, beside ``inorder bench``."""
+"""``python -m benchmarks [NAME ...] [--json] [--history FILE]``: what developers ask, beside ``inorder bench``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
 from benchmarks import analytics, drop_ins, growth, instructions, traces
+from inorder.cli.entry import version
+from inorder.errors import InvalidOption
+from inorder_bench.history import append, check_writable
 from inorder_bench.machine import machine
 from inorder_bench.rows import Row, Say
 from inorder_bench.table import show
@@ -33,9 +37,27 @@ BENCHMARKS: dict[str, Measure] = {
 
 def main() -> None:
     """Run the benchmarks that are named."""
+    options = _parsed()
+    console = Console(width=max(140, Console().width))
+    rows: list[Row] = []
+    for name in options.names or BENCHMARKS:
+        measured = BENCHMARKS[name](options, _say)
+        rows += measured
+        if not options.json:
+            show(measured, console)
+    if options.history is not None:
+        run = {"version": version(), "events": options.events, "repeats": options.repeats, "rows": rows}
+        append(options.history, run)
+    if options.json:
+        print(msgspec.json.encode({"machine": machine(), "rows": rows}).decode())
+
+
+def _parsed() -> argparse.Namespace:
+    """Read the command line; what is wrong with it ends the process with exit code 2, before anything is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What ordering costs, as ratios.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="append what was measured: a line of JSON")
     parser.add_argument("--events", type=int, default=20_000, help="of one run (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="of each contender, in alternating order (default 5)")
     parser.add_argument(
@@ -50,21 +72,21 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(BENCHMARKS)}")
     if options.events < 10 or options.repeats < 1:
         parser.error("at least 10 events and 1 repeat")
-    console = Console(width=max(140, Console().width))
-    rows: list[Row] = []
-    for name in options.names or BENCHMARKS:
-        measured = BENCHMARKS[name](options, _say)
-        rows += measured
-        if not options.json:
-            show(measured, console)
-    if options.json:
-        print(msgspec.json.encode({"machine": machine(), "rows": rows}).decode())
+    if options.history is not None:
+        try:
+            check_writable(options.history)
+        except InvalidOption as error:
+            parser.error(str(error))
+    return options
 
 
 def _sizes(text: str) -> list[int]:
-    sizes = [int(each) for each in text.split(",")]
+    try:
+        sizes = [int(each) for each in text.split(",")]
+    except ValueError:
+        sizes = [0]
     if min(sizes) < 100 or len(set(sizes)) < len(sizes):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are different numbers from 100, such as 1000,3000")
     return sizes
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
+from benchmarks import __main__ as command
 from benchmarks import check
 from benchmarks.hot_paths import FRAME, HOT_PATHS
 
+from inorder.cli.entry import version
 from inorder_bench.ordering import arrivals, ordering_module
+from inorder_bench.rows import Row, spread
 
 
 @pytest.mark.parametrize("name", HOT_PATHS)
@@ -32,3 +39,42 @@ def test_the_guard_names_what_became_dearer_and_what_is_new() -> None:
         "dearer: 1,051 instructions an event instead of 1,000, +5.1%",
         "fresh: 7 instructions an event, not in the baseline",
     ]
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, arguments)])
+    command.main()
+
+
+def test_a_history_gets_a_line_for_each_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    row = Row(workload="w", name="n", unit="us", value=spread([2.0]))
+    monkeypatch.setitem(command.BENCHMARKS, "growth", lambda options, say: [row])
+    history = tmp_path / "runs.jsonl"
+    for at in (1, 2):
+        _run(monkeypatch, "growth", "--events", 10, "--repeats", 3, "--history", history)
+        lines = [json.loads(line) for line in history.read_text().splitlines()]
+        assert len(lines) == at
+        assert (lines[-1]["version"], lines[-1]["events"], lines[-1]["repeats"]) == (version(), 10, 3)
+        value = {"median": 2.0, "low": 2.0, "high": 2.0}
+        assert lines[-1]["rows"] == [{"workload": "w", "name": "n", "unit": "us", "value": value}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--history", "/no/such/folder"], "invalid --history '/no/such/folder': allowed is a file that can be"),
+        (["--rows", "1000,x"], "allowed are different numbers"),
+        (["--rows", "1000,1000"], "allowed are different numbers"),
+        (["--events", "9"], "at least 10 events"),
+        (["shrinking"], "unknown: shrinking"),
+    ],
+)
+def test_wrong_usage_is_named_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    for name in command.BENCHMARKS:
+        monkeypatch.setitem(command.BENCHMARKS, name, lambda options, say: pytest.fail("it was measured"))
+    with pytest.raises(SystemExit) as left:
+        _run(monkeypatch, *arguments)
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-from inorder_bench.chart import LABELS, WIDTH, draw, last_runs
+import msgspec
+import pytest
+
+from inorder_bench.chart import LABELS, WIDTH, Measured, RatioRow, Run, draw, last_runs
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def run_of(workload: str, *ratios: float | None, figure: str = "events_per_s") -> dict[str, Any]:
+def run_of(workload: str, *ratios: float | None, p50_ms: float | None = None) -> Measured:
     rows = [
-        {"name": f"<{at}>", figure: 1.0, "ratio": ratio, "ratio_range": [ratio, ratio], "ratio_of": f"ours / <{at}>"}
+        RatioRow(ratio, (ratio or 0.0, ratio or 0.0), f"ours / <{at}>", p50_ms=p50_ms)
         for at, ratio in enumerate(ratios)
     ]
-    return {"workload": workload, "title": "a & b", "rows": rows}
+    return Measured(workload, "a & b", rows)
 
 
 def bars(svg: str) -> list[tuple[str, float]]:
@@ -27,7 +28,7 @@ def bars(svg: str) -> list[tuple[str, float]]:
     return [
         (each.attrib["class"], float(each.attrib["width"]))
         for each in root.iter(f"{SVG}rect")
-        if "class" in each.attrib
+        if each.attrib["class"] != "paper"
     ]
 
 
@@ -48,18 +49,54 @@ def test_a_bar_for_each_ratio_from_one_on() -> None:
 
 
 def test_of_latencies_less_is_better() -> None:
-    svg = draw([run_of("W2", 2.0, 0.5, figure="p50_ms")])
+    svg = draw([run_of("W2", 2.0, 0.5, p50_ms=1.0)])
     assert [kind for kind, _ in bars(svg)] == ["worse", "better"]
     assert "W2: a &amp; b (less is better)" in svg
     assert "less is better" not in draw([run_of("W1", 2.0)])
 
 
+def _draws(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "inorder_bench.chart", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def test_the_last_run_of_each_workload_counts(tmp_path: Path) -> None:
-    runs = [[run_of("W2", 1.0), run_of("W1", 2.0)], [run_of("W1", 3.0)]]
-    lines = [json.dumps({"workloads": each}) for each in runs]
-    assert last_runs(lines) == [run_of("W1", 3.0), run_of("W2", 1.0)]
-    (tmp_path / "runs.jsonl").write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "inorder_bench.chart", str(tmp_path / "runs.jsonl"), str(tmp_path / "chart.svg")]
-    subprocess.run(command, check=True)
-    assert (tmp_path / "chart.svg").read_text() == draw(last_runs(lines))
-    assert subprocess.run(command[:-1], capture_output=True, check=False).returncode == 1
+    runs = [Run([run_of("W2", 1.0), run_of("W1", 2.0)]), Run([run_of("W1", 3.0)]), Run()]
+    assert last_runs(runs) == [run_of("W1", 3.0), run_of("W2", 1.0)]
+    (tmp_path / "runs.jsonl").write_bytes(b"".join(msgspec.json.encode(run) + b"\n" for run in runs))
+    assert _draws(tmp_path / "runs.jsonl", tmp_path / "chart.svg").returncode == 0
+    assert (tmp_path / "chart.svg").read_text() == draw(last_runs(runs))
+
+
+NOTHING = b'{"workloads": [{"workload": "W1", "title": "", "rows": [{"ratio": null}]}]}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "No such file"),
+        (b"", "there is no ratio in it"),
+        (NOTHING, "there is no ratio in it"),
+        (NOTHING + b'{"workloads": [{"work', "line 2"),
+        (b"\xff\xff", "line 1"),
+        (b'{"workloads": [{"workload": 7}]}', "line 1"),
+    ],
+)
+def test_a_history_that_is_missing_or_damaged_is_named(tmp_path: Path, content: bytes | None, why: str) -> None:
+    history = tmp_path / "runs.jsonl"
+    if content is not None:
+        history.write_bytes(content)
+    ended = _draws(history, tmp_path / "chart.svg")
+    assert ended.returncode == 2
+    *_, said = ended.stderr.splitlines()
+    assert f"invalid HISTORY '{history}': allowed is " in said
+    assert why in said
+    assert not (tmp_path / "chart.svg").exists()
+
+
+def test_a_chart_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(msgspec.json.encode(Run([run_of("W1", 2.0)])))
+    ended = _draws(tmp_path / "runs.jsonl", tmp_path / "no" / "chart.svg")
+    assert ended.returncode == 2
+    assert f"invalid SVG '{tmp_path}/no/chart.svg'" in ended.stderr
+    assert _draws(tmp_path / "runs.jsonl").returncode == 2

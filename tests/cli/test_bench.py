@@ -43,8 +43,10 @@ def test_a_size_that_is_none(cli: Cli, option: str, value: str, part: str) -> No
 
 
 @pytest.mark.usefixtures("_nothing_starts")
-def test_a_history_that_cannot_be_written(cli: Cli) -> None:
-    cli("bench", "W6", "--history", "no/such/folder").assert_refused(1, "no/such/folder")
+@pytest.mark.parametrize(("file", "why"), [("no/such/folder", "No such file or directory"), (".", "Is a directory")])
+def test_a_history_that_cannot_be_written(cli: Cli, file: str, why: str) -> None:
+    refused = cli("bench", "W6", "--history", file)
+    refused.assert_refused(2, f"invalid --history '{file}': allowed is a file that can be written", why)
 
 
 def test_json_and_a_history_line_hold_every_row(cli: Cli) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,10 +65,10 @@ def bench(
     """
     names = _names(workloads)
     with needs("bench", "a benchmark"):
-        from inorder_bench import QUICK, WORKLOADS, Size, plain, show
+        from inorder_bench import QUICK, WORKLOADS, Size, append, check_writable, plain, show
     size = _size(QUICK if quick else Size(), events, repeats)
     if history is not None:
-        _check_writable(history)
+        check_writable(history)
     measured: list[dict[str, Any]] = []
     with _terminable():
         for name in names:
@@ -83,7 +82,8 @@ def bench(
                 show(result.rows, output.wide_console())
                 _tell_left_out(result)
     if history is not None:
-        _append(history, _run(size, measured))
+        run = {"version": version(), "events": size.events, "repeats": size.repeats, "workloads": measured}
+        append(history, run)
     return ExitCode.OK
 
 
@@ -114,29 +114,3 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _check_writable(file: Path) -> None:
-    """Raise OSError where the history cannot be written: before anything is measured."""
-    with file.open("ab"):
-        pass
-
-
-def _run(size: Size, measured: list[dict[str, Any]]) -> dict[str, Any]:
-    from inorder_bench import machine
-
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": version(),
-        "machine": machine(),
-        "events": size.events,
-        "repeats": size.repeats,
-        "workloads": measured,
-    }
-
-
-def _append(file: Path, run: dict[str, Any]) -> None:
-    import json
-
-    with file.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(run, ensure_ascii=False) + "\n")

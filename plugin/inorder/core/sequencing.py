@@ -6,27 +6,50 @@ thousand topics is 1,250 bytes, and the sequencing group of a topic is two big-i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
 from inorder.core.wire import SpaceFilter
 
 
-def bit_set(topics: Iterable[int]) -> int:
+_FEW = 8
+"""Up to so many topics, arithmetic with the whole set is quicker than going through its words."""
+_WORD = 64
+
+
+def bit_set(topics: Collection[int]) -> int:
     """Return the bit set of these topics."""
-    bits = 0
+    if len(topics) <= _FEW:
+        bits = 0
+        for topic in topics:
+            bits |= 1 << topic
+        return bits
+    # each step of the above costs as much as the set is wide
+    parts = bytearray((max(topics) >> 3) + 1)
     for topic in topics:
-        bits |= 1 << topic
-    return bits
+        parts[topic >> 3] |= 1 << (topic & 7)
+    return int.from_bytes(parts, "little")
 
 
 def members(bits: int) -> Iterator[int]:
     """Yield the topics of a bit set, lowest id first."""
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
+    start = 0
+    for word in _words(bits):
+        while word:
+            lowest = word & -word
+            yield start + lowest.bit_length() - 1
+            word ^= lowest
+        start += _WORD
+
+
+def _words(bits: int) -> Sequence[int]:
+    """Return what to take the members from, ``_WORD`` bits each: all at once where they are few."""
+    if bits.bit_count() <= _FEW:
+        return (bits,)
+    count = -(-bits.bit_length() // _WORD)
+    return struct.unpack(f"<{count}Q", bits.to_bytes(count * _WORD // 8, "little"))
 
 
 def shared_twice(masks: Iterable[int]) -> tuple[int, int]:
@@ -106,6 +129,8 @@ class Overlaps:
     def __init__(self) -> None:
         self._subscriptions: dict[str, Subscription] = {}
         self._masks: dict[str, int] = {}
+        self._bounded: dict[str, int] = {}
+        self._plain: dict[str, set[int]] = {}
         self.stale = 0
         self.anyone = 0
 
@@ -118,16 +143,37 @@ class Overlaps:
 
     def put(self, subscription: Subscription) -> None:
         """Store a new or changed subscription; groups of all its topics, old and new, become stale."""
+        self._put(subscription, subscription.mask())
+
+    def gained(self, subscription: Subscription, topics: Collection[int]) -> None:
+        """Note that a stored subscription has got these topics: what it has beside is not gone through."""
+        self._put(subscription, self._masks.get(subscription.client_id, 0) | bit_set(topics))
+
+    def lost(self, subscription: Subscription, topic: int) -> None:
+        """Note that a topic does not count in a stored subscription any more."""
+        self._put(subscription, self._masks.get(subscription.client_id, 0) & ~(1 << topic))
+
+    def _put(self, subscription: Subscription, mask: int) -> None:
         client_id = subscription.client_id
-        mask = subscription.mask()
-        self.stale |= mask | self._masks.get(client_id, 0)
+        before = self._masks.get(client_id, 0)
+        self.stale |= mask | before
+        self._bounded.pop(client_id, None)
+        self._plain.pop(client_id, None)
         if mask or subscription.filters:
             self._subscriptions[client_id] = subscription
             self._masks[client_id] = mask
+            if subscription.bounded:
+                self._bounded[client_id] = mask
+            if subscription.plain:
+                self._plain[client_id] = subscription.plain
         else:
             self._subscriptions.pop(client_id, None)
             self._masks.pop(client_id, None)
-        self.anyone, _ = shared_twice(self._masks.values())
+        self.anyone |= mask
+        if gone := before & ~mask:
+            self.anyone &= ~gone
+            for each in self._masks.values():
+                self.anyone |= each & gone
 
     def group(self, topic: int) -> tuple[int, int]:
         """Return (topics in some subscription with ``topic``, its sequencing group), as bit sets without itself."""
@@ -138,8 +184,8 @@ class Overlaps:
     def has_bounded(self, topic: int) -> bool:
         """Tell whether a subscription that may take events out of turn contains the topic (R21)."""
         bit = 1 << topic
-        return any(self._masks[each.client_id] & bit for each in self if each.bounded)
+        return any(mask & bit for mask in self._bounded.values())
 
     def has_plain(self, topic: int) -> bool:
         """Tell whether some subscriber can read this topic's stamps in the payload only."""
-        return any(topic in each.plain for each in self)
+        return any(topic in each for each in self._plain.values())

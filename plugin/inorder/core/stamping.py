@@ -22,6 +22,8 @@ GIVEN_UP = (NumberState.ABANDONED, NumberState.VOID)
 made it void does not ask again.)"""
 BLOCK_SHIFT = 5
 """A topic forgets its numbers in blocks of 1/32 of the retention."""
+LONG_WALK = 32
+"""More steps than this through what rose last are worth preparing."""
 MEMBER_STEPS = 4
 """A member of a bit set costs as much to look at as so many of the topics that rose last."""
 
@@ -240,6 +242,8 @@ class Stamping:
             since, base = manager.filled, manager.base
             if fills.bit_count() * MEMBER_STEPS < state.tick - since:
                 self._fill_from_members(manager, fills, deps)
+            elif state.tick - since > LONG_WALK:
+                self._fill_from_many(manager, fills, deps)
             else:
                 for other, its in reversed(state.recent.items()):
                     if its.tick <= since:
@@ -247,15 +251,28 @@ class Stamping:
                     if fills >> other & 1:
                         base[other] = reached = its.number
                         deps += (other, reached)
-            if group.gained:
-                still = bit_set(each for each in members(group.gained) if state.topics[each].tick <= since)
+            if group.gained and since:  # before its first timestamp, all that have a number have risen
+                still = bit_set([each for each in members(group.gained) if state.topics[each].tick <= since])
                 self._carry(manager, still, deps)
         group.gained = 0
         if manager.removed:
-            left = bit_set(each for each in manager.removed if state.topics[each].stage >= state.index)
+            left = bit_set([each for each in manager.removed if state.topics[each].stage >= state.index])
             self._carry(manager, left & ~fills, deps)
             manager.removed = set()
         manager.filled = state.tick
+
+    def _fill_from_many(self, manager: TopicManager, fills: int, deps: list[int]) -> None:
+        """Add the same entries in the same order, where much has risen since: a bit of a long number costs as much as
+        the number is long, a character of a long text does not."""
+        since, base = manager.filled, manager.base
+        is_filled = f"{fills:b}"[::-1]
+        end = len(is_filled)
+        for other, its in reversed(self._state.recent.items()):
+            if its.tick <= since:
+                break
+            if other < end and is_filled[other] == "1":
+                base[other] = reached = its.number
+                deps += (other, reached)
 
     def _fill_from_members(self, manager: TopicManager, fills: int, deps: list[int]) -> None:
         """Add the same entries in the same order, where the group is smaller than what has risen since."""

@@ -115,7 +115,7 @@ class StageState:
         index, count: which stage this is, and how many there are (0 is the top, ``count - 1`` the bottom).
         now: stage time, ms.
         tick: the stage's count of events (created here or passing), R2's atomic steps.
-        topics: every topic of the cluster by id, with its home stage.
+        topics: every topic of the cluster by id, with its home stage; ``last_topic``: the highest id.
         recent: topics here and below by last rise of their number, least recent first.
         groups: their sequencing groups, by id; made when a topic is first stamped.
         on_stage: the topics of each stage, as bit sets.
@@ -144,6 +144,7 @@ class StageState:
         self.now = 0
         self.tick = 0
         self.topics: dict[int, TopicManager] = {}
+        self.last_topic = 0
         self.by_name: dict[tuple[str, str], int] = {}
         self.recent: dict[int, TopicManager] = {}
         self.groups: dict[int, Group] = {}
@@ -193,6 +194,7 @@ class StageState:
         manager = TopicManager(info.id, info.space, info.name, info.stage)
         manager.logged = self.is_logged(info.space, info.name)
         self.topics[info.id] = manager
+        self.last_topic = max(self.last_topic, info.id)
         self.order.append(info.id)
         self.on_stage[info.stage] |= 1 << info.id
         self.overlaps.stale |= 1 << info.id
@@ -293,6 +295,7 @@ class StageState:
         state = cls(snapshot.index, snapshot.count)
         state.settings, state.now, state.tick = snapshot.settings, snapshot.now, snapshot.tick
         state.topics = {each.id: each for each in snapshot.topics}
+        state.last_topic = max(state.topics, default=0)
         state.by_name = {(each.space, each.name): each.id for each in snapshot.topics}
         for manager in snapshot.topics:
             state.on_stage[manager.stage] |= 1 << manager.id

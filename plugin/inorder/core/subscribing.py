@@ -67,7 +67,7 @@ class Subscribing:
         for space, name in names:
             topic = state.by_name.get((space, name))
             if topic is None:
-                topic = max(state.topics, default=0) + 1
+                topic = state.last_topic + 1
                 info = TopicInfo(topic, space, name, state.index)
                 state.add_topic(info)
                 new.append(info)
@@ -85,7 +85,7 @@ class Subscribing:
     def topics_created(self, topics: list[TopicInfo]) -> None:
         """Add new topics to the subscriptions whose filters cover them, with clock 0, and send them up."""
         for subscription in list(self._state.overlaps):
-            changed = False
+            gained = []
             for info in topics:
                 covering = subscription.covering(info.space, info.name)
                 if covering:
@@ -93,9 +93,9 @@ class Subscribing:
                     topic_created(self._state, subscription, info.id)
                     if any(not each.reads_properties for each in covering):
                         subscription.plain.add(info.id)
-                    changed = True
-            if changed:
-                self._state.overlaps.put(subscription)
+                    gained.append(info.id)
+            if gained:
+                self._state.overlaps.gained(subscription, gained)
         if self._state.index > 0:
             self._outbox.up(TopicRide(topics))
 
@@ -216,8 +216,9 @@ class Subscribing:
             settings = state.settings
             is_same = known.incarnation == ride.incarnation
             stay = settings.linger_ms if is_same else max(settings.linger_ms, settings.session_timeout_ms)
-            lingering = {topic: at for topic, at in known.lingering.items() if topic not in ride.topics}
-            for topic in known.active.difference(ride.topics):
+            wanted = set(ride.topics)
+            lingering = {topic: at for topic, at in known.lingering.items() if topic not in wanted}
+            for topic in known.active - wanted:
                 lingering[topic] = change
                 if state.is_bottom:
                     state.lingers.append(Linger(state.now + stay, ride.client_id, topic, *change))
@@ -277,7 +278,7 @@ class Subscribing:
         if subscription is not None and subscription.lingering.get(ride.topic) == change:
             _, before = state.overlaps.group(ride.topic)
             del subscription.lingering[ride.topic]
-            state.overlaps.put(subscription)
+            state.overlaps.lost(subscription, ride.topic)
             _, after = state.overlaps.group(ride.topic)
             self._carry_once(ride.topic, members(before & ~after))
         if state.index > 0:

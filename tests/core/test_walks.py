@@ -38,6 +38,19 @@ def test_both_walks_fill_the_same_entries_in_the_same_order(
 
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize("seed", range(5))
+def test_a_long_walk_fills_the_same_entries_in_the_same_order(
+    stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stamping, "MEMBER_STEPS", 10**9)  # only what rose last
+    monkeypatch.setattr(stamping, "LONG_WALK", 10**9)
+    by_numbers = _timestamps(stages, seed)
+    monkeypatch.setattr(stamping, "LONG_WALK", 0)
+    assert _timestamps(stages, seed) == by_numbers
+    assert sum(len(event.deps) for event in by_numbers) > 500
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
 def test_both_walks_follow_the_same_events_of_a_publisher(
     stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,6 @@ import msgspec
 
 from inorder.core.wire import SpaceFilter
 
-
 _FEW = 8
 """Up to so many topics, arithmetic with the whole set is quicker than going through its words."""
 _WORD = 64

@@ -35,9 +35,9 @@ class Sessions:
         second number (R1)."""
         state = self._state
         key = (command.client_id, command.incarnation)
-        for other in list(state.sessions.values()):
-            if other.client_id == key[0] and other.incarnation != key[1] and other.connected:
-                self.left((other.client_id, other.incarnation))
+        before = state.connected.get(command.client_id, command.incarnation)
+        if before != command.incarnation:
+            self.left((command.client_id, before))
         session = state.sessions.get(key)
         is_known = session is not None
         if session is None:
@@ -48,6 +48,7 @@ class Sessions:
         elif not session.is_opened:
             session.low = max(session.low, self._unknown_below(command, command.own))
         session.is_opened = session.connected = True
+        state.connected[command.client_id] = command.incarnation
         session.timeout = state.settings.session_timeout_ms
         session.max_open = command.max_open
         state.gone.pop(key, None)
@@ -69,6 +70,7 @@ class Sessions:
         if session is not None and session.connected:
             session.connected, session.since = False, self._state.now
             self._state.gone[key] = None
+            del self._state.connected[session.client_id]
 
     def restart_timers(self) -> None:
         """R12: while the stage was down nobody could come back."""

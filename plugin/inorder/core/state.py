@@ -120,6 +120,7 @@ class StageState:
         groups: their sequencing groups, by id; made when a topic is first stamped.
         on_stage: the topics of each stage, as bit sets.
         sessions, overlaps, lingers: see their classes.
+        connected: the incarnation of each client that is connected.
         gone: sessions whose client is not connected, in the order in which they went.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first;
             ``ended_since``: all that were dropped since then are in it. 0: all there were; -1: none are kept.
@@ -150,6 +151,7 @@ class StageState:
         self.groups: dict[int, Group] = {}
         self.on_stage = [0] * count
         self.sessions: dict[SessionKey, Session] = {}
+        self.connected: dict[str, int] = {}
         self.gone: dict[SessionKey, None] = {}
         self.ended: dict[SessionKey, tuple[int, int]] = {}
         self.ended_since = -1
@@ -305,6 +307,7 @@ class StageState:
             )
         state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
         state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}
+        state.connected = {each.client_id: each.incarnation for each in snapshot.sessions if each.connected}
         state.gone = dict.fromkeys(snapshot.gone)
         for subscription in snapshot.subscriptions:
             state.overlaps.put(subscription)

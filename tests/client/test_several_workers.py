@@ -78,6 +78,19 @@ async def test_the_address_of_one_worker_is_enough(two: TwoStages) -> None:
         assert other.stats().worker_reconnects == 0
 
 
+async def test_r12_a_worker_that_is_met_by_subscribing_does_not_let_the_lease_lapse(
+    two: TwoStages, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The subscription has passed its stage; until it has told its own timeout, that of the bottom stage counts."""
+    await two.worker(0)
+    low = await two.worker(1)
+    async with two.client("one", low.address) as one:
+        await one.subscribe("top", "low")
+        await published(one, "top", 3)
+        await take_events(one, 3)
+    assert "event=lease_lapsed" not in caplog.text
+
+
 async def test_a_worker_that_comes_later_is_found(two: TwoStages) -> None:
     """What needs its stage waits for it."""
     top = await two.worker(0)

@@ -472,6 +472,18 @@ def test_r12_the_shortest_timeout_sets_the_pace_and_each_stage_has_its_own() -> 
     assert (lease.until, lease.pause) == (103.0, 1.0)
 
 
+def test_r12_a_stage_that_has_not_told_its_timeout_yet_counts_as_the_others_do() -> None:
+    """A subscription has passed it; its client connects to it only now that it knows that."""
+    lease = Lease()
+    lease.bottom = 1
+    lease.opened(1, 30.0, 100.0)
+    lease.needs([0])
+    lease.completed(101.0)
+    assert lease.until == 116.0
+    lease.opened(0, 6.0, 111.0)
+    assert lease.until == 114.0
+
+
 def test_questions_that_are_never_answered_are_forgotten() -> None:
     lease = Lease()
     lease.needs([0])

@@ -86,6 +86,9 @@ class Lease:
         self._reckon()
 
     def _reckon(self) -> None:
+        # a stage that a subscription passed before this client has connected to it: what others told, as the bottom
+        # stage is among them, and ends subscriptions by its own timeout
+        others = self.timeout or 0.0
         self.until = min(
-            (self._heard.get(stage, -inf) + self._timeouts.get(stage, 0.0) / 2 for stage in self._needed), default=inf
+            (self._heard.get(stage, -inf) + self._timeouts.get(stage, others) / 2 for stage in self._needed), default=inf
         )

@@ -95,6 +95,16 @@ async def test_neighbours_work_together(site: Site, monkeypatch: Patch, client: 
     assert set(names) == {(OLD, NEW): {"Heads"}, (NEW, OLD): {"Renew"}, (NEW, NEW): set()}[client, worker]
 
 
+@pytest.mark.parametrize(("worker", "adds_above"), [(OLD, False), (NEW, True)])
+async def test_publishers_wait_where_a_worker_adds_nothing_above(
+    site: Site, monkeypatch: Patch, worker: Versions, adds_above: bool
+) -> None:
+    """R19: stages of the older version would complete a timestamp without what its event follows further up."""
+    speak(monkeypatch, client=NEW, worker=worker)
+    async with site.client("one") as one:
+        assert one._publishing.machine.adds_above is adds_above
+
+
 def test_a_frame_that_a_version_lacks_is_left_out(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Heads, "from_version", 2)
     welcome = Welcome(1, 1, "w", 1, [], 1)

@@ -163,8 +163,7 @@ def test_r1_requests_answered_out_of_turn_do_not_use_up_the_frames_in_flight() -
 
 def _follows(publisher: Publisher, name: str) -> list[list[int]]:
     _publish(publisher, name)
-    (frame,) = publisher.requests()
-    return [each.after for each in frame.events]
+    return [each.after for frame in publisher.requests() for each in frame.events]
 
 
 def test_r19_what_follows_an_event_that_is_never_numbered_follows_the_one_before_it() -> None:
@@ -175,6 +174,23 @@ def test_r19_what_follows_an_event_that_is_never_numbered_follows_the_one_before
     publisher.requests()
     assert len(publisher.answered(Timestamps(0, 1, [], [2, 3])).forgotten) == 2
     assert _follows(publisher, "low") == [[1, 5]]
+
+
+def test_r19_what_is_forgotten_behind_a_later_one_in_its_topic_leaves_others_alone() -> None:
+    """The later one was answered, and then the connection was lost; what is queued has no topic that a worker named."""
+    publisher = _publisher()
+    first, second = _publish(publisher, "top", "top")
+    publisher.requests()
+    _answer(publisher, second, 2)
+    publisher.lost(0)
+    (queued,) = _publish(publisher, "unnamed")
+    publisher.connected([0])
+    publisher.requests()
+    assert publisher.answered(Timestamps(0, 1, [], [first.counter])).forgotten == [first]
+    assert (queued.before, _follows(publisher, "low")) == (None, [])
+    publisher.named([TopicInfo(4, SPACE, "unnamed", 2)])
+    (frame,) = publisher.requests()
+    assert [(each.counter, each.after) for each in frame.events] == [(3, [1, 2]), (4, [1, 2])]
 
 
 def test_r19_what_was_numbered_and_is_forgotten_is_still_followed() -> None:
@@ -193,10 +209,21 @@ def test_r19_a_request_follows_unanswered_ones_into_their_entry_stage() -> None:
     assert _asked(publisher.requests()) == [(2, [1, 2, 3])]
 
 
-def test_r19_downwards_it_waits_until_they_are_complete() -> None:
+def test_r19_they_enter_below_all_that_is_queued_and_lower_ones_rely_on_the_stages_above() -> None:
     publisher = _publisher()
-    first, _ = _publish(publisher, "top", "low")
+    _publish(publisher, "top", "middle", "low")
+    (frame,) = publisher.requests()
+    assert (frame.stage, [(each.counter, each.relies) for each in frame.events]) == (
+        2, [(1, []), (2, [0, 1]), (3, [0, 1, 1, 2])]
+    )  # fmt: skip
+
+
+def test_r19_below_their_entry_stage_it_waits_until_they_are_complete() -> None:
+    publisher = _publisher()
+    (first,) = _publish(publisher, "top")
     assert _asked(publisher.requests()) == [(0, [1])]
+    _publish(publisher, "low")
+    assert publisher.requests() == []
     _answer(publisher, first, 5)
     frames = publisher.requests()
     assert _asked(frames) == [(2, [2])]
@@ -326,7 +353,7 @@ def test_r14_what_is_unanswered_is_planned_anew_in_publish_order_with_the_same_c
     publisher = _publisher()
     first, second, third = _publish(publisher, "low", "top", "middle")
     (frame,) = publisher.requests()
-    assert (frame.stage, frame.order_epoch, [event.counter for event in frame.events]) == (2, 1, [1, 2])
+    assert (frame.stage, frame.order_epoch, [event.counter for event in frame.events]) == (2, 1, [1, 2, 3])
     _moved(publisher, 2, 1, low=0, middle=0)
     (frame,) = publisher.requests()
     assert (frame.stage, frame.order_epoch, [event.counter for event in frame.events]) == (0, 2, [1, 2, 3])
@@ -396,6 +423,7 @@ def test_r14_a_number_is_asked_about_where_its_topic_went_meanwhile() -> None:
 def test_r19_an_event_whose_topic_moves_behind_a_later_request_is_still_followed() -> None:
     """It is the last use of its topic again, as soon as the later one is planned anew: with its stage of now."""
     publisher = _publisher()
+    publisher.adds_above = False
     one = _stamped(publisher, "top", 7)
     _publish(publisher, "low", "top")
     assert _asked(publisher.requests()) == [(2, [2, 3])]

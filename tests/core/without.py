@@ -227,6 +227,23 @@ def path(patch: Patch) -> None:
     patch.setattr(Publisher, "_admit", admit)
 
 
+def added_above(patch: Patch) -> None:
+    """R19: a timestamp passes the stages where its publisher's unanswered events are created, and these add nothing."""
+    patch.setattr(Stamping, "_add_from_above", lambda *_: True)
+
+
+def passed_above(patch: Patch) -> None:
+    """R19: a timestamp is complete below the stages where its publisher's unanswered events are created."""
+    whole = Publisher._follow
+
+    def follow(self: Publisher, publication: Publication, info: Any) -> None:
+        whole(self, publication, info)
+        pairs = zip(publication.relies[::2], publication.relies[1::2], strict=True)
+        publication.relies = [part for pair in pairs if pair[0] >= info.stage for part in pair]
+
+    patch.setattr(Publisher, "_follow", follow)
+
+
 def lost_connections(patch: Patch) -> None:
     """R19: a client leaves it to a stage to remember what it published over a connection that is gone."""
     patch.setattr(Publisher, "lost", _nothing)
@@ -274,6 +291,8 @@ RULES: dict[str, Callable[[Patch], None]] = {
         void_dependencies,
         publisher_order,
         path,
+        added_above,
+        passed_above,
         lost_connections,
         full_for_bounded,
         gained,

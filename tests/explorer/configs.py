@@ -284,6 +284,20 @@ CONFIGS: dict[str, Config] = {
         {"p": (Publish("x", "t2"), Publish("y", "t4"), Publish("z", "t6")), "q": (Publish("w", "t2"),)},
         rule="path",
     ),
+    "r19-behind": Config(
+        "R19: below unanswered requests of its writer, which add to its timestamp where they are created",
+        "a | b",
+        {"A": Reader("a b"), "B": Reader("b")},
+        {"p": (Publish("w", "b"), Publish("x", "a"), Publish("y", "b"), Publish("z", "a")), "q": (Publish("v", "a"),)},
+        rule="added_above",
+    ),
+    "r19-behind-three": Config(
+        "the same over three stages, with a group besides",
+        "a | b | c",
+        {"A": Reader("a b"), "B": Reader("b c"), "C": Reader("b c")},
+        {"p": (Publish("w", "c"), Publish("x", "a"), Publish("y", "b")), "q": (Publish("v", "b"),)},
+        rule="passed_above",
+    ),
     "r21-gained": Config(
         "R21: a topic that joins a group is carried although it did not rise",
         "a b",

@@ -37,6 +37,8 @@ NEEDS: dict[str, str] = {
     "r17_void_waits_for_its_dependencies": "void_dependencies",
     "r19_dependencies": "publisher_order",
     "r19_path": "path",
+    "r19_added_above": "added_above",
+    "r19_passed_above": "passed_above",
     "r19_a_dropped_session": "lost_connections",
     "r21_full_for_bounded_readers": "full_for_bounded",
     "r21_a_topic_that_joins_a_group": "gained",

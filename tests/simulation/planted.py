@@ -281,6 +281,8 @@ _BUGS = (
     Bug(without.void_dependencies, "holes", 40),
     Bug(without.publisher_order, "path", 5),
     Bug(without.path, "path", 5),
+    Bug(without.added_above, "path", 5),
+    Bug(without.passed_above, "path", 5),
     Bug(without.full_for_bounded, "compact", 5),
     Bug(without.gained, "gain", 80),
     Bug(restarted_numbers, "idle", 10),

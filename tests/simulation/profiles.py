@@ -265,6 +265,15 @@ DROPPED = replace(
     }
 )  # fmt: skip
 """Publishers are away until stages have dropped their sessions, and then ask again for what has a number."""
+OUTLIVED = replace(
+    DROPPED, name="outlived", stages=(2, 3), topics=(3, 4), clients=(2, 3), one_each=True, first=(2, 3),
+    session_timeout_ms=(400,), publisher_grace_ms=(300,),
+    weights={
+        **DROPPED.weights, "publish": 4.0, "receive": 0.1, "disconnect": 3.0, "reorder": 0.0, "change": 0.0,
+        "connect": 1.0, "partition": 0.0
+    }
+)  # fmt: skip
+"""What is asked for rides up for so long that stages above have dropped its publisher's session when it comes there."""
 
 PROFILES = {
     each.name: each
@@ -302,6 +311,7 @@ PROFILES = {
         RELEASED,
         FRESH,
         DROPPED,
+        OUTLIVED,
     )
 }
 

@@ -33,6 +33,7 @@ from inorder.core.access import Permissions
 from inorder.core.lease import Lease
 from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected, Verdict
 from inorder.core.ordering import Mode, OrderingModule
+from inorder.core.publisher import ADDS_ABOVE_FROM
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import (
     MAX_FRAME_BYTES,
@@ -670,6 +671,8 @@ class Client:
         self._publishing.max_logged_bytes = welcome.max_frame_bytes - LOG_ALLOWANCE
         self._publishing.machine.welcomed(welcome.order_epoch)
         self._publishing.machine.max_open = welcome.access.max_unconfirmed
+        if welcome.version < ADDS_ABOVE_FROM:  # it may have any stage, also one that rides come to from others
+            self._publishing.machine.adds_above = False
         if welcome.access != self._permissions.access:
             self._permissions = Permissions(welcome.access)
 

@@ -42,6 +42,8 @@ class StampRide(Ride, tag=1):
         max_open: of its session, at its home.
         relies: see :class:`~inorder.core.wire.NewEvent`; a stage that does not know that much lets the request go no
             further, and it is answered ``forgotten``.
+        since: once it is numbered: the counter of its publisher's event before it in its topic (R19). Stages above that
+            it relies on add what came behind that one.
     """
 
     client_id: str
@@ -60,13 +62,15 @@ class StampRide(Ride, tag=1):
     content: bytes | None = None
     max_open: int = 0
     relies: list[int] = []
+    since: int = 0
 
 
 class CompleteRide(Ride, tag=2):
     """A complete timestamp on its way down, to its home stage (which keeps it) and its entry stage (which
     answers). To a request that was made again the home may answer that its number was ``abandoned``, or with the
-    number 0 that the counter is forgotten; with -1 it says that the session has too many numbers open. ``top``: the
-    highest stage that it visited, where that is above its home and known."""
+    number 0 that the counter is forgotten; with -1 it says that the session has too many numbers open. To its home a
+    stage above says ``abandoned`` if it cannot add what the event follows (R19): it must never be published. ``top``:
+    the highest stage that it visited, where that is above its home and known."""
 
     client_id: str
     incarnation: int

@@ -89,6 +89,5 @@ class Lease:
         # a stage that a subscription passed before this client has connected to it: what others told, as the bottom
         # stage is among them, and ends subscriptions by its own timeout
         others = self.timeout or 0.0
-        self.until = min(
-            (self._heard.get(stage, -inf) + self._timeouts.get(stage, others) / 2 for stage in self._needed), default=inf
-        )
+        ends = (self._heard.get(stage, -inf) + self._timeouts.get(stage, others) / 2 for stage in self._needed)
+        self.until = min(ends, default=inf)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +25,10 @@ MAX_BATCH_BYTES = 512 * 1024
 more."""
 BYTES_CARRIED = 5
 """What a number that a request carries takes, unless it is above four thousand million."""
+LOOKED_AHEAD = 64
+"""Publications in the queue whose topics' stages are looked at before one is asked for."""
+ADDS_ABOVE_FROM = 2
+"""The first protocol version whose workers take what unanswered requests above rely on (``Publisher.adds_above``)."""
 MAX_FRAMES = 2
 """Frames of requests in flight to one stage: one is being committed, the next collects there."""
 
@@ -47,12 +52,23 @@ _NOWHERE = -1
 
 
 class _LastUse:
-    """A session's last event in one topic (R19); the number is 0 until it is known."""
+    """A session's last event in one topic (R19); the number is 0 until it is known.
 
-    __slots__ = ("counter", "number", "stage")
+    Attributes:
+        since: what came behind that counter is not followed through this event by later ones in its topic.
+        first: the event with this counter, and those in the topic from it up to this one, were unanswered when this one
+            was asked for; ``known``: the number of the one before them, 0 for none.
+    """
 
-    def __init__(self, counter: int, stage: int) -> None:
-        self.counter, self.stage, self.number = counter, stage, 0
+    __slots__ = ("counter", "first", "known", "number", "since", "stage")
+
+    def __init__(self, counter: int, stage: int, before: _LastUse | None) -> None:
+        self.counter = self.since = self.first = counter
+        self.stage, self.number, self.known = stage, 0, 0
+        if before is not None and before.number:
+            self.known = before.number
+        elif before is not None:
+            self.first, self.known = before.first, before.known
 
 
 class Publication:
@@ -71,7 +87,7 @@ class Publication:
         doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
         entry: the stage its request enters.
         after: publisher-order dependencies that travel with the request (R19, flat); ``relies``: what stages on its way
-            must know to add theirs.
+            must know to add theirs; ``through``: the highest of them, where that is above its topic's own, else -1.
         use, before: this publication and the one before it in its topic, as R19 counts them.
         is_asked: a stage may have numbered it; asked first in the order epoch ``asked_epoch``.
     """
@@ -94,6 +110,7 @@ class Publication:
         "relies",
         "size",
         "state",
+        "through",
         "to_log",
         "top",
         "topic",
@@ -122,6 +139,7 @@ class Publication:
         self.entry = 0
         self.after: list[int] = []
         self.relies: list[int] = []
+        self.through = -1
         self.state = _QUEUED
 
     def __repr__(self) -> str:
@@ -161,10 +179,12 @@ class Publisher:
 
     Attributes:
         max_open: numbers that the workers allow it to have open; what is beyond waits in the queue. 0: no bound.
+        adds_above: stages above a topic's own add what its events follow there.
     """
 
     def __init__(self) -> None:
         self.max_open = 0
+        self.adds_above = True
         self._asked_for = 0  # publications that have, or may get, a number
         self._next_counter = 1
         self._queue: deque[Publication] = deque()
@@ -175,7 +195,7 @@ class Publisher:
         self._order_epoch = 1
         self._flights: dict[int, int] = {}  # by entry stage
         self._flying: dict[int, _Flight] = {}
-        # R19: unanswered requests all entered at one stage; none may follow below the highest of their homes
+        # R19: unanswered requests all entered at one stage; the highest of their homes
         self._unanswered: set[int] = set()
         self._entry = 0
         self._ceiling = 0
@@ -320,7 +340,7 @@ class Publisher:
     def _take_back(self, publications: list[Publication]) -> None:
         """The last uses of topics are again what they were before these, which are the last ones requested (R19)."""
         for each in reversed(publications):
-            if self._used.get(each.topic_id) is each.use:
+            if each.use is not None and self._used.get(each.topic_id) is each.use:
                 del self._used[each.topic_id]
                 if each.before is not None:
                     self._used[each.topic_id] = each.before
@@ -350,12 +370,15 @@ class Publisher:
         self._relied = {}
         for each in asked:
             assert each.info is not None
-            each.after, each.relies = self._follow(each, each.info)
+            self._follow(each, each.info)
 
     @staticmethod
     def _passes(publication: Publication, stage: int) -> bool:
         info = publication.info
-        return info is not None and info.stage <= stage <= publication.entry
+        if info is None:
+            return False
+        top = info.stage if publication.through < 0 else publication.through
+        return top <= stage <= publication.entry
 
     def _carry(self, uses: Iterable[_LastUse]) -> None:
         """Requests carry these themselves from now on; no stage has to know them (R19)."""
@@ -401,6 +424,8 @@ class Publisher:
         only asked about again is stored already."""
         if publication.number or publication.to_log is None or not self.is_logged(publication.topic):
             return None
+        if publication.through >= 0:  # a stage above may find that it must never be published
+            return None
         return publication.to_log()
 
     def _collect_again(self, entry: int) -> list[Publication]:
@@ -444,45 +469,64 @@ class Publisher:
         info = self._topics.get(publication.topic)
         if info is None:
             return False
-        entry = self._entry if self._unanswered else max(info.stage, self._previous_home)
+        entry = self._entry if self._unanswered else self._entry_alone(info)
         return entry not in self._resend and self._flights.get(entry, 0) < MAX_FRAMES
 
+    def _entry_alone(self, info: TopicInfo) -> int:
+        """R19, path: where a request enters while none is unanswered: no higher than where the one before it was
+        created; and no higher than the topics of those that are queued behind it, so that they need not wait."""
+        entry = max(info.stage, self._previous_home)
+        for each in islice(self._queue, LOOKED_AHEAD) if self.adds_above else ():
+            its = self._topics.get(each.topic)
+            if its is None or its.logged:
+                break
+            entry = max(entry, its.stage)
+        return entry
+
+    def _may_follow(self, home: int, publication: Publication) -> bool:
+        """R19, path: a request follows unanswered ones into their entry stage. If some of them are created above its
+        topic's own stage, its timestamp rides on behind them up to there, and what it follows is added there: the
+        numbers are not known before. An event log would serve it even if a stage cannot do that any more (R18)."""
+        if home > self._entry:
+            return False
+        return home <= self._ceiling or (self.adds_above and not self.is_logged(publication.topic))
+
     def _admit(self, publication: Publication) -> bool:
-        """R19, path: a request follows unanswered ones into their entry stage if all of them are created on its
-        way up; else it waits for them. Alone, it enters no higher than where the one before it was created."""
+        """Make the request of a publication, if it may leave now."""
         info = self._topics.get(publication.topic)
         if info is None or (self.max_open and self._asked_for >= self.max_open and not publication.is_asked):
             return False
         if self._doubted and publication.counter not in self._doubted:
             return False
         home = info.stage
-        if self._unanswered:
-            if home > self._ceiling:
-                return False
-        else:
-            self._entry = max(home, self._previous_home)
-            self._relied = {}
-        self._ceiling = self._previous_home = home
+        if not self._unanswered:
+            self._entry = self._entry_alone(info)
+            self._relied, self._ceiling = {}, home
+        elif not self._may_follow(home, publication):
+            return False
+        self._ceiling, self._previous_home = min(home, self._ceiling), home
         self._unanswered.add(publication.counter)
         publication.info, publication.entry, publication.state = info, self._entry, _REQUESTED
         if not publication.is_asked:
             publication.is_asked, publication.asked_epoch = True, self._order_epoch
             self._asked_for += 1
-        publication.after, publication.relies = self._follow(publication, info)
+        self._follow(publication, info)
         return True
 
-    def _follow(self, publication: Publication, info: TopicInfo) -> tuple[list[int], list[int]]:
+    def _follow(self, publication: Publication, info: TopicInfo) -> None:
         """R19, dependencies: the last events in other topics since the previous one in this topic; those of stages
-        that the request passes are added there. Return also what that relies on: the stages above its entry may have
-        dropped this session before the request gets there, if it is long on its way. If one that is unanswered is
-        forgotten for that, what it follows is named by none; so whatever comes behind it relies on the same."""
+        that the request passes are added there, and so are unanswered ones above its topic's stage. All that relies on
+        these stages: they may have dropped this session before the request gets there, if it is long on its way. If one
+        that is unanswered is forgotten for that, what it follows is named by none; so whatever comes behind it relies
+        on the same."""
         last = publication.before = self._used.pop(info.id, None)
-        since = 0 if last is None else last.counter
+        since = 0 if last is None else last.since
         after: list[int] = []
         relies: dict[int, int] = {}
-        if last is not None and since > publication.counter:  # asked again behind it, and numbered before it
-            self._used[info.id] = last
-            return after, []
+        publication.after, publication.relies, publication.through = after, [], -1
+        if last is not None and last.counter > publication.counter:  # asked again behind it, and numbered before it
+            self._used[info.id], publication.before = last, None
+            return
         entry = publication.entry
         passed = range(info.stage, entry + 1)
         is_doubted = bool(self._doubted) and publication.counter in self._doubted
@@ -490,16 +534,22 @@ class Publisher:
             for topic, use in reversed(self._used.items()):
                 if use.counter <= since:
                     break
-                if use.stage not in passed:
+                if _NOWHERE < use.stage < info.stage and not use.number:
+                    after += (topic, use.known) if use.known else ()
+                    relies[use.stage] = min(use.first, relies.get(use.stage, use.first))
+                elif use.stage not in passed:
                     after += (topic, use.number) if use.number else ()
                 elif use.stage < entry or (is_doubted and not use.number):
                     relies[use.stage] = use.counter
-        publication.use = self._used[info.id] = _LastUse(publication.counter, info.stage)
+        publication.use = self._used[info.id] = _LastUse(publication.counter, info.stage, last)
         self._stages_used.add(info.stage)
         relied = self._relied
         for stage, counter in relies.items():
             relied[stage] = min(counter, relied.get(stage, counter))
-        return after, [part for pair in relied.items() for part in pair] if relied else []
+        if relied:
+            publication.relies = [part for pair in relied.items() for part in pair]
+            highest = min(relied)
+            publication.through = highest if highest < info.stage else -1
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -559,6 +609,8 @@ class Publisher:
             publication.number = number or publication.number
             if publication.number and publication.use is not None:
                 publication.use.number = publication.number  # who has it must not have what follows before it (R19)
+                if publication.through >= 0:
+                    self._carry_behind(publication)
             elif not publication.number:
                 self._withdraw(publication)
             self._finish(publication)
@@ -569,7 +621,7 @@ class Publisher:
         Stages that it rode through take it for the last one there; so requests carry what is later than that one. What
         is unanswered has no number to be carried yet, and the next request waits for it."""
         use, before = publication.use, publication.before
-        for each in self._open.values():
+        for each in self._open.values() if use is not None else ():
             if each.before is use:
                 each.before = before
         if use is not None and self._used.get(publication.topic_id) is use:
@@ -577,7 +629,14 @@ class Publisher:
             if before is not None:
                 self._used[publication.topic_id] = before
                 self._used = dict(sorted(self._used.items(), key=lambda pair: pair[1].counter))
-        since = 0 if before is None else before.counter
+        self._carry_behind(publication)
+
+    def _carry_behind(self, publication: Publication) -> None:
+        """R19: what the event follows may be named by none, so whatever follows it in its topic follows that, too."""
+        before, use = publication.before, publication.use
+        since = 0 if before is None else before.since
+        if use is not None:
+            use.since = since
         self._carry(each for _, each in self._uses() if each.counter > since)
         self._doubted |= self._unanswered
 

@@ -132,6 +132,11 @@ class Stamping:
         deps: list[int] = []
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top
+        since, relies = 0, asked.relies
+        if relies and (highest := min(relies[::2])) < state.index:
+            top, since = min(top, highest), session.used.get(topic, _NEVER)[0]
+        else:
+            relies = []
         self._fill(manager, group, deps)
         if asked.after or group.neighbours:
             self._add_publisher_order(session, manager, counter, group, asked.after, deps)
@@ -167,6 +172,8 @@ class Stamping:
                 deps=deps,
                 top=top,
                 in_payload=in_payload,
+                relies=relies,
+                since=since,
             )
         )
         return None
@@ -398,14 +405,34 @@ class Stamping:
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps)
         self._fill(manager, group, deps)
-        if ride.top < state.index:
+        is_known = state.index not in ride.relies[::2] or self._add_from_above(manager, group, ride, deps)
+        if is_known and ride.top < state.index:
             self._outbox.up(replace(ride, deps=deps))
             return
         event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)
-        completion = replace(self._completion(ride, event), top=state.index)
+        completion = replace(self._completion(ride, event), abandoned=not is_known, top=state.index)
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)
+
+    def _add_from_above(self, manager: TopicManager, group: Group, ride: StampRide, deps: list[int]) -> bool:
+        """R19: when the event was numbered, further down, its publisher's earlier ones were still on their way to this
+        stage, ahead of it. Return whether this stage knows them: it may have dropped their session since."""
+        session = self._state.sessions.get((ride.client_id, ride.incarnation))
+        if session is None or not session.remembers(ride.relies, self._state.index):
+            return False
+        concerned = self._state.overlaps.anyone & group.strangers
+        given = dict(zip(deps[::2], range(1, len(deps), 2), strict=True))
+        for other, (when, number) in reversed(session.used.items()):
+            if when <= ride.since:
+                break
+            if not (number and when < ride.counter and concerned >> other & 1):
+                continue
+            if (at := given.get(other)) is None:
+                self._depend(manager, group, other, number, deps)
+            else:  # the request carried an earlier one, whose number its client knew
+                manager.base[other] = deps[at] = max(number, deps[at])
+        return True
 
     @staticmethod
     def _completion(ride: StampRide, event: StampedEvent) -> CompleteRide:
@@ -420,6 +447,14 @@ class Stamping:
             ride.entry,
         )
 
+    def _take_back(self, manager: TopicManager, record: NumberRecord) -> None:
+        """Its event is never published, so nobody has to be told of the number."""
+        session = self._state.sessions.get((record.client_id, record.incarnation))
+        if session is not None:
+            session.open.pop((record.topic, record.number), None)
+        if record.state is _PENDING and manager.settle(record, NumberState.VOID) is NumberState.VOID:
+            self._state.tally.void += 1
+
     def completed(self, ride: CompleteRide) -> None:
         """A complete timestamp comes back: keep it at home, answer it where it entered."""
         state = self._state
@@ -430,9 +465,11 @@ class Stamping:
         if manager.stage == state.index:
             record = manager.records[ride.number]
             record.deps = ride.deps
+            if abandoned:
+                self._take_back(manager, record)
             again = manager.riding.pop(ride.number, -1)
             self._log.completed(manager, ride.number, ride.deps)
-            abandoned = record.state in GIVEN_UP
+            abandoned = abandoned or record.state in GIVEN_UP
             if again == state.index:
                 ride = replace(ride, entry=again)  # answered below
             elif again >= 0:

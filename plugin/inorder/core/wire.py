@@ -86,7 +86,8 @@ class NewEvent(msgspec.Struct, array_like=True, gc=False):
             worker's journal, where it stands beside the request (see :mod:`inorder.core.event_log`).
         relies: flat pairs: of each stage above the one it enters that adds to ``after``, or to that of an unanswered
             request before it, the lowest counter of this publisher that it has to know for that (R19); of the one it
-            enters, if it is asked again, the lowest one that is unanswered too.
+            enters, if it is asked again, the lowest one that is unanswered too. Stages above its topic's own are among
+            them where unanswered requests before it are created: its timestamp passes these, too.
     """
 
     counter: int

@@ -1,4 +1,4 @@
-"""The paths that every event takes through the core, each alone and without I/O.
+"""The paths that every event takes through the core and the adapters, each alone.
 
 ``python -m benchmarks.hot_paths NAME N`` runs one with ``N`` events. They are what :mod:`benchmarks.check` counts the
 instructions of. What a path is made of must not depend on time, chance or the machine, and an event must cost the same
@@ -7,9 +7,18 @@ at ``N`` events and at twice as many.
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import socket
 import sys
 from collections.abc import Callable
+from typing import Any
 
+from paho.mqtt.client import Client, MQTTProtocolVersion
+from paho.mqtt.enums import CallbackAPIVersion
+from redis.asyncio import Connection
+
+from benchmarks.stages import Sequencer
 from inorder.core.commands import ChangeSubscription, Create, CreateTopics, OpenSession, Reply, SettleNumbers
 from inorder.core.names import exact
 from inorder.core.publisher import Publisher
@@ -27,7 +36,12 @@ from inorder.core.wire import (
     decode_worker_frame,
     encode_frame,
 )
+from inorder.ports import Arrival, EnsCapabilities, Outgoing
+from inorder_adapters.mqtt.outbox import Outbox
+from inorder_adapters.mqtt.packets import read_publishes
 from inorder_adapters.payload_form import split, wire_payload
+from inorder_adapters.redis.publishing import Publishing
+from inorder_adapters.redis.subscribing import Subscribing
 from inorder_bench.ordering import Arrived, arrivals, ordering_module
 
 FRAME = 256
@@ -86,6 +100,24 @@ def timestamps(count: int) -> None:
         stage.step(SettleNumbers("publisher", 1, request, confirmed, []), first)
 
 
+def one_at_a_time(count: int) -> None:
+    """The same with a frame for each event, and for each confirmation."""
+    stage = stage_with(4)
+    for counter in range(1, count + 1):
+        (effect,) = stage.step(Create("publisher", 1, counter, [NewEvent(counter, counter % 4 + 1)]), counter)
+        assert isinstance(effect, Reply)
+        assert isinstance(effect.frame, Timestamps)
+        (event,) = effect.frame.events
+        stage.step(SettleNumbers("publisher", 1, counter, [event.topic, event.number, event.number], []), counter)
+
+
+def belt(count: int) -> None:
+    """Events of six topics that all overlap go up three stages, and their completions come back."""
+    sequencer = Sequencer(3, 6, [range(1, 7)] * 2)
+    for _ in range(0, count, FRAME):
+        sequencer.publish([at % 6 + 1 for at in range(FRAME)])
+
+
 def frames(count: int) -> None:
     """Requests and answers are encoded and decoded."""
     for first in range(1, count + 1, FRAME):
@@ -125,10 +157,85 @@ def publisher(count: int) -> None:
     assert not machine.pending
 
 
+STAMP = encode_stamp(TotalStamp(2**31, 1, 1_000, [2, 999]))
+BATCH = 64
+"""Packets in one system call."""
+
+
+def mqtt_packets(count: int) -> None:
+    """Publishes of QoS 0 with the stamp in a property are written to a socket, and read from it."""
+    outbox = Outbox(Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5), 5, window=20)
+    outbox.open(EnsCapabilities(properties=True, retain=True, qos=(0, 1, 2), max_topic_bytes=65_535), is_direct=True)
+    message = Outgoing("plant/line/1", PAYLOAD, stamp=STAMP)
+    writing, reading = socket.socketpair()
+    with writing, reading:
+        for first in range(0, count, BATCH):
+            for token in range(first, first + BATCH):
+                outbox.put(message, token)
+            outbox.fill()
+            outbox.direct.write(writing)
+            accepted, _ = outbox.outcomes()
+            arrivals, _ = read_publishes(reading.recv(1 << 20), True, lambda ids: ())
+            assert len(arrivals) == len(accepted) == BATCH
+            assert arrivals[0].stamp == STAMP
+
+
+class _Counted:
+    """Where a connection tells what came of publishes, and what arrived."""
+
+    def __init__(self) -> None:
+        self.done = self.came = 0
+
+    def accepted(self, tokens: list[int]) -> None:
+        self.done += len(tokens)
+
+    def arrived(self, arrival: Arrival) -> None:
+        assert arrival.stamp == STAMP
+        self.came += 1
+
+
+def redis_commands(count: int) -> None:
+    """Publishes of Redis are packed and answered, and messages taken in, as redis-py hands them over."""
+    asyncio.run(_redis_commands(count))
+
+
+async def _redis_commands(count: int) -> None:
+    sink: Any = _Counted()
+    # no turn of the loop, so their tasks do not begin, and nothing is connected
+    publishing = Publishing(Connection(), 60.0, sink, sys.exit)
+    subscribing = Subscribing(Connection(), 60.0, 60.0, sink, sys.exit)
+    message, wire = Outgoing("plant:line:1", PAYLOAD, stamp=STAMP), wire_payload(STAMP, PAYLOAD, retain=False)
+    for first in range(0, count, BATCH):
+        for token in range(first, first + BATCH):
+            publishing.put(message, token)
+        for _ in range(BATCH):
+            publishing._replied(2)
+            subscribing._replied([b"message", b"plant:line:1", wire])
+        publishing.report()
+    assert sink.done == sink.came == count
+    publishing.stop()
+    subscribing.link.stop()
+
+
 HOT_PATHS: dict[str, Callable[[int], None]] = {
-    each.__name__: each for each in (in_order, out_of_order, released, timestamps, frames, stamps, publisher)
+    each.__name__: each
+    for each in (
+        in_order,
+        out_of_order,
+        released,
+        timestamps,
+        one_at_a_time,
+        belt,
+        frames,
+        stamps,
+        publisher,
+        mqtt_packets,
+        redis_commands,
+    )
 }
 
 
 if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()  # else a path would cost more with each module that is imported beside it
     HOT_PATHS[sys.argv[1]](int(sys.argv[2]))

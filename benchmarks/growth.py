@@ -1,4 +1,5 @@
-"""How the cost of an event grows with what there is: topics, subscribers, group members, waiting events, stages.
+"""How costs grow with what there is: an event's with topics, subscribers, group members, waiting events and stages; and
+those of a new topic, a new subscriber, a worker's start and the heads of each second.
 
 Processor time of the core alone, in one process, without I/O. Each figure is compared with the smallest of its kind;
 ``entries`` is what an event's timestamp carries, since nothing can cost less than what has to be said.
@@ -10,25 +11,49 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterator
-from itertools import cycle, islice
+from itertools import count, cycle, islice
+from typing import NamedTuple
 
 from benchmarks.stages import Sequencer
+from inorder.core.commands import ChangeSubscription, Create, CreateTopics, OpenSession, Reply, SettleNumbers
+from inorder.core.names import Filter, FilterKind, exact
+from inorder.core.stage import Stage
+from inorder.core.wire import NewEvent, SpaceFilter, Timestamps
 from inorder_bench.ordering import ordering_module
 from inorder_bench.rows import Row, Say, paired, spread
 
 FRAME = 64
+FEW = 20
+"""New topics or subscribers in one run: few enough not to be more than there were."""
+ALL = [SpaceFilter("s", Filter("#", FilterKind.MQTT, "#"))]
 
-Step = Callable[[int], float]
-"""Does so many events; returns the entries of an event's timestamp."""
+
+class Done(NamedTuple):
+    """What a run took: processor time, how many events (or other things) it was for, and a timestamp's entries."""
+
+    seconds: float
+    things: int
+    entries: float | None = None
+
+
+Step = Callable[[int], Done]
+"""Does so many events."""
+
+
+def _timed(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return time.process_time() - began
 
 
 def _frames(sequencer: Sequencer, topics: Iterator[int]) -> Step:
-    def run(events: int) -> float:
+    def run(events: int) -> Done:
         entries = 0
+        began = time.process_time()
         for _ in range(0, events, FRAME):
             sequencer.publish(list(islice(topics, FRAME)))
             entries += sum(len(event.deps) // 2 for event in sequencer.timestamps)
-        return entries / events
+        return Done(time.process_time() - began, events, entries / events)
 
     return run
 
@@ -78,53 +103,157 @@ def _by_waiting(waiting: int) -> Step:
         module.receive(2, number, [1, 1], None, 100, 0.0)
     numbers = [0, 0]
 
-    def run(events: int) -> float:
+    def run(events: int) -> Done:
+        began = time.process_time()
         for at in range(events):
             mine, other = at % 2, 1 - at % 2
             numbers[mine] += 1
             deps = [4 - mine, numbers[other]] if numbers[other] else []
             assert len(module.receive(3 + mine, numbers[mine], deps, None, 100, 0.0)) == 1
-        return 1.0
+        return Done(time.process_time() - began, events, 1.0)
 
     return run
 
 
-KINDS: dict[str, tuple[Callable[[int], Step], tuple[int, ...]]] = {
-    "topics": (_by_topics, (1, 10, 100, 1_000, 10_000)),
-    "topics of one publisher": (_by_topics_of_one, (1, 10, 100, 1_000, 10_000)),
-    "subscribers": (_by_subscribers, (1, 10, 100, 1_000)),
-    "members of a sequencing group": (_by_group, (1, 10, 50, 200)),
-    "events waiting": (_by_waiting, (0, 1_000, 100_000, 1_000_000)),
-    "stages": (_by_stages, (1, 2, 4, 8)),
+def _stage(topics: int, subscribers: int) -> Stage:
+    """Return a stage with topics that have an event each, and subscribers that have all of them by a wildcard."""
+    stage = Stage(0, 1)
+    for client in ("publisher", *(f"all-{each}" for each in range(subscribers))):
+        stage.step(OpenSession(client, 1), 0)
+    for each in range(subscribers):
+        stage.step(ChangeSubscription(f"all-{each}", 1, 1, ALL, bounded=False), 0)
+    stage.step(CreateTopics("publisher", 1, 1, [("s", f"t{each}") for each in range(1, topics + 1)]), 0)
+    stage.step(Create("publisher", 1, 1, [NewEvent(each, each) for each in range(1, topics + 1)]), 0)
+    return stage
+
+
+def _new_topic(topics: int) -> Step:
+    """Two clients have all topics by a wildcard, each topic has had an event: one more topic, and its first event."""
+    stage, ids = _stage(topics, 2), count(topics + 1)
+
+    def run(_: int) -> Done:
+        seconds, entries = 0.0, 0
+        for topic in islice(ids, FEW):
+            began = time.process_time()
+            stage.step(CreateTopics("publisher", 1, topic, [("s", f"t{topic}")]), 0)
+            (effect,) = stage.step(Create("publisher", 1, topic, [NewEvent(topic, topic)]), 0)
+            seconds += time.process_time() - began
+            assert isinstance(effect, Reply)
+            assert isinstance(effect.frame, Timestamps)
+            entries += len(effect.frame.events[0].deps) // 2
+        return Done(seconds, FEW, entries / FEW)
+
+    return run
+
+
+def _new_subscriber(subscribers: int) -> Step:
+    """As many clients have four of 16 topics each; one more connects and subscribes."""
+    stage, numbers = _stage(16, 0), count()
+
+    def join() -> None:
+        number = next(numbers)
+        mine = [SpaceFilter("s", exact(f"t{(7 * number + 3 * each) % 16 + 1}")) for each in range(4)]
+        stage.step(OpenSession(f"subscriber-{number}", 1), 0)
+        stage.step(ChangeSubscription(f"subscriber-{number}", 1, 1, mine, bounded=False), 0)
+
+    for _ in range(subscribers):
+        join()
+    return lambda _: Done(_timed(lambda: [join() for _ in range(FEW)]), FEW)
+
+
+def _start(topics: int) -> Step:
+    """A worker reads a stage's snapshot: as many topics, a client for ten of them that has them and ten others."""
+    stage = _stage(topics, 0)
+    for client in range(max(1, topics // 10)):
+        mine = {(10 * client + each) % topics + 1 for each in range(20)}
+        stage.step(OpenSession(f"subscriber-{client}", 1), 0)
+        filters = [SpaceFilter("s", exact(f"t{each}")) for each in sorted(mine)]
+        stage.step(ChangeSubscription(f"subscriber-{client}", 1, 1, filters, bounded=False), 0)
+    snapshot = stage.snapshot()
+    return lambda _: Done(_timed(lambda: Stage.restore(snapshot)), topics)
+
+
+def _heads(topics: int) -> Step:
+    """The heads of a second in which all topics had an event, for one client that has all of them (R17). Each ten
+    topics have a publisher of their own."""
+    stage = Stage(0, 1)
+    stage.step(OpenSession("all", 1), 0)
+    stage.step(ChangeSubscription("all", 1, 1, ALL, bounded=False), 0)
+    stage.step(CreateTopics("all", 1, 1, [("s", f"t{each}") for each in range(1, topics + 1)]), 0)
+    publishers = {f"publisher-{first}": range(first, min(first + 10, topics + 1)) for first in range(1, topics + 1, 10)}
+    for publisher in publishers:
+        stage.step(OpenSession(publisher, 1), 0)
+    numbers = count(1)
+
+    def run(_: int) -> Done:
+        number = next(numbers)
+        for publisher, its in publishers.items():
+            events = [NewEvent(10 * number + at, topic) for at, topic in enumerate(its)]
+            stage.step(Create(publisher, 1, 10 * number, events), 0)
+            confirmed = [part for topic in its for part in (topic, number, number)]
+            stage.step(SettleNumbers(publisher, 1, number, confirmed, []), 0)
+        began = time.process_time()
+        told = stage.heads("all", stage.changed_heads())
+        seconds = time.process_time() - began
+        assert len(told) == 2 * topics
+        return Done(seconds, topics)
+
+    return run
+
+
+class Kind(NamedTuple):
+    """One kind of growth: what makes its step for a size, its sizes, what one figure is for, and the things that are
+    done at a size before it is measured."""
+
+    make: Callable[[int], Step]
+    sizes: tuple[int, ...]
+    unit: str = "us/event"
+    warm: Callable[[int], int] = lambda size: 2 * size
+
+
+KINDS: dict[str, Kind] = {
+    "topics": Kind(_by_topics, (1, 10, 100, 1_000, 10_000)),
+    "topics of one publisher": Kind(_by_topics_of_one, (1, 10, 100, 1_000, 10_000)),
+    "subscribers": Kind(_by_subscribers, (1, 10, 100, 1_000)),
+    "members of a sequencing group": Kind(_by_group, (1, 10, 50, 100, 200, 400)),
+    "events waiting": Kind(_by_waiting, (0, 1_000, 100_000, 1_000_000), warm=lambda _: 0),
+    "stages": Kind(_by_stages, (1, 2, 4, 8)),
+    "a new topic and its event, of topics under two wildcards": Kind(_new_topic, (100, 1_000, 5_000), "us/topic"),
+    "a new subscriber, of subscribers": Kind(_new_subscriber, (10, 100, 1_000, 10_000), "us/subscriber"),
+    "a stage's start, by topics": Kind(_start, (100, 1_000, 10_000), "us/topic"),
+    "heads of a second, by topics of a subscriber": Kind(_heads, (100, 1_000, 10_000), "us/topic"),
 }
 
 
 def measure(events: int, repeats: int, say: Say) -> list[Row]:
     """Measure every kind at every size, all sizes of a kind in turn."""
-    rows: list[Row] = []
-    for kind, (make, sizes) in KINDS.items():
-        steps = {size: make(size) for size in sizes}
-        costs: dict[int, list[float]] = {size: [] for size in sizes}
-        entries: dict[int, float] = {}
+    return [row for name in KINDS for row in _measure(name, events, repeats, say)]
+
+
+def _measure(name: str, events: int, repeats: int, say: Say) -> list[Row]:
+    kind = KINDS[name]
+    steps = {size: kind.make(size) for size in kind.sizes}
+    costs: dict[int, list[float]] = {size: [] for size in kind.sizes}
+    entries: dict[int, float | None] = {}
+    for size, step in steps.items():
+        step(max(events // 10, kind.warm(size)))  # every topic has been used
+    for _ in range(repeats):
         for size, step in steps.items():
-            step(max(events // 10, 2 * size if make is not _by_waiting else 0))  # every topic has been used
-        for _ in range(repeats):
-            for size, step in steps.items():
-                gc.collect()
-                began = time.process_time()
-                entries[size] = step(events)
-                costs[size].append((time.process_time() - began) / events * 1e6)
-            say(f"growth: {kind}: " + ", ".join(f"{size:,}: {costs[size][-1]:.2f} us" for size in sizes))
-        rows += [
-            Row(
-                workload=f"growth: {kind}",
-                name=f"{size:,}",
-                unit="us/event",
-                value=spread(costs[size]),
-                ratio=paired(costs[size], costs[sizes[0]]),
-                yardstick=f"of {sizes[0]:,}",
-                more={"entries": entries[size]},
-            )
-            for size in sizes
-        ]
-    return rows
+            gc.collect()
+            done = step(events)
+            entries[size] = done.entries
+            costs[size].append(done.seconds / done.things * 1e6)
+        say(f"growth: {name}: " + ", ".join(f"{size:,}: {costs[size][-1]:.2f} us" for size in kind.sizes))
+    first = kind.sizes[0]
+    return [
+        Row(
+            workload=f"growth: {name}",
+            name=f"{size:,}",
+            unit=kind.unit,
+            value=spread(costs[size]),
+            ratio=paired(costs[size], costs[first]),
+            yardstick=f"of {first:,}",
+            more={} if (carried := entries[size]) is None else {"entries": carried},
+        )
+        for size in kind.sizes
+    ]

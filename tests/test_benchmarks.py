@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import check
+from benchmarks import check, growth
 from benchmarks.hot_paths import FRAME, HOT_PATHS
 
 from inorder.cli.entry import version
@@ -39,6 +39,24 @@ def test_the_guard_names_what_became_dearer_and_what_is_new() -> None:
         "dearer: 1,051 instructions an event instead of 1,000, +5.1%",
         "fresh: 7 instructions an event, not in the baseline",
     ]
+
+
+@pytest.mark.parametrize("name", growth.KINDS)
+def test_growth_has_a_figure_for_each_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = growth.KINDS[name].sizes[:2]
+    monkeypatch.setitem(growth.KINDS, name, growth.KINDS[name]._replace(sizes=sizes))
+    monkeypatch.setattr(growth, "KINDS", {name: growth.KINDS[name]})
+    said: list[str] = []
+    rows = growth.measure(128, 2, said.append)
+    assert [(row.workload, row.name) for row in rows] == [(f"growth: {name}", f"{size:,}") for size in sizes]
+    assert all(row.value.low > 0 for row in rows)
+    assert len(said) == 2
+
+
+def test_the_first_event_of_a_topic_names_what_two_subscribers_have_with_it() -> None:
+    done = growth.KINDS["a new topic and its event, of topics under two wildcards"].make(10)(1)
+    assert done.things == growth.FEW
+    assert done.entries == 10 + (growth.FEW - 1) / 2  # each of the new ones is there for those behind it
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:

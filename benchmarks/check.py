@@ -1,4 +1,4 @@
-"""``python -m benchmarks.check [--update]``: has a hot path become dearer than it was?
+"""``python -m benchmarks.check [NAME ...] [--update]``: has a hot path become dearer than it was?
 
 Counted are instructions, by valgrind: whatever else the machine does, they are the same, to a fraction of a per cent.
 An event's share is what twice as many events cost more, so that neither the interpreter's start nor the set-up is in
@@ -58,18 +58,22 @@ def interpreter() -> str:
 def main() -> None:
     """Compare with the baseline, or make this one the baseline."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(HOT_PATHS)}; default: all")
     parser.add_argument("--update", action="store_true", help="take what is counted as the baseline")
     options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in HOT_PATHS]:
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(HOT_PATHS)}")
     look()
+    names = options.names or list(HOT_PATHS)
     baselines = msgspec.json.decode(BASELINE.read_bytes(), type=dict[str, Costs]) if BASELINE.exists() else {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        costs = dict(zip(HOT_PATHS, pool.map(measure, HOT_PATHS), strict=True))
+        costs = dict(zip(names, pool.map(measure, names), strict=True))
     known = baselines.get(interpreter(), {})
     for name, cost in costs.items():
         change = f"{cost / known[name] - 1:+.1%}" if name in known else "new"
         print(f"{name:14} {cost:>8,} instructions an event  {change}")
     if options.update:
-        baselines[interpreter()] = costs
+        baselines[interpreter()] = (known if options.names else {}) | costs
         BASELINE.write_bytes(msgspec.json.format(msgspec.json.encode(baselines, order="sorted"), indent=2) + b"\n")
         return
     if not known:

@@ -41,6 +41,30 @@ def test_the_guard_names_what_became_dearer_and_what_is_new() -> None:
     ]
 
 
+def test_a_baseline_of_one_path_leaves_the_others_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    counts = {"stamps": 100, "frames": 200}
+    monkeypatch.setattr(check, "BASELINE", tmp_path / "baseline.json")
+    monkeypatch.setattr(check, "HOT_PATHS", counts)
+    monkeypatch.setattr(check, "look", lambda: None)
+    monkeypatch.setattr(check, "measure", lambda name: counts[name])
+
+    def run(*arguments: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["check", *arguments])
+        check.main()
+
+    run("--update")
+    counts["stamps"] = 106
+    with pytest.raises(SystemExit, match=r"stamps: 106 instructions an event instead of 100, \+6\.0%"):
+        run()
+    run("frames")
+    run("stamps", "--update")
+    run()
+    assert json.loads((tmp_path / "baseline.json").read_text()) == {check.interpreter(): {"frames": 200, "stamps": 106}}
+    with pytest.raises(SystemExit) as left:
+        run("nothing")
+    assert left.value.code == 2
+
+
 @pytest.mark.parametrize("name", growth.KINDS)
 def test_growth_has_a_figure_for_each_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = growth.KINDS[name].sizes[:2]

@@ -11,6 +11,7 @@ from inorder_bench.rows import Result, Say
 from inorder_bench.servers import ON_POSTGRESQL, THREE_WORKERS, Servers
 from inorder_bench.shapes import SHAPES
 from inorder_bench.stamps import Stamps, observe
+from inorder_bench.throughput import together
 
 OBSERVED = 0.1
 """Of the events of a match: so many have their timestamps read, in a run of its own."""
@@ -37,14 +38,30 @@ POWER_LAW = Match(
     {"shape": "power-law"},
     0.2,
 )
+_APART, _MANY = {"shape": "stages-apart"}, {"shape": "stages-16"}
 STAGES = Match(
     Contender("inorder, three stages on three workers", "ordered", workers=THREE_WORKERS),
     (
+        Contender("inorder, three stages, a publisher for each", "ordered", workers=THREE_WORKERS, settings=_APART),
+        Contender("inorder, three stages, 16 publishers", "ordered", workers=THREE_WORKERS, settings=_MANY),
         Contender("inorder, one stage", "ordered", workers=ON_POSTGRESQL),
         Contender("paho, one property, no threads", "paho_direct", envelope="property"),
     ),
     {"shape": "stages"},
     0.5,
+)
+STAGES_AWAITED = Match(
+    Contender("inorder, three stages, awaited", "ordered", workers=THREE_WORKERS),
+    (
+        Contender(
+            "inorder, three stages, a publisher for each, awaited", "ordered", workers=THREE_WORKERS, settings=_APART
+        ),
+        Contender("inorder, three stages, 16 publishers, awaited", "ordered", workers=THREE_WORKERS, settings=_MANY),
+        Contender("inorder, one stage, awaited", "ordered", workers=ON_POSTGRESQL),
+        Contender("inorder, one stage, 16 publishers, awaited", "ordered", workers=ON_POSTGRESQL, settings=_MANY),
+    ),
+    {"shape": "stages", "window": 1},
+    0.1,
 )
 
 
@@ -65,9 +82,12 @@ def many_topics(size: Size, say: Say) -> Result:
 
 
 def several_workers(size: Size, say: Say) -> Result:
-    """W7: six topics on three stages, each stage on a worker of its own, all on one PostgreSQL."""
+    """W7: six topics on three stages, each stage on a worker of its own, all on one PostgreSQL. Two publishers go round
+    the stages, or 16; or three keep to the topics of one stage each."""
     with Servers() as servers:
-        return _played("W7", STAGES, servers, size, say)[0]
+        result, stamps = _played("W7", STAGES, servers, size, say)
+        awaited = rates("W7", play(STAGES_AWAITED, servers, size, say, stamp=round(stamps.bytes)))
+    return together([result, awaited])
 
 
 def _played(workload: str, match: Match, servers: Servers, size: Size, say: Say) -> tuple[Result, Stamps]:

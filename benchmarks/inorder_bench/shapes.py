@@ -39,14 +39,22 @@ class Shape:
     weights: Sequence[float] | None = None
 
     def turns(self, count: int) -> Iterator[Turn]:
-        """Yield the events of a run in the order in which they are due; each topic's first one comes first of all."""
-        owner = {topic: publisher for publisher, its in enumerate(self.publishers) for topic in its}
+        """Yield the events of a run in the order in which they are due; each topic's first one comes first of all.
+        Publishers of the same topics take turns, each with one event for every topic."""
+        owners: dict[int, list[int]] = {}
+        for publisher, its in enumerate(self.publishers):
+            for topic in its:
+                owners.setdefault(topic, []).append(publisher)
         topics = [at % len(self.topics) for at in range(count)]
         if self.weights is not None and count > len(self.topics):
             sums = list(accumulate(self.weights))
             drawn = count - len(self.topics)
             topics[len(self.topics) :] = random.Random(SEED).choices(range(len(self.topics)), cum_weights=sums, k=drawn)
-        return (Turn(number, owner[topic], topic) for number, topic in enumerate(topics))
+        size = len(self.topics)
+        return (
+            Turn(number, owners[topic][number // size % len(owners[topic])], topic)
+            for number, topic in enumerate(topics)
+        )
 
     def names(self, subscriber: int) -> list[str]:
         """Return what a subscriber subscribes to."""
@@ -79,10 +87,17 @@ def _drawn(chance: random.Random, weights: Sequence[float], count: int) -> list[
     return sorted(drawn)
 
 
+def _on_stages(topics: int, publishers: Sequence[Sequence[int]], subscribers: int = 2) -> Shape:
+    """Return a shape for stages that share the topics, whose subscribers have all of them."""
+    return Shape(_named(topics), publishers, [range(topics)] * subscribers)
+
+
 SHAPES = {
     "pair": _in_turn(2),
     "overlap": _in_turn(16),
     "stages": _in_turn(6),
+    "stages-apart": _on_stages(6, [range(first, first + 2) for first in range(0, 6, 2)]),
+    "stages-16": _on_stages(6, [range(6)] * 16),
     "power-law": _power_law(1_000, 10, 100, 10),
 }
 """By name: a job names its own."""

@@ -11,6 +11,7 @@ from inorder.testing.services import MissingBinary
 from inorder_bench import WORKLOADS, Size, nats, plain, servers, throughput
 from inorder_bench.match import play, rates
 from inorder_bench.rows import FIGURES
+from inorder_bench.shapes import SHAPES
 
 SMALL = Size(events=200, repeats=1, warm_up=40)
 Rows = dict[str, dict[str, Any]]
@@ -194,9 +195,27 @@ def test_w7_beside_one_stage_and_a_bare_client() -> None:
     rows = measured("W7")
     assert {name: row["events"] for name, row in rows.items()} == {
         "inorder, three stages on three workers": 100,
+        "inorder, three stages, a publisher for each": 100,
+        "inorder, three stages, 16 publishers": 100,
         "inorder, one stage": 100,
         "paho, one property, no threads": 100,
+        "inorder, three stages, awaited": 20,
+        "inorder, three stages, a publisher for each, awaited": 20,
+        "inorder, three stages, 16 publishers, awaited": 20,
+        "inorder, one stage, awaited": 20,
+        "inorder, one stage, 16 publishers, awaited": 20,
     }
+
+
+def test_publishers_of_the_same_topics_take_turns_with_one_event_for_each() -> None:
+    turns = list(SHAPES["stages-16"].turns(6 * 17))
+    assert [turn.topic for turn in turns] == list(range(6)) * 17
+    assert [turn.publisher for turn in turns] == [each for each in (*range(16), 0) for _ in range(6)]
+
+
+def test_publishers_for_each_stage_keep_to_its_topics() -> None:
+    pairs = {(turn.publisher, turn.topic) for turn in SHAPES["stages-apart"].turns(100)}
+    assert pairs == {(0, 0), (0, 1), (1, 2), (1, 3), (2, 4), (2, 5)}
 
 
 def test_w8_while_workers_are_killed_and_stand_still() -> None:

@@ -64,10 +64,10 @@ class _LastUse:
 
     def __init__(self, counter: int, stage: int, before: _LastUse | None) -> None:
         self.counter = self.since = self.first = counter
-        self.stage, self.number, self.known = stage, 0, 0
-        if before is not None and before.number:
-            self.known = before.number
-        elif before is not None:
+        self.stage, self.number = stage, 0
+        if before is None or before.number:
+            self.known = 0 if before is None else before.number
+        else:
             self.first, self.known = before.first, before.known
 
 
@@ -200,6 +200,7 @@ class Publisher:
         self._entry = 0
         self._ceiling = 0
         self._previous_home = 0
+        self._lowest_home = 0  # of all topics that have been named
         # R19: what unanswered requests rely on; those of them that may be forgotten, so that others wait behind them
         self._relied: dict[int, int] = {}
         self._doubted: set[int] = set()
@@ -264,6 +265,7 @@ class Publisher:
         is_old = order_epoch is not None and order_epoch < self._order_epoch
         for info in topics:
             self._asked.discard((info.space, info.name))
+            self._lowest_home = max(info.stage, self._lowest_home)
             known = self._topics.get((info.space, info.name))
             if not is_old:
                 self._topics[info.space, info.name] = info
@@ -300,6 +302,7 @@ class Publisher:
             self._plan_anew()
 
     def _move(self, homes: dict[int, int]) -> None:
+        self._lowest_home = max(self._lowest_home, *homes.values(), 0)
         for name, info in self._topics.items():
             if info.id in homes:
                 self._topics[name] = replace(info, stage=homes[info.id])
@@ -476,20 +479,20 @@ class Publisher:
         """R19, path: where a request enters while none is unanswered: no higher than where the one before it was
         created; and no higher than the topics of those that are queued behind it, so that they need not wait."""
         entry = max(info.stage, self._previous_home)
-        for each in islice(self._queue, LOOKED_AHEAD) if self.adds_above else ():
+        if entry >= self._lowest_home or not self.adds_above:
+            return entry
+        for each in islice(self._queue, LOOKED_AHEAD):
             its = self._topics.get(each.topic)
             if its is None or its.logged:
                 break
             entry = max(entry, its.stage)
         return entry
 
-    def _may_follow(self, home: int, publication: Publication) -> bool:
+    def _may_pass(self, home: int, publication: Publication) -> bool:
         """R19, path: a request follows unanswered ones into their entry stage. If some of them are created above its
         topic's own stage, its timestamp rides on behind them up to there, and what it follows is added there: the
         numbers are not known before. An event log would serve it even if a stage cannot do that any more (R18)."""
-        if home > self._entry:
-            return False
-        return home <= self._ceiling or (self.adds_above and not self.is_logged(publication.topic))
+        return home <= self._entry and self.adds_above and not self.is_logged(publication.topic)
 
     def _admit(self, publication: Publication) -> bool:
         """Make the request of a publication, if it may leave now."""
@@ -502,9 +505,11 @@ class Publisher:
         if not self._unanswered:
             self._entry = self._entry_alone(info)
             self._relied, self._ceiling = {}, home
-        elif not self._may_follow(home, publication):
+        elif home > self._ceiling and not self._may_pass(home, publication):
             return False
-        self._ceiling, self._previous_home = min(home, self._ceiling), home
+        if home < self._ceiling:
+            self._ceiling = home
+        self._previous_home = home
         self._unanswered.add(publication.counter)
         publication.info, publication.entry, publication.state = info, self._entry, _REQUESTED
         if not publication.is_asked:
@@ -523,9 +528,9 @@ class Publisher:
         since = 0 if last is None else last.since
         after: list[int] = []
         relies: dict[int, int] = {}
-        publication.after, publication.relies, publication.through = after, [], -1
+        publication.after, publication.through = after, -1
         if last is not None and last.counter > publication.counter:  # asked again behind it, and numbered before it
-            self._used[info.id], publication.before = last, None
+            self._used[info.id], publication.before, publication.relies = last, None, []
             return
         entry = publication.entry
         passed = range(info.stage, entry + 1)
@@ -546,8 +551,8 @@ class Publisher:
         relied = self._relied
         for stage, counter in relies.items():
             relied[stage] = min(counter, relied.get(stage, counter))
+        publication.relies = [part for pair in relied.items() for part in pair] if relied else []
         if relied:
-            publication.relies = [part for pair in relied.items() for part in pair]
             highest = min(relied)
             publication.through = highest if highest < info.stage else -1
 

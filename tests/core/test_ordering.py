@@ -11,7 +11,7 @@ from tests.core.cluster import seen
 from inorder.core.gaps import HEADS_SECONDS, MAX_MOMENTS
 from inorder.core.notifications import Bounded, GapReason
 from inorder.core.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
-from inorder.core.waiting import Sequenced
+from inorder.core.waiting import Sequenced, WaitingRoom
 from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
 A, B, C, D = 1, 2, 3, 4
@@ -210,6 +210,18 @@ def test_r6_a_forced_event_cannot_move_the_clock_back() -> None:
     assert _get(module, A, 2) == ["2:1", "1:2 late", "1:1 late"]
     assert module.clock == {A: 2, B: 1}
     assert _get(module, A, 3) == ["1:3"]
+
+
+@pytest.mark.parametrize("last", [4, 1_000_000], ids=["few numbers", "few sleepers"])
+def test_r6_a_jump_wakes_what_slept_on_its_numbers_up_to_the_last(last: int) -> None:
+    room = WaitingRoom(has_limits=True)
+    sleepers = {number: Sequenced(B, number, [A, number], None, 1, 0.0) for number in (last, last + 1, 1, 2, 3)}
+    for number, entry in sleepers.items():
+        room.sleep(entry, A, number)
+    assert room.wake_range(A, 2, last) == [sleepers[2], sleepers[3], sleepers[last]]
+    assert room.wake_range(A, 2, last) == []
+    assert list(room.wake(A, last + 1)) == [sleepers[last + 1]]
+    assert list(room.wake(A, 1)) == [sleepers[1]]
 
 
 @pytest.mark.parametrize("forged", [(A, 2**63 - 1), (A, 1, A, 2**63 - 1), (B, 1, A, 2**62)], ids=["own", "self", "dep"])

@@ -83,12 +83,12 @@ def kept_clocks(patch: Patch) -> None:
     """R8: the whole returned clock is taken, as in the papers."""
     whole = OrderingModule._begin
 
-    def begin(self: OrderingModule, start: TopicStart, now: float) -> bool:
+    def begin(self: OrderingModule, start: TopicStart, now: float) -> None:
         topic = start.topic.id
         if topic not in self._clock:
-            return whole(self, start, now)
-        self._clock[topic] = self._start[topic] = max(start.start, self._clock[topic])
-        return False
+            whole(self, start, now)
+        else:
+            self._clock[topic] = self._start[topic] = max(start.start, self._clock[topic])
 
     patch.setattr(OrderingModule, "_begin", begin)
 

@@ -209,7 +209,7 @@ class OrderingModule:
             return
         if number > self._missing[topic].known:
             self._learn(topic, number, now)
-        if entry.deps:
+        if len(entry.deps) > 2:  # a single one has been learned, if it is not met
             self._learn_dependencies(entry, now)
         if self._bound is None and self._is_full(entry):
             self._give_up(topic, number)
@@ -276,8 +276,8 @@ class OrderingModule:
         first. So what sleeps on the first entry that is not met seldom has to sleep again."""
         clock = self._clock
         parts = iter(entry.deps)
-        for topic, number in zip(parts, parts, strict=False):
-            reached = clock.get(topic)
+        for topic in parts:
+            number, reached = next(parts, 0), clock.get(topic)
             if reached is None:
                 if self._is_held(topic):
                     self._held.setdefault(topic, []).append(entry)
@@ -427,7 +427,7 @@ class OrderingModule:
             return []
         self._jumped.setdefault(topic, JumpedNumbers()).add(clock + 1, number, now)
         self._clock[topic] = number
-        return self._room.wake(topic, number)
+        return self._room.wake_range(topic, clock + 1, number)
 
     # R6 lets an event go at the limit whatever its timestamp says. This departs from it for implausible timestamps
     # only: one forged stamp would else move the clock beyond all numbers that its topic will ever have, and every
@@ -440,7 +440,8 @@ class OrderingModule:
         if self._is_leap(entry.topic, entry.number - 1):
             claims.append((entry.topic, entry.number))
         parts = iter(entry.deps)
-        for topic, number in zip(parts, parts, strict=False):
+        for topic in parts:
+            number = next(parts, 0)
             if topic in self._clock and self._is_leap(topic, number):
                 claims.append((topic, number))
         return claims
@@ -604,7 +605,8 @@ class OrderingModule:
 
         ``filters``: the subscription has wildcards, so topics with unknown ids may still be part of it (R13).
         """
-        begun = [each.topic.id for each in starts if self._begin(each, now)]
+        for start in starts:
+            self._begin(start, now)
         self._hold_unknown = self._ask_unknown = filters
         awake: deque[Sequenced] = deque()
         parked: list[Sequenced] = []
@@ -612,8 +614,6 @@ class OrderingModule:
             if topic in self._clock or not self._is_held(topic):
                 awake.extend(self._held.pop(topic, ()))
                 parked += self._parked.take(topic)
-        for topic in begun:
-            awake.extend(self._room.wake(topic, self._clock[topic]))
         self._run(awake, now)
         for entry in parked:
             if self._is_restored and entry.number <= self._start.get(entry.topic, 0):
@@ -623,10 +623,10 @@ class OrderingModule:
         self._is_restored = False
         return self._drain()
 
-    def _begin(self, start: TopicStart, now: float) -> bool:
+    def _begin(self, start: TopicStart, now: float) -> None:
         topic = start.topic.id
         if topic in self._clock:
-            return False
+            return
         self._foreign.discard(topic)
         number, base = start.start, start.base
         first = self._interrupted.pop(topic, None)
@@ -643,7 +643,6 @@ class OrderingModule:
             self._learn(topic, start.reached, now - self.times.gap_timeout)
             self._vouch(topic, start.reached)
         self._learn_given_up(topic, now)
-        return True
 
     def _take_clock(self, topic: int, number: int) -> None:
         self._clock[topic] = self._start[topic] = number
@@ -715,8 +714,9 @@ class OrderingModule:
     def _learn_dependencies(self, entry: Sequenced, now: float) -> None:
         """Also of holes: with compact stamps (R21) a hole may be the only one that names what it waits for."""
         missing, parts = self._missing, iter(entry.deps)
-        for topic, number in zip(parts, parts, strict=False):
-            if (known := missing.get(topic)) is not None and number > known.known:
+        for topic in parts:
+            number, known = next(parts, 0), missing.get(topic)
+            if known is not None and number > known.known:
                 self._learn(topic, number, now)
 
     def heads(self, pairs: list[int], now: float) -> None:

@@ -117,7 +117,6 @@ class WaitingRoom:
         self._entries: dict[int, dict[int, Sequenced]] = {}
         self._order: dict[int, list[int]] = {}
         self._alarms: dict[int, dict[int, list[Sequenced]]] = {}
-        self._alarm_order: dict[int, list[int]] = {}
         self._arrivals: deque[Sequenced] = deque()
         self.size = 0
         self.count = 0
@@ -171,34 +170,33 @@ class WaitingRoom:
             self._order[topic] = sorted(waiting)
 
     def sleep(self, entry: Sequenced, topic: int, number: int) -> None:
-        """Wake the entry when ``topic`` reaches ``number``."""
+        """Wake the entry when ``topic``, whose clock is below it, reaches ``number``."""
         entry.waited_topic, entry.waited_number = topic, number
         alarms = self._alarms.get(topic)
         if alarms is None:
-            self._alarms[topic], self._alarm_order[topic] = {number: [entry]}, [number]
+            self._alarms[topic] = {number: [entry]}
         elif (sleepers := alarms.get(number)) is not None:
             sleepers.append(entry)
         else:
             alarms[number] = [entry]
-            heappush(self._alarm_order[topic], number)
 
     def wake(self, topic: int, number: int) -> Sequence[Sequenced]:
-        """Return (and forget) all that sleeps on a number of ``topic`` up to ``number``."""
-        order = self._alarm_order.get(topic)
-        if not order or order[0] > number:
-            return ()
-        alarms, woken = self._alarms[topic], list[Sequenced]()
-        while order and order[0] <= number:
-            woken += alarms.pop(heappop(order))
-        return woken
+        """Return (and forget) what sleeps on a number."""
+        alarms = self._alarms.get(topic)
+        return alarms.pop(number, ()) if alarms else ()
+
+    def wake_range(self, topic: int, first: int, last: int) -> list[Sequenced]:
+        """Return (and forget) all that sleeps on numbers of ``topic`` from ``first`` to ``last``."""
+        alarms = self._alarms.get(topic, {})
+        numbers = range(first, last + 1)
+        due = sorted(each for each in alarms if each in numbers) if len(alarms) < len(numbers) else numbers
+        return [entry for each in due for entry in alarms.pop(each, ())]
 
     def wake_from(self, topic: int, number: int) -> list[Sequenced]:
         """Return (and forget) all that sleeps on ``number`` of ``topic`` or a higher one."""
         alarms = self._alarms.get(topic, {})
         due = [each for each in alarms if each >= number]
-        woken = [entry for each in due for entry in alarms.pop(each)]
-        self._alarm_order[topic] = sorted(alarms)
-        return woken
+        return [entry for each in due for entry in alarms.pop(each)]
 
     def lowest(self, topic: int) -> Sequenced | None:
         """Return the waiting entry of ``topic`` with the lowest number."""

@@ -158,7 +158,12 @@ def _new_subscriber(subscribers: int) -> Step:
 
     for _ in range(subscribers):
         join()
-    return lambda _: Done(_timed(lambda: [join() for _ in range(FEW)]), FEW)
+
+    def join_few() -> None:
+        for _ in range(FEW):
+            join()
+
+    return lambda _: Done(_timed(join_few), FEW)
 
 
 def _start(topics: int) -> Step:

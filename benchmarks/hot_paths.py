@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from paho.mqtt.client import Client, MQTTProtocolVersion
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from redis.asyncio import Connection
 
 from benchmarks.stages import Sequencer
@@ -180,6 +180,10 @@ def mqtt_packets(count: int) -> None:
             assert arrivals[0].stamp == STAMP
 
 
+def _failed(error: Exception) -> None:
+    raise error
+
+
 class _Counted:
     """Where a connection tells what came of publishes, and what arrived."""
 
@@ -202,8 +206,8 @@ def redis_commands(count: int) -> None:
 async def _redis_commands(count: int) -> None:
     sink: Any = _Counted()
     # no turn of the loop, so their tasks do not begin, and nothing is connected
-    publishing = Publishing(Connection(), 60.0, sink, sys.exit)
-    subscribing = Subscribing(Connection(), 60.0, 60.0, sink, sys.exit)
+    publishing = Publishing(Connection(), 60.0, sink, _failed)
+    subscribing = Subscribing(Connection(), 60.0, 60.0, sink, _failed)
     message, wire = Outgoing("plant:line:1", PAYLOAD, stamp=STAMP), wire_payload(STAMP, PAYLOAD, retain=False)
     for first in range(0, count, BATCH):
         for token in range(first, first + BATCH):

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from itertools import count
 from typing import Any
 
+from redis._parsers import _AsyncRESP2Parser
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from inorder.errors import LinkError
 from inorder_adapters.redis.options import Target
+from inorder_adapters.redis.replies import read_replies
 
 _READ_BATCH = 128
 
@@ -49,6 +51,8 @@ def make_connection(target: Target) -> Connection:
         "retry_on_timeout": False,
         "health_check_interval": 0,
         "decode_responses": False,
+        # It takes from the stream no more than a reply, as hiredis does not. redis-py changes it to RESP 3's by itself.
+        "parser_class": _AsyncRESP2Parser,
     }
     if not options.tls:
         return Connection(**common)
@@ -110,6 +114,7 @@ class Link:
         self._wake = asyncio.Event()
         self._has_heard = True
         self._is_pinged = False
+        self._is_stopped = False
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(interval, self._check)
         self._tasks = (
@@ -124,6 +129,7 @@ class Link:
 
     def stop(self) -> None:
         """Stop at once; nothing is called any more. The reading task closes the connection."""
+        self._is_stopped = True
         self._timer.cancel()
         for task in self._tasks:
             task.cancel()
@@ -136,15 +142,44 @@ class Link:
         await asyncio.sleep(0)  # the transport closes its socket in the next turn
 
     async def _read(self) -> None:
-        read = self._connection.read_response
-        for number in count(1):
-            if number % _READ_BATCH == 0:
-                await asyncio.sleep(0)  # what is buffered already is read without a pause: let others have a turn
-            try:
-                reply = await read(disable_decoding=True, push_request=True)
-            except ResponseError as error:
-                reply = error
+        """Read plain replies from the stream, a batch in each turn of the loop, and others by redis-py."""
+        reader = self._connection._reader
+        assert reader is not None  # it is logged in
+        while True:
+            data = await reader.read(sys.maxsize)  # all that is there
             self._has_heard = True
+            replies, at = read_replies(data, 0, _READ_BATCH)
+            self._give(replies)
+            if reader.at_eof():
+                await self._read_to_the_end(data[at:])
+            if at == len(data):
+                continue
+            reader.feed_data(data[at:])  # in front of what comes next: nothing was awaited in between
+            if not replies:
+                self._give([await self._read_one()])
+            await asyncio.sleep(0)  # what is buffered already is read without a pause: let others have a turn
+
+    async def _read_to_the_end(self, rest: bytes) -> None:
+        """Read what is in front of the stream's end, where nothing can be put back. Raises RedisError at the end."""
+        self._connection._reader = asyncio.StreamReader()
+        self._connection._reader.feed_data(rest)
+        self._connection._reader.feed_eof()
+        self._connection._parser.on_connect(self._connection)  # type: ignore[no-untyped-call]
+        while True:
+            self._give([await self._read_one()])
+
+    async def _read_one(self) -> Any:
+        try:
+            reply = await self._connection.read_response(disable_decoding=True, push_request=True)
+        except ResponseError as error:
+            reply = error
+        self._has_heard = True
+        return reply
+
+    def _give(self, replies: list[Any]) -> None:
+        for reply in replies:
+            if self._is_stopped:
+                return
             self._on_reply(reply)
 
     async def _write(self) -> None:

@@ -40,10 +40,16 @@ def test_what_goes_wrong_is_said_and_leaves_nothing(cli: Cli, traces: Path) -> N
     Path("other.json").write_text("[]")
     cli("report", "other.json", "--out", "kept.html").assert_refused(2, "other.json", "result of an analysis")
     assert Path("kept.html").read_text() == "older"
-    cli("report", str(traces), "--out", "no/such/folder.html").assert_refused(1, "no/such")
+    cli("report", str(traces), "--out", "no/such/folder.html").assert_refused(
+        2, "--out", "no/such/folder.html", "in a folder that exists"
+    )
     Path("folder").mkdir()
-    cli("report", str(traces), "--out", "folder").assert_refused(1, "folder")
+    cli("report", str(traces), "--out", "folder").assert_refused(2, "--out", "'folder'", "Is a directory")
     assert sorted(each.name for each in Path().iterdir() if "folder" in each.name) == ["folder"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(cli: Cli) -> None:
+    cli("report", "nowhere", "--out", "no/such/report.html").assert_refused(2, "--out")
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:

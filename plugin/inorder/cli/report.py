@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from inorder.cli import options, output
 from inorder.cli.failures import ExitCode, needs
+from inorder.errors import InvalidOption
 
 if TYPE_CHECKING:
     from inorder_analytics.reading import Traces
@@ -50,10 +54,8 @@ def report(
     Traces are analysed in this process, which is quick as long as they fit into memory; analyse larger ones with
     **inorder analyze PATH --out FOLDER** first and make the report of FOLDER.
 
-    Exit codes: 0 written (whatever it says), 1 it could not be written, 2 wrong usage.
+    Exit codes: 0 written (whatever it says), 1 it could not be made, 2 wrong usage.
     """
-    from inorder.errors import InvalidOption
-
     if not math.isfinite(window):
         raise InvalidOption("--window", window, "seconds, from 0.001 on")
     with needs("analytics", "a report"):
@@ -64,16 +66,26 @@ def report(
 
         return measure(traces, window_s=window, max_pairs=max_pairs, seed=seed)
 
-    _write(out, render(result_of(path, measured), title))
+    with _whole(out) as file:
+        file.write(render(result_of(path, measured), title))
     output.say(f"the report is in {output.printable(str(out))}")
     return ExitCode.OK
 
 
-def _write(file: Path, text: str) -> None:
-    """Write a file whole or not at all. Raises OSError."""
-    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
+@contextmanager
+def _whole(path: Path) -> Iterator[TextIO]:
+    """Write a file whole or not at all. Raises InvalidOption, before anything is computed, where it cannot be."""
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, file)
+        if path.is_dir():
+            raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+        file = unfinished.open("x", encoding="utf-8")
+    except OSError as error:
+        allowed = f"a file that can be written, in a folder that exists ({error.strerror})"
+        raise InvalidOption("--out", str(path), allowed) from None
+    try:
+        with file:
+            yield file
+        unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

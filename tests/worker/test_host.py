@@ -20,13 +20,16 @@ from inorder.core.wire import (
     NewEvent,
     Ping,
     Resolve,
+    Settle,
+    Settled,
     StageInfo,
+    StampedEvent,
     Subscribed,
     Timestamps,
     Topics,
 )
 from inorder.errors import InvalidOption
-from inorder.worker import Worker
+from inorder.worker import Worker, host
 from inorder.worker.hosted import HostedStage
 from inorder.worker.journal import MemoryJournal, MemoryStore
 
@@ -112,6 +115,68 @@ async def test_reading_pauses_while_too_much_waits() -> None:
         await client.ping()
         assert connection._is_reading
         assert connection._requests == 0
+
+
+FOR_EVER = 3600.0
+
+
+async def test_what_nobody_waits_for_is_committed_with_what_comes_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher confirms one number and asks for the next: its request does not wait for the confirm's commit."""
+    monkeypatch.setattr(host, "SETTLE_WAIT", FOR_EVER)
+    journal = TestJournal()
+    async with Worker(settings(), journal=journal) as worker, RawClient(worker.address) as client:
+        topic, *_ = await client.resolve("a")
+        event, *_ = await client.create(topic, 1)
+        before = len(journal.batches)
+        client.send(Settle(0, 1, [topic.id, event.number, event.number]))
+        await until(lambda: worker._host._open.commands == 1)
+        worker._host._look()
+        assert not worker._host._wake.is_set()
+        client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
+        assert (await client.read(), await client.read()) == (
+            Settled(0, worker._host.epochs[0], 1),
+            Timestamps(0, worker._host.epochs[0], [StampedEvent(2, topic.id, 2, [])]),
+        )
+        assert len(journal.batches) == before + 1
+    assert [type(each).__name__ for each in commands_in(journal)[before]] == ["SettleNumbers", "Create"]
+
+
+async def test_what_nobody_waits_for_is_committed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing else comes; a second one does not put it off."""
+    delays: list[float] = []
+    async with Worker(settings(), journal=TestJournal()) as worker, RawClient(worker.address) as client:
+        topic, *_ = await client.resolve("a")
+        first, second = await client.create(topic, 1, 2)
+        loop, call_later = asyncio.get_running_loop(), asyncio.get_running_loop().call_later
+
+        def note(delay: float, call: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+            if call == worker._host._wake.set:
+                delays.append(delay)
+            return call_later(delay, call, *args)
+
+        monkeypatch.setattr(loop, "call_later", note)
+        client.send(*(Settle(0, each.number, [topic.id, each.number, each.number]) for each in (first, second)))
+        assert [(await client.next(Settled)).request for _ in range(2)] == [1, 2]
+    assert delays == [host.SETTLE_WAIT]
+
+
+async def test_an_answer_does_not_wait_for_what_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves when its own commit is done, whatever has collected meanwhile; and a stop waits for nothing."""
+    monkeypatch.setattr(host, "SETTLE_WAIT", FOR_EVER)
+    journal = TestJournal()
+    async with Worker(settings(), journal=journal) as worker, RawClient(worker.address) as client:
+        topic, *_ = await client.resolve("a")
+        event, *_ = await client.create(topic, 1)
+        journal.hold()
+        client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
+        await until(lambda: journal.waiting == 1)
+        client.send(Settle(0, 1, [topic.id, event.number, event.number]))
+        await until(lambda: worker._host._open.commands == 1)
+        journal.let_go()
+        assert isinstance(await client.read(), Timestamps)
+        assert worker._host._open.commands == 1
+        worker.stop()
+        assert (await client.next(Settled)).request == 1
 
 
 # -- time ------------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from inorder.core.commands import (
     LogEvent,
     Reply,
     Send,
+    SettleNumbers,
     Tick,
 )
 from inorder.core.event_log import split
@@ -55,6 +56,9 @@ FIRST_RETRY = 0.05
 
 CLOSE_PATIENCE = 0.5
 """Seconds that a running call on the store's thread may still take at the end before it is interrupted."""
+SETTLE_WAIT = 0.002
+"""Seconds for which what nobody waits for (confirms and voids, R16) is not committed by itself. A publisher that waits
+for each timestamp confirms one and asks for the next; without this that request would wait for the confirm's commit."""
 LOOK_INTERVAL = 0.01
 """Seconds between two looks at the stages' deadlines."""
 VOID = (StoreReplaced, StoreVersionMismatch)
@@ -103,6 +107,7 @@ class StageHost:
         self._broken: StageBroken | None = None
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._waiting: asyncio.TimerHandle | None = None  # ends the wait of what is not urgent
         self._beat_at = 0.0
         self._looked_at = 0.0
         self._proven_at = 0.0  # when the store last confirmed that our stages are ours
@@ -152,7 +157,7 @@ class StageHost:
                 await self._start_anew(error)
             self._look_soon()  # after a failure too: one that has lost its stages still shows that it lives
             if not self._is_idle:
-                self._wake.set()
+                self._go_on()
 
     def stop(self) -> None:
         """Let ``run`` end when all that was submitted is committed and answered."""
@@ -165,8 +170,9 @@ class StageHost:
             self._release_stages if self._is_ready else self._journal.close
         )  # a store that failed is not waited for
         self._is_ready = False
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._waiting):
+            if timer is not None:
+                timer.cancel()
         closing = asyncio.ensure_future(self._in_store(let_go))
         if not (await asyncio.wait([closing], timeout=CLOSE_PATIENCE))[0]:
             self._journal.interrupt()
@@ -248,7 +254,20 @@ class StageHost:
             self._check_pressure()
         else:
             self._run_work(work)
-        self._wake.set()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Have what collected committed: at once, or, where nobody waits for it, within ``SETTLE_WAIT``."""
+        if not self._is_unhurried:
+            self._wake.set()
+        elif self._waiting is None:
+            self._waiting = asyncio.get_running_loop().call_later(SETTLE_WAIT, self._wake.set)
+
+    @property
+    def _is_unhurried(self) -> bool:
+        """What collects may wait for company; whatever else there is to do here ends that."""
+        is_busy = self._open.is_urgent or self._backlog or self._rides or self._broken
+        return not (is_busy or self._stop.is_set())
 
     def create(self, stage: int, command: Create) -> None:
         """Inside ``Work.run``: step requests for timestamps. What they bring for the event logs of topics that are here
@@ -262,9 +281,17 @@ class StageHost:
             command, contents = split(command, here)
         self.step(stage, command, contents)
 
+    def settle(self, stage: int, command: SettleNumbers) -> None:
+        """Inside ``Work.run``: step confirms and voids; nobody waits for the commit of these. Raises StageElsewhere."""
+        self._step(stage, command, {})
+
     def step(self, stage: int, command: AnyCommand, contents: dict[int, bytes] | None = None) -> None:
         """Inside ``Work.run``: step a command; its effects leave after its commit. ``contents``: what was taken out of
         the command for event logs, by counter. Raises StageElsewhere."""
+        self._open.is_urgent = True
+        self._step(stage, command, contents or {})
+
+    def _step(self, stage: int, command: AnyCommand, contents: dict[int, bytes]) -> None:
         if stage not in self._stages:
             raise StageElsewhere
         try:
@@ -283,7 +310,7 @@ class StageHost:
             elif isinstance(effect, Send):
                 self._open.sends.append((stage, effect))
             else:
-                self._log(effect, contents or {})
+                self._log(effect, contents)
 
     def _note_order(self, bottom: Stage) -> None:
         """The commit in which the bottom stage gets into a new topic order (R14) has it in the history, too."""
@@ -313,16 +340,19 @@ class StageHost:
 
     def reply(self, session: Session, frame: Frame) -> None:
         """Inside ``Work.run``: answer after everything before it is committed."""
+        self._open.is_urgent = True
         self._open.replies.append(Reply(*session, frame))
 
     def reply_as_owner(self, session: Session, frame: Frame) -> None:
         """Inside ``Work.run``: answer once the store has confirmed, after this call, that all stages here are ours: by
         a commit that takes in every one of them, or by the next beat (R12). A worker that was paused and fenced, or is
         cut from its store, goes on reading its clients' questions, but none of these answers leaves it."""
+        self._open.is_urgent = True
         self._open.proofs.append(Reply(*session, frame))
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Inside ``Work.run``: call this after everything before it is committed; not at all if that fails."""
+        self._open.is_urgent = True
         self._open.after.append(call)
 
     def roles(self) -> dict[int, str]:
@@ -468,6 +498,9 @@ class StageHost:
             self._release()
             raise self._broken
         self._fill()
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
         batch, self._open = self._open, Open()
         own = self._stages.values()
         rows = [row for hosted in own if (row := hosted.close_row())]
@@ -492,7 +525,7 @@ class StageHost:
             self._unproven += batch.proofs
         self._committed = batch
         self._pass_on(batch)
-        if self._open.is_empty:
+        if self._open.is_empty or self._is_unhurried:
             self._release()
         await self._save(images)
 
@@ -645,7 +678,7 @@ class StageHost:
                 deadline = hosted.stage.next_deadline()
             if deadline is not None:
                 times.append(loop.time() + max(LOOK_INTERVAL, (deadline - hosted.now() + 1) / 1000))
-        if not self._open.is_empty or (times and min(times) <= loop.time()):
+        if (not self._open.is_empty and not self._is_unhurried) or (times and min(times) <= loop.time()):
             self._wake.set()
         elif times:
             self._look_at(min(times))

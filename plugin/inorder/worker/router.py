@@ -111,7 +111,7 @@ def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], No
             topic, first, last = triples[position : position + 3]
             _require(topic > 0 and 0 < first <= last <= MAX_NUMBER, "confirmed or void")
     command = SettleNumbers(*session, frame.request, frame.confirmed, frame.void)
-    return lambda: host.step(frame.stage, command)
+    return lambda: host.settle(frame.stage, command)
 
 
 def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], None]:

@@ -92,7 +92,8 @@ class StageElsewhere(Exception):
 
 @dataclass(slots=True)
 class Open:
-    """What collects for the next commit. ``delivered``: (stage, origin) -> last ride taken from that stage."""
+    """What collects for the next commit. ``delivered``: (stage, origin) -> last ride taken from that stage;
+    ``is_urgent``: somebody may wait for it."""
 
     replies: list[Reply] = field(default_factory=list)
     proofs: list[Reply] = field(default_factory=list)
@@ -103,6 +104,7 @@ class Open:
     log: list[LogWrite] = field(default_factory=list)
     commands: int = 0
     size: int = 0
+    is_urgent: bool = False
 
     @property
     def is_empty(self) -> bool:

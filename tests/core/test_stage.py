@@ -17,7 +17,16 @@ from inorder.core.commands import (
     Tick,
 )
 from inorder.core.stage import Stage
-from inorder.core.wire import MAX_FRAME_BYTES, NewEvent, NumberState, Settled, Subscribed, Timestamps, encode_frame
+from inorder.core.wire import (
+    MAX_FRAME_BYTES,
+    NewEvent,
+    NumberAnswer,
+    NumberState,
+    Settled,
+    Subscribed,
+    Timestamps,
+    encode_frame,
+)
 
 
 def _cluster(topics: dict[str, int], *clients: str, **settings: int) -> Cluster:
@@ -378,6 +387,21 @@ def test_r17_expired_numbers_are_answered_with_the_base_and_unknown_ones_as_unkn
     assert (answer.expired_through, answer.expired_base) == (2, [2, 1])
     assert [each.number for each in answer.answers if each.state is NumberState.CONFIRMED] == [3, 4]
     assert [each.number for each in answer.answers if each.state is NumberState.UNKNOWN] == [5, 6, 7, 8, 9]
+
+
+def test_r17_a_number_that_is_pending_is_not_forgotten_nor_is_any_behind_it() -> None:
+    """Whatever the retention is; once it is settled, what is beyond the retention goes."""
+    cluster = _cluster({"a": 0}, "x", number_retention=2)
+    cluster.subscribe("x", "a")
+    numbers = [cluster.stamp("p", "a").number for _ in range(6)]
+    cluster.settle("p", "a", confirmed=[each for each in numbers if each != 2])
+    cluster.settle("p", "a", confirmed=[cluster.stamp("p", "a").number])
+    answer = cluster.ask("a", 1, 7)
+    assert answer.expired_through == 1
+    assert answer.answers[0] == NumberAnswer(2, NumberState.PENDING)
+    cluster.settle("p", "a", confirmed=[2])
+    cluster.stamp("p", "a")
+    assert cluster.ask("a", 1, 8).expired_through == 6
 
 
 # -- R19 -------------------------------------------------------------------------------------------------------

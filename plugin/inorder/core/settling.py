@@ -86,18 +86,24 @@ class Settling:
         """Settle numbers of one topic; return how many, and add those that were given up before. A number of another
         session is left alone."""
         topic, head, settled, still_open, before = manager.id, 0, 0, session.open, len(late)
+        client_id, incarnation, records = session.client_id, session.incarnation, manager.records
+        is_confirm, confirmed = to is _CONFIRMED, 0
         for number in numbers:
-            record = manager.records.get(number)
-            if record is None or record.incarnation != session.incarnation or record.client_id != session.client_id:
+            record = records.get(number)
+            if record is None or record.incarnation != incarnation or record.client_id != client_id:
                 continue
             if record.state is _PENDING:
                 still_open.pop((topic, number), None)
-                if manager.settle(record, to) is _CONFIRMED:
+                if is_confirm:  # what manager.settle does then
+                    record.state, head = _CONFIRMED, number
+                    confirmed += 1
+                elif manager.settle(record, to) is _CONFIRMED:
                     head = number
                 settled += 1
-            elif record.state is NumberState.ABANDONED or (to is _CONFIRMED and record.state is NumberState.VOID):
+            elif record.state is NumberState.ABANDONED or (is_confirm and record.state is NumberState.VOID):
                 late += (topic, number)
-        if to is _CONFIRMED:
+        if is_confirm:
+            manager.confirmed += confirmed
             manager.late += (len(late) - before) // 2
         if head > manager.head:
             self._raise_head(manager, head)

@@ -54,11 +54,11 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif counter < session.low or not session.remembers(event.relies, here):
+            elif counter < session.low or (event.relies and not session.remembers(event.relies, here)):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
-            elif not session.may_open(session.max_open):
+            elif session.max_open and not session.may_open(session.max_open):
                 self._outbox.timestamps(key).refused.append(counter)
             elif (complete := self._number(session, manager, counter, here, event)) is not None:
                 if frame is None or room < 0:
@@ -247,9 +247,10 @@ class Stamping:
             self._carry(manager, fills, deps)
         elif fills:
             since, base = manager.filled, manager.base
-            if fills.bit_count() * MEMBER_STEPS < state.tick - since:
+            steps = state.tick - since
+            if steps > MEMBER_STEPS and fills.bit_count() * MEMBER_STEPS < steps:  # else one member is too many
                 self._fill_from_members(manager, fills, deps)
-            elif state.tick - since > LONG_WALK:
+            elif steps > LONG_WALK:
                 self._fill_from_many(manager, fills, deps)
             else:
                 for other, its in reversed(state.recent.items()):
@@ -312,15 +313,18 @@ class Stamping:
     def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> bool:
         """Forget the numbers up to ``last``; what they depended on stays. Return whether all were settled."""
         records, numbers = manager.records, range(manager.expired + 1, last + 1)
-        if any(records[number].is_open for number in numbers):
-            return False
+        for number in numbers:
+            record = records[number]
+            if record.state is _PENDING or record.deps is None:
+                return False
         if manager.log_base is None and 0 < manager.log_first <= last + 1:
             manager.log_base = base_below(manager)  # the last moment at which it can be told
         raise_to(base, flat(manager.expired_base))
+        for number in range(manager.expired + 1, min(last, manager.rode) + 1):
+            if deps := records[number].deps:
+                raise_to(base, deps)  # the base here knows nothing of what stages above filled in
         for number in numbers:
-            record = records.pop(number)
-            if number <= manager.rode and record.deps:
-                raise_to(base, record.deps)  # the base here knows nothing of what stages above filled in
+            del records[number]
         manager.expired, manager.expired_base = last, base
         return True
 

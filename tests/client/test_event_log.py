@@ -103,8 +103,8 @@ async def test_what_a_dead_publisher_left_is_delivered(tmp_path: Path) -> None:
         left = publisher.publish("log/a", b"left")
         await until(lambda: state_of(site, 2) is not None, "the number")
         workers: Any = publisher._worker
-        for each in workers._links:
-            each.drop()
+        for each in list(workers._links):
+            workers._discard(each)
         assert payloads(await take(one, 2)) == [b"0", b"left"]
         await publisher.close()
         assert left.done()

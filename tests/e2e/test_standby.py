@@ -16,6 +16,7 @@ from tests.e2e.helpers import STAGES
 from tests.e2e.load import run
 
 from inorder import Client
+from inorder.client import worker_link
 from inorder.errors import StoreError
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, WorkerServer, free_port
@@ -165,6 +166,26 @@ async def test_the_active_worker_stands_still_and_goes_on(
 
         trouble = [stand_still, kill]
         await run(workers, mosquitto.url, names, [0, 1], lambda at: trouble[at](at), pause=0.01)
+
+
+async def test_clients_go_over_from_a_worker_that_stands_still(
+    mosquitto: Mosquitto, store: str, names: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays as it is, and they never give it up: the other one tells that it has the stage."""
+    monkeypatch.setattr(worker_link, "HALVES", 10**9)
+    async with pool(store, 2) as workers:
+        stopped: list[Seat] = []
+
+        async def stand_still(_: int) -> None:
+            stopped.append(await workers.active())
+            os.kill(stopped[0].server.pid, signal.SIGSTOP)
+            await workers.taken_over(stopped[0])
+
+        try:
+            await run(workers, mosquitto.url, names, [0], stand_still, pause=0.01)
+        finally:
+            for each in stopped:
+                await each.kill()
 
 
 @pytest.mark.parametrize("cut_from", ["store", "clients", "both"])

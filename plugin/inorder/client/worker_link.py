@@ -45,6 +45,8 @@ _log = logger("inorder.client")
 
 FATAL = (Unauthorized, Forbidden, VersionMismatch, Replaced)
 """Failures that connecting again does not mend."""
+HALVES = 6
+"""Half heartbeats for which a worker that was asked to answer may be silent before it is given up."""
 
 
 class LinkEvents(Protocol):
@@ -55,6 +57,9 @@ class LinkEvents(Protocol):
 
     def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
         """A frame arrived."""
+
+    def link_silent(self, link: WorkerLink) -> None:
+        """The worker does not answer any more, or does so again, as ``is_silent`` says; the connection is there."""
 
     def link_lost(self, link: WorkerLink, error: Exception) -> None:
         """The connection broke; the link is connecting again."""
@@ -198,6 +203,8 @@ class WorkerLink:
         own: the epochs of the stages that it has, as it said last, if we have introduced ourselves to them.
         opened: what its stages said of our session on this connection, until somebody has taken it, and when the
             hello left that they answered (s, see ``clock``).
+        is_silent: there is a connection, and nothing has come over it for one to one and a half heartbeats, though the
+            worker was asked to answer.
     """
 
     def __init__(
@@ -218,6 +225,7 @@ class WorkerLink:
         self.advertised = ""
         self.own: dict[int, int] = {}
         self.opened: dict[int, tuple[Opened, float]] = {}
+        self.is_silent = False
         self._greeted: deque[float] = deque()  # of the hello that was welcomed last, and of those that were not yet
 
     def __repr__(self) -> str:
@@ -287,10 +295,12 @@ class WorkerLink:
         self.opened.clear()
         self._greeted = deque([greeted])
         self._events.link_connected(self, welcome)
-        connection.begin()
+        if not self._closed:  # else the worker was not wanted, nor is what it said with the welcome
+            connection.begin()
 
     def _was_lost(self, error: Exception) -> None:
         self._connection = None
+        self.is_silent = False
         if not self._closed:
             self._events.link_lost(self, error)
             self._lost_error = error
@@ -318,18 +328,22 @@ class WorkerLink:
                 return
 
     async def _watch(self) -> None:
-        """Return when the connection is lost; a silent worker is asked to answer, and given up after three
-        heartbeats. They are counted and not measured: an event loop that stood still must not blame the worker."""
-        beat, heard, silent = self._times.heartbeat, 0.0, 0
+        """Return when the connection is lost. A worker of which nothing came for half a heartbeat is asked to answer;
+        if it has not after another half it is silent, after three heartbeats it is given up. Halves are counted and no
+        time is measured: an event loop that stood still must not blame the worker."""
+        beat, heard, unheard = self._times.heartbeat, 0.0, 0
         while (connection := self._connection) is not None and not self._lost.is_set():
-            silent = silent + 1 if connection.heard == heard else 0
+            unheard = unheard + 1 if connection.heard == heard else 0
             heard = connection.heard
-            if silent > 3:
+            if unheard > HALVES:
                 connection.fail(TimedOut("a heartbeat", 3 * beat))
-            elif silent:
+            elif unheard:
                 connection.send(Ping())
+            if self.is_silent != (unheard > 1):
+                self.is_silent = unheard > 1
+                self._events.link_silent(self)
             try:
-                async with asyncio.timeout(beat):
+                async with asyncio.timeout(beat / 2):
                     await self._lost.wait()
             except TimeoutError:
                 continue

@@ -2,6 +2,9 @@
 
 Any worker tells where all stages are, at the hello and whenever that changes, so the address of one is enough. A
 stage is *reached* while there is a connection to the worker that has it, in the epoch that is known to be its latest.
+
+Where all workers that a client is connected to are silent, it *listens* to one more, which tells when a stage has
+another owner: waiting until a connection that stays open is given up takes longer than a take-over.
 """
 
 from __future__ import annotations
@@ -106,6 +109,8 @@ class Workers:
         self._asked = Asked()
         self._domain = 0
         self._is_lacking = asyncio.Event()
+        self._listener: WorkerLink | None = None  # which may be connecting
+        self._is_unheard = asyncio.Event()  # a listener is lacking
         self._is_closed = False
         self.reconnects = 0
         for address in addresses:
@@ -200,6 +205,7 @@ class Workers:
             self._group = group
             for link in self._links:
                 self._start(link)
+            group.create_task(self._listen(), name="inorder: listen")
             while True:
                 await self._is_lacking.wait()
                 await self._search()
@@ -214,6 +220,10 @@ class Workers:
     async def _connect_to(self, address: str) -> WorkerLink:
         """Return a link that is connected; one that cannot be is forgotten. Raises what WorkerLink.connect does."""
         link = self._make_link(address)
+        await self._connect(link)
+        return link
+
+    async def _connect(self, link: WorkerLink) -> None:
         self._links.append(link)
         try:
             await link.connect()
@@ -221,7 +231,6 @@ class Workers:
             if link in self._links:  # else all were closed meanwhile
                 self._links.remove(link)
             raise
-        return link
 
     def _make_link(self, address: str) -> WorkerLink:
         return WorkerLink(address, self._greeting, self, self._times, self._tls)
@@ -246,6 +255,8 @@ class Workers:
 
     def _discard(self, link: WorkerLink) -> None:
         self._links.remove(link)
+        if link is self._listener:
+            self._listener = None
         task = self._tasks.pop(link, None)
         if task is not None:
             task.cancel()
@@ -275,11 +286,54 @@ class Workers:
             if link in self._links:
                 self._start(link)
 
+    async def _listen(self) -> None:
+        """Find somebody to listen to whenever that is needed: one at a time, and those without a stage first, as one of
+        them will have it."""
+        loop = asyncio.get_running_loop()
+        pause = rested_at = 0.0
+        while True:
+            await self._is_unheard.wait()
+            # a worker that takes us in and throws us out again must not be asked without a rest
+            if loop.time() - rested_at >= self._times.heartbeat:
+                pause = self._times.backoff_first
+            places = [each.address for each in self._places.values()]
+            standbys = [each for each in self._others if each not in places]
+            for address in dict.fromkeys([*standbys, *places, *self._addresses]):
+                if address and self._is_unheard.is_set() and not self._has(address):
+                    await self._listen_to(address)
+            await asyncio.sleep(pause)
+            pause, rested_at = min(pause * 2, self._times.backoff_max), loop.time()
+
+    async def _listen_to(self, address: str) -> None:
+        """Try one; not for long, as the next one may answer at once. What it refuses is none of our business."""
+        link = self._listener = self._make_link(address)
+        self._is_unheard.clear()
+        try:
+            async with asyncio.timeout(self._times.heartbeat):
+                await self._connect(link)
+        except (InorderError, TimeoutError) as error:
+            _log.info("event=no_listener address=%s error=%s", address, str(error) or "no answer")
+        else:
+            if link in self._links:
+                self._start(link)
+        if link not in self._links and not self._is_closed:
+            if self._listener is link:
+                self._listener = None
+            self._arrange()
+
     # -- LinkEvents --------------------------------------------------------------------------------------------
 
     def link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
         """See LinkEvents."""
         if self._is_closed:
+            return
+        if link is self._listener and welcome.domain != self._domain:
+            # the one that is silent may be as it was; who has really left our domain is lost first
+            hint = "a worker of another store; is its address right?"
+            _log.warning(
+                "event=listener_of_other_domain address=%s domain=%d hint=%s", link.address, welcome.domain, hint
+            )
+            self._discard(link)
             return
         link.advertised = welcome.address or link.address
         for other in [each for each in self._links if each is not link and each.advertised == link.advertised]:
@@ -326,9 +380,19 @@ class Workers:
         elif link in self._routes.values():
             self._events.worker_frame(frame)
 
+    def link_silent(self, link: WorkerLink) -> None:
+        """See LinkEvents."""
+        if link.is_silent:
+            _log.warning("event=worker_silent address=%s", link.address)
+        else:
+            _log.info("event=worker_answers address=%s", link.address)
+        self._arrange()
+
     def link_lost(self, link: WorkerLink, error: Exception) -> None:
         """See LinkEvents."""
         link.own = {}
+        if link is self._listener:
+            self._discard(link)
         self._events.worker_lost(error)
         self._arrange()
 
@@ -387,11 +451,30 @@ class Workers:
             if not self._has(address) and self._links:
                 self._open(address)
         if self.is_complete:  # else one that has no stage may still tell where they are
-            for link in [each for each in self._links if not each.own]:
-                if not wanted & {link.address, link.advertised}:
+            idle = [each for each in self._links if not self._has_stage(each)]
+            idle = [each for each in idle if not wanted & {each.address, each.advertised}]
+            is_heard = any(each.is_connected and not each.is_silent for each in self._links if each not in idle)
+            self._listener = None if is_heard else self._who_tells(idle)
+            for link in idle:
+                if link is not self._listener:
                     self._discard(link)
-        if not self.is_complete:
+            if not is_heard and self._listener is None:
+                self._is_unheard.set()
+            else:
+                self._is_unheard.clear()
+        else:
+            self._is_unheard.clear()
             self._is_lacking.set()
+
+    def _who_tells(self, idle: list[WorkerLink]) -> WorkerLink | None:
+        """Return who is listened to: who was already, even if it is not there yet, or anybody else who answers."""
+        if self._listener in idle and not self._listener.is_silent:
+            return self._listener
+        return next((each for each in idle if each.is_connected and not each.is_silent), None)
+
+    def _has_stage(self, link: WorkerLink) -> bool:
+        """Tell whether a worker has a stage, which is none that is in a later epoch by now, whatever it says itself."""
+        return any(self._places[stage].epoch == epoch for stage, epoch in link.own.items())
 
     def _has(self, address: str) -> bool:
         return any(address in (link.address, link.advertised) for link in self._links)

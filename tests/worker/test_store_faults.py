@@ -11,7 +11,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -23,13 +24,14 @@ from tests.worker.raw_client import RawClient
 
 from inorder.core.commands import AnyCommand, Create
 from inorder.core.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps, TopicInfo
-from inorder.errors import StoreFull, StoreReadOnly, StoreUnreachable
+from inorder.errors import Fenced, StoreFull, StoreReadOnly, StoreUnreachable
 from inorder.testing.services import FaultProxy, PostgresServer, wait_until
 from inorder.worker import Worker, failpoints
+from inorder.worker import store as store_module
 from inorder.worker.journal import Batch
 from inorder.worker.log_rows import LogWrite
 from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
+from inorder.worker.store import Busy, Store
 from inorder.worker.verification import verify
 
 _entries = msgspec.msgpack.Decoder(list[tuple[int, list[AnyCommand]]])
@@ -137,6 +139,42 @@ async def test_a_commit_that_comes_late_does_not_double_its_repetition(postgres:
         assert rows == [b"one", b"two"]
         journal.close()
     engine.dispose()
+
+
+def test_an_append_that_waited_for_a_claim_is_fenced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins while the new owner's transaction is open, and goes on when that is committed."""
+    url = f"sqlite:///{tmp_path}/inorder.db"
+    old, new = SqlJournal(url), SqlJournal(url)
+    old.open(1)
+    new.open(1)
+    epoch = old.claim(0, "old")
+    is_waiting, attempt = threading.Event(), old._store._attempt
+
+    def attempted(work: Callable[[sa.Connection], object]) -> object:
+        try:
+            return attempt(work)
+        except Busy:
+            is_waiting.set()
+            raise
+
+    with ThreadPoolExecutor(1) as thread, monkeypatch.context() as patch:
+        patch.setattr(old._store, "_attempt", attempted)
+        appending: list[Future[None]] = []
+        claiming = threading.get_ident()
+
+        def inside(point: str) -> None:
+            if point == "commit.before" and threading.get_ident() == claiming and not appending:
+                appending.append(thread.submit(old.append, [Batch(0, epoch, 1, b"late")]))
+                assert is_waiting.wait(PATIENCE)
+
+        patch.setattr(store_module, "reach", inside)
+        assert new.claim(0, "new") == epoch + 1
+        with pytest.raises(Fenced, match=r"another worker \(new\)"):
+            appending[0].result(PATIENCE)
+    new.append([Batch(0, epoch + 1, 1, b"one")])
+    assert [row.entries for row in new.replay(0, 0)] == [b"one"]
+    old.close()
+    new.close()
 
 
 def test_an_error_after_the_commit(store: str) -> None:

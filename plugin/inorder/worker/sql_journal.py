@@ -2,7 +2,8 @@
 
 On PostgreSQL an append is one statement that commits by itself and locks the rows of its stages: a new owner's
 update of the epoch waits for it, and after that update the statement finds no row of its epoch and writes nothing.
-On SQLite it is one transaction that has the write lock before it reads the epochs.
+On SQLite it is one statement, too, which has the write lock before it reads the epoch; for several stages, or with
+changes of event logs, it is one transaction of which the same is true.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ _CHANGE = stages.update().where(
 )
 _INSERT = journal.insert()
 _INSERT_IN_FILE: Final = f"INSERT INTO journal ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})"
+_INSERT_IF_OURS: Final = (
+    f"INSERT INTO journal ({', '.join(Row._fields)}) "
+    f"SELECT {', '.join(f'?{at}' for at in range(1, len(Row._fields) + 1))} FROM stages WHERE stage = ?1 AND epoch = ?3"
+)
 _LAST_ROW = (
     sa.select(journal.c.seq, journal.c.hash)
     .where(journal.c.stage == sa.bindparam("of"))
@@ -282,7 +287,10 @@ class SqlJournal:
             self._store.write(lambda connection: self._insert_locked(connection, rows, log))
             return
         if self._store.is_sqlite:
-            self._store.write_by_driver(lambda cursor: self._insert_in_file(cursor, rows))
+            if len(rows) > 1:
+                self._store.write_by_driver(lambda cursor: self._insert_in_file(cursor, rows))
+            elif not self._store.run_by_driver(_INSERT_IF_OURS, rows[0]):
+                self._raise_fenced(rows)
             return
         parameters: dict[str, Any] = {}
         for index, row in enumerate(rows):

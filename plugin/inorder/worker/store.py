@@ -154,6 +154,21 @@ class Store:
 
         return self._patiently(lambda: self._attempt(attempt))
 
+    def run_by_driver(self, statement: str, parameters: Sequence[Any]) -> int:
+        """As ``write_by_driver``: do one statement that commits by itself, and return how many rows it wrote. SQLite
+        has the write lock before it reads anything for it. Where the event loop is busy, each further statement would
+        wait for the interpreter, several times."""
+
+        def attempt(connection: sa.Connection) -> int:
+            cursor = connection.connection.cursor()  # see write_by_driver
+            reach("commit.before")
+            cursor.execute(statement, parameters)
+            reach("commit.after")
+            written: int = cursor.rowcount
+            return written
+
+        return self._patiently(lambda: self._attempt(attempt))
+
     def make_room(self) -> None:
         """Write the log of an SQLite file once as long as it gets, with pages of no transaction, so that commits find
         its blocks there: one that makes the file longer takes a disk half as long again. Not where the disk is nearly

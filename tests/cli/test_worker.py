@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Cli, Start
+
+from inorder.cli.failures import ExitCode
+from inorder.errors import PortInUse
+from inorder.worker.worker import COLLECTED_AFTER, SWITCH_INTERVAL
 
 UP = ("up", "--port", 0, "--worker-port", 0)
 
@@ -26,6 +32,29 @@ def test_starts_says_so_and_stops_cleanly(start: Start, command: tuple[object, .
     ended = child.interrupt(number)
     assert ended.code == 0, ended
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("command", [("worker", "--port", 0), UP], ids=["worker", "up"])
+def test_the_interpreter_goes_at_a_workers_pace(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...]
+) -> None:
+    """From before the worker is made."""
+    before, paces = (gc.get_threshold(), sys.getswitchinterval()), list[tuple[tuple[int, int, int], float]]()
+
+    class Noting:
+        def __init__(self, *_: object) -> None:
+            paces.append((gc.get_threshold(), sys.getswitchinterval()))
+            raise PortInUse("127.0.0.1:7401")
+
+    monkeypatch.setattr("inorder.worker.Worker", Noting)
+    try:
+        assert cli(*command).code == ExitCode.FAILED
+    finally:
+        gc.set_threshold(*before[0])
+        sys.setswitchinterval(before[1])
+    ((collected, interval),) = paces
+    assert collected == COLLECTED_AFTER
+    assert interval == pytest.approx(SWITCH_INTERVAL)
 
 
 def test_a_second_worker_on_a_store_is_a_standby(cli: Cli, start: Start) -> None:

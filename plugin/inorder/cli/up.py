@@ -58,8 +58,9 @@ def up(
 
 
 async def _run(settings: Settings, *, is_json: bool) -> int:
-    from inorder.worker import Worker
+    from inorder.worker import Worker, set_pace
 
+    set_pace()
     told = worker_settings(settings)
     worker, stop = Worker(told), stop_event()
     plane = make_control_plane(

@@ -141,6 +141,9 @@ def _print_ready(running: Worker) -> None:
 
 def _serve(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:
     """Run a worker until a signal; say so once it is ready."""
+    from inorder.worker import set_pace
+
+    set_pace()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_until_signal(settings, started))
 

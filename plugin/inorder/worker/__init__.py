@@ -8,6 +8,6 @@ except ImportError:
     raise MissingExtra("the worker", "worker") from None
 
 from inorder.worker.settings import WorkerSettings
-from inorder.worker.worker import Worker, run
+from inorder.worker.worker import Worker, run, set_pace
 
-__all__ = ["Worker", "WorkerSettings", "run"]
+__all__ = ["Worker", "WorkerSettings", "run", "set_pace"]

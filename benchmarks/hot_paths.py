@@ -40,7 +40,9 @@ from inorder.ports import Arrival, EnsCapabilities, Outgoing
 from inorder_adapters.mqtt.outbox import Outbox
 from inorder_adapters.mqtt.packets import read_publishes
 from inorder_adapters.payload_form import split, wire_payload
+from inorder_adapters.redis.link import pack
 from inorder_adapters.redis.publishing import Publishing
+from inorder_adapters.redis.replies import read_replies
 from inorder_adapters.redis.subscribing import Subscribing
 from inorder_bench.ordering import Arrived, arrivals, ordering_module
 
@@ -199,7 +201,7 @@ class _Counted:
 
 
 def redis_commands(count: int) -> None:
-    """Publishes of Redis are packed and answered, and messages taken in, as redis-py hands them over."""
+    """Publishes of Redis are packed and answered, and messages taken in, as they are on the wire."""
     asyncio.run(_redis_commands(count))
 
 
@@ -208,13 +210,16 @@ async def _redis_commands(count: int) -> None:
     # no turn of the loop, so their tasks do not begin, and nothing is connected
     publishing = Publishing(Connection(), 60.0, sink, _failed)
     subscribing = Subscribing(Connection(), 60.0, 60.0, sink, _failed)
-    message, wire = Outgoing("plant:line:1", PAYLOAD, stamp=STAMP), wire_payload(STAMP, PAYLOAD, retain=False)
+    message, payload = Outgoing("plant:line:1", PAYLOAD, stamp=STAMP), wire_payload(STAMP, PAYLOAD, retain=False)
+    arrived = pack(b"message", b"plant:line:1", payload) * BATCH
     for first in range(0, count, BATCH):
         for token in range(first, first + BATCH):
             publishing.put(message, token)
-        for _ in range(BATCH):
-            publishing._replied(2)
-            subscribing._replied([b"message", b"plant:line:1", wire])
+        for answers, replied in ((b":2\r\n" * BATCH, publishing._replied), (arrived, subscribing._replied)):
+            replies, at = read_replies(answers, 0, BATCH)
+            assert at == len(answers)
+            for reply in replies:
+                replied(reply)
         publishing.report()
     assert sink.done == sink.came == count
     publishing.stop()

@@ -38,7 +38,7 @@ from inorder.core.wire import (
     Renew,
     Renewed,
 )
-from inorder_analytics.checks import highest
+from inorder_analytics.checks import EventId, Place, highest
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -68,6 +68,7 @@ class Host:
         self.clock = Clock(0.0, world.now, world.fate.choice(world.profile.paces))
         self.awake_at = 0.0
         self._subscribed: set[SessionKey] = set()
+        self._owners: dict[Place, EventId] = {}  # noted since the last commit
 
     @property
     def now(self) -> int:
@@ -185,6 +186,8 @@ class Host:
             return False
         self.journal += self.opened
         self.order_epoch = self.stage.order_epoch
+        self.world.history.owners.update(self._owners)
+        self._owners.clear()
         if self.stage._state.is_bottom:
             self._note_ends()
         effects, self.opened, self.effects = self.effects, [], []
@@ -217,8 +220,9 @@ class Host:
                     is_released = record.state is NumberState.VOID and place in self.world.released
                     states[place] = "RELEASED" if is_released else record.state.name
                     unheard[record.topic, record.number] = highest(record.deps or ())
-                    if always:
-                        self.world.history.owners[place] = record.client_id, record.incarnation, record.counter
+                    self._owners[place] = record.client_id, record.incarnation, record.counter
+        if always:
+            self.world.history.owners.update(self._owners)
 
     def snapshot(self) -> None:
         if not self.opened:
@@ -228,6 +232,7 @@ class Host:
         """Lose memory; recover from the last snapshot and the journal; links resend. It takes nothing while it is down
         (s); stage time stands still meanwhile, and goes on from the last step that was committed."""
         self.opened, self.effects = [], []
+        self._owners.clear()
         start = 0
         if self.image is None:
             self.stage = Stage(self.index, self.count)

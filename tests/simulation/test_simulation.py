@@ -40,6 +40,21 @@ def test_many_random_runs(first: int) -> None:
         test_random_runs_keep_every_promise(at)
 
 
+def test_the_checks_know_whose_numbers_were_that_stages_have_forgotten() -> None:
+    """Else a bounded subscriber that went past one of them (R20) seems to break its publisher's order."""
+    forgotten = 0
+    for seed in range(1, 21):
+        case = Case.of(seed, "outlived")
+        world = World(case.seed, case.profile, case.bounds)
+        if world.retention < 100:
+            history = world.run(case.length())
+            topics = [each for host in world.hosts for each in host.stage._state.topics.values()]
+            kept = {(topic.id, number) for topic in topics for number in topic.records}
+            assert {each.place for each in history.stamps} <= history.owners.keys()
+            forgotten += len(history.owners.keys() - kept)
+    assert forgotten > 50
+
+
 def test_a_seed_replays_exactly() -> None:
     worlds = []
     for _ in range(2):

@@ -250,7 +250,7 @@ class History:
         topics: names for sentences.
         forgotten: publishes that ended because the stages had forgotten their publisher's session, as they said.
         ended: sessions that a stage has dropped, where that is known.
-        owners: the event that each number belongs to, as the stages keep them at the end.
+        owners: the event that each number belongs to, as the stages keep them.
     """
 
     linger: float

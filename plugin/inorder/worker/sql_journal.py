@@ -64,7 +64,6 @@ _CHANGE = stages.update().where(
     stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours"), stages.c.beat == sa.bindparam("seen")
 )
 _INSERT = journal.insert()
-_INSERT_IN_FILE: Final = f"INSERT INTO journal ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})"
 _INSERT_IF_OURS: Final = (
     f"INSERT INTO journal ({', '.join(Row._fields)}) "
     f"SELECT {', '.join(f'?{at}' for at in range(1, len(Row._fields) + 1))} FROM stages WHERE stage = ?1 AND epoch = ?3"
@@ -309,9 +308,10 @@ class SqlJournal:
 
     def _insert_in_file(self, cursor: Any, rows: list[Row]) -> None:
         for row in rows:
-            cursor.execute("SELECT epoch, owner FROM stages WHERE stage = ?", (row.stage,))
-            self._check_epoch(row.stage, row.epoch, cursor.fetchone())
-            cursor.execute(_INSERT_IN_FILE, row)
+            cursor.execute(_INSERT_IF_OURS, row)
+            if not cursor.rowcount:
+                cursor.execute("SELECT epoch, owner FROM stages WHERE stage = ?", (row.stage,))
+                self._check_epoch(row.stage, row.epoch, cursor.fetchone())
 
     def _found_after_all(self, rows: list[Row]) -> bool:
         """After a lost connection: tell whether the rows were written. False also if the store is still away."""

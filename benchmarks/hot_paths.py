@@ -216,7 +216,7 @@ async def _redis_commands(count: int) -> None:
         for token in range(first, first + BATCH):
             publishing.put(message, token)
         for answers, replied in ((b":2\r\n" * BATCH, publishing._replied), (arrived, subscribing._replied)):
-            replies, at = read_replies(answers, 0, BATCH)
+            replies, at = read_replies(answers, BATCH)
             assert at == len(answers)
             for reply in replies:
                 replied(reply)

@@ -40,16 +40,16 @@ GOOD: tuple[bytes, Reply] = (message(b"*", b"c", b"x"), [b"message", b"c", b"x"]
 @given(st.lists(MESSAGE | COUNT, max_size=8), st.integers(0, 9))
 def test_what_is_written_is_read(script: list[tuple[bytes, Reply]], most: int) -> None:
     data = b"".join(raw for raw, _ in script)
-    assert read_replies(b"junk" + data, 4, most) == (
+    assert read_replies(data, most) == (
         [reply for _, reply in script[:most]],
-        4 + sum(len(raw) for raw, _ in script[:most]),
+        sum(len(raw) for raw, _ in script[:most]),
     )
 
 
 @given(MESSAGE | COUNT)
 def test_every_cut_is_left_for_later(one: tuple[bytes, Reply]) -> None:
     for cut in range(len(one[0])):
-        assert read_replies(one[0][:cut], 0, 9) == ([], 0)
+        assert read_replies(one[0][:cut], 9) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_every_cut_is_left_for_later(one: tuple[bytes, Reply]) -> None:
     ],
 )
 def test_what_is_left_to_redis_py(raw: bytes) -> None:
-    assert read_replies(raw, 0, 9) == ([], 0)
-    assert read_replies(GOOD[0] + raw + GOOD[0], 0, 9) == ([GOOD[1]], len(GOOD[0]))
+    assert read_replies(raw, 9) == ([], 0)
+    assert read_replies(GOOD[0] + raw + GOOD[0], 9) == ([GOOD[1]], len(GOOD[0]))
 
 
 SCRIPT: list[tuple[bytes, Any]] = [

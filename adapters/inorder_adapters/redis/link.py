@@ -148,7 +148,7 @@ class Link:
         while True:
             data = await reader.read(sys.maxsize)  # all that is there
             self._has_heard = True
-            replies, at = read_replies(data, 0, _READ_BATCH)
+            replies, at = read_replies(data, _READ_BATCH)
             self._give(replies)
             if reader.at_eof():
                 await self._read_to_the_end(data[at:])

@@ -14,13 +14,14 @@ _match_head = re.compile(rb":(\d{1,18})\r\n|[*>](?:3\r\n\$7\r\n(message)|4\r\n\$
 _match_length = re.compile(rb"\$(\d{1,9})\r\n").match
 
 
-def read_replies(data: bytes, at: int, most: int) -> tuple[list[Reply], int]:
-    """Read at most so many plain replies from ``at`` on; return them as redis-py would, and where the next one begins.
+def read_replies(data: bytes, most: int) -> tuple[list[Reply], int]:
+    """Read at most so many plain replies at the front; return them as redis-py would, and how many bytes they are.
 
     Plain are ``message`` and ``pmessage``, as RESP 2 and 3 write them, and integers. It stops at the first reply that
     is another one, incomplete, or not well formed.
     """
     replies: list[Reply] = []
+    at = 0
     while len(replies) < most:
         head = _match_head(data, at)
         if head is None:

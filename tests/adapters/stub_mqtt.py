@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from types import TracebackType
-from typing import Self
+
+from tests.loopback import LoopbackServer
 
 
 def length(value: int) -> bytes:
@@ -28,7 +28,7 @@ def publish_packet(topic: bytes, payload: bytes, properties: bytes = b"") -> byt
     return packet(0x30, struct.pack("!H", len(topic)) + topic + length(len(properties)) + properties + payload)
 
 
-class StubBroker:
+class StubBroker(LoopbackServer):
     """Speaks just enough MQTT 5 (or 3.1.1) on a loopback port.
 
     Attributes:
@@ -38,6 +38,7 @@ class StubBroker:
     """
 
     def __init__(self, protocol: int = 5) -> None:
+        super().__init__()
         self.protocol = protocol
         self.connack_code = 0
         self.connack_properties = b""
@@ -45,8 +46,6 @@ class StubBroker:
         self.puback_code = 0
         self.pubrec_code = 0
         self.received: list[tuple[int, int, bytes]] = []
-        self.port = 0
-        self._writers: list[asyncio.StreamWriter] = []
         self._changed = asyncio.Event()
 
     def count(self, kind: int) -> int:
@@ -65,43 +64,20 @@ class StubBroker:
         for writer in self._writers:
             writer.write(data)
 
-    def hang_up(self) -> None:
-        """Close every connection."""
-        for writer in self._writers:
-            writer.close()
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._server.close()
-        self.hang_up()
-        await self._server.wait_closed()
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.append(writer)
-        try:
+        while True:
+            head = (await reader.readexactly(1))[0]
+            size, shift = 0, 0
             while True:
-                head = (await reader.readexactly(1))[0]
-                size, shift = 0, 0
-                while True:
-                    digit = (await reader.readexactly(1))[0]
-                    size |= (digit & 127) << shift
-                    shift += 7
-                    if digit < 128:
-                        break
-                body = await reader.readexactly(size)
-                self.received.append((head >> 4, head & 15, body))
-                self._changed.set()
-                writer.write(self._answer(head >> 4, head & 15, body))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
+                digit = (await reader.readexactly(1))[0]
+                size |= (digit & 127) << shift
+                shift += 7
+                if digit < 128:
+                    break
+            body = await reader.readexactly(size)
+            self.received.append((head >> 4, head & 15, body))
+            self._changed.set()
+            writer.write(self._answer(head >> 4, head & 15, body))
 
     def _answer(self, kind: int, flags: int, body: bytes) -> bytes:
         is_5 = self.protocol == 5

@@ -180,7 +180,7 @@ async def test_a_worker_that_dies_during_a_change_leaves_its_outcome_unknown() -
         assert unknown.value.what == "the topic order was changed to epoch 2"
         assert [type(each) for each in worker.asked] == [ShowOrder, ChangeOrder]
         assert await cluster.change(2, [[]]) == 2
-        assert worker.connections == 2
+        assert worker.accepted == 2
 
 
 async def test_a_worker_that_stands_still_is_not_waited_for() -> None:
@@ -189,11 +189,11 @@ async def test_a_worker_that_stands_still_is_not_waited_for() -> None:
         for connections in (1, 1):
             with pytest.raises(OutcomeUnknown, match=r"within 0\.05 s"):
                 await cluster.change(2, [[]])
-            assert worker.connections == connections
+            assert worker.accepted == connections
         worker.takes = False
         with pytest.raises(WorkerUnreachable, match=r"within 0\.05 s"):
             await cluster.order()
-        assert worker.connections == 2
+        assert worker.accepted == 2
 
 
 async def test_a_change_for_a_stage_that_has_gone_is_made_where_it_is() -> None:
@@ -251,4 +251,4 @@ async def test_what_a_worker_would_close_the_connection_for_is_not_sent() -> Non
                 await cluster.change(epoch, stages)
         with pytest.raises(InvalidOption):
             await cluster.read_log(1, -1, 2)
-        assert worker.connections == 0
+        assert worker.accepted == 0

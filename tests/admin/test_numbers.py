@@ -182,7 +182,7 @@ async def test_a_wrong_question_is_refused_before_it_is_asked() -> None:
             await cluster.find_event(1, 0)
         with pytest.raises(InvalidOption):
             await cluster.find_event_by_id("desk", 2**63, 1)
-        assert worker.connections == 0
+        assert worker.accepted == 0
 
 
 async def test_a_worker_of_an_older_release_is_not_asked_what_it_does_not_know() -> None:

@@ -8,11 +8,11 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 import pytest
 from tests.client.helpers import PATIENCE, gaps_of, payloads, published, take_events, times, until, worker_settings
+from tests.loopback import FrameServer
 
 from inorder import Client
 from inorder.client import worker_link
@@ -23,7 +23,6 @@ from inorder.core.wire import (
     ClusterMap,
     Failure,
     Frame,
-    FrameSplitter,
     Hello,
     Opened,
     Ping,
@@ -32,7 +31,6 @@ from inorder.core.wire import (
     StageInfo,
     Welcome,
     WorkerFrame,
-    decode_client_frame,
     encode_frame,
 )
 from inorder.errors import InorderError, TimedOut
@@ -42,7 +40,7 @@ from inorder.worker import Worker
 DOMAIN = 7
 
 
-class Peer:
+class Peer(FrameServer):
     """A worker that says what a test says.
 
     Attributes:
@@ -51,25 +49,19 @@ class Peer:
         refusal: the code of what it answers a hello with instead of a welcome.
         hangs_up: it takes clients in and throws them out again.
         is_silent: it takes connections, reads, and says nothing; what it has to say it says when it goes on.
-        accepted, open: connections, ever and now.
         pings, renewals: how many came.
     """
 
     def __init__(self, *stages: StageInfo, domain: int = DOMAIN) -> None:
+        super().__init__()
         self.stages, self.domain = list(stages), domain
         self.others: list[str] = []
-        self.address = self.advertised = ""
+        self.advertised = ""
         self.refusal = ""
         self.is_silent = self.hangs_up = False
-        self.accepted = self.pings = self.renewals = 0
+        self.pings = self.renewals = 0
         self.on_accept: Callable[[], None] = lambda: None
         self._unsaid: list[tuple[asyncio.StreamWriter, bytes]] = []
-        self._writers: list[asyncio.StreamWriter] = []
-        self._serving: list[asyncio.Task[None]] = []
-
-    @property
-    def open(self) -> int:
-        return len(self._writers)
 
     def tell(self, *stages: StageInfo) -> None:
         """The map has changed."""
@@ -84,38 +76,14 @@ class Peer:
         for writer, data in unsaid:
             writer.write(data)
 
-    def hang_up(self) -> None:
-        for writer in self._writers:
-            writer.close()
-
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.address = "{}:{}".format(*self._server.sockets[0].getsockname())
+        await super().__aenter__()
         self.advertised = self.address
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        self.hang_up()
-        await asyncio.gather(*self._serving)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
-        self._writers.append(writer)
-        self._serving.append(cast("asyncio.Task[None]", asyncio.current_task()))
         self.on_accept()
-        splitter = FrameSplitter()
-        try:
-            while data := await reader.read(2**16):
-                for body in splitter.feed(data):
-                    self._answer(writer, decode_client_frame(body))
-        except ConnectionError:
-            pass  # a link that is given up is reset
-        finally:
-            self._writers.remove(writer)
-            writer.close()
+        await super()._serve(reader, writer)
 
     def _say(self, writer: asyncio.StreamWriter, *frames: Frame) -> None:
         data = b"".join(map(encode_frame, frames))
@@ -124,7 +92,7 @@ class Peer:
         else:
             writer.write(data)
 
-    def _answer(self, writer: asyncio.StreamWriter, frame: ClientFrame) -> None:
+    def _read(self, writer: asyncio.StreamWriter, frame: ClientFrame) -> None:
         if isinstance(frame, Ping):
             self.pings += 1
             self._say(writer, Pong(frame.nonce))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from inorder.client.client import Client as Engine
 from inorder.client.clock import ReadingTime
@@ -27,13 +27,10 @@ from inorder.paho.publication import Outgoing, Publication
 from inorder.ports import Arrival
 from inorder.sync._thread import THREAD
 
-if TYPE_CHECKING:
-    from inorder.paho.client import Client
-
 _log = logger("inorder.paho")
 
-Item = Callable[["Client"], None]
-"""Something that paho's thread is to do."""
+Item = Callable[[Any], None]
+"""Something that paho's thread is to do with its client."""
 
 EXIT_SECONDS: Final = 3.0
 MAX_REMEMBERED: Final = 4096
@@ -476,7 +473,7 @@ def _nothing() -> None:
     """Be run."""
 
 
-def _nothing_to_do(client: Client) -> None:
+def _nothing_to_do(client: object) -> None:
     """Be run."""
 
 

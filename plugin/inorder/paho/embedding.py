@@ -1,0 +1,143 @@
+"""What all parts of the drop-in client share: its state, and how it is woken."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from paho.mqtt import client as paho
+from paho.mqtt.enums import MQTTErrorCode
+
+from inorder.client.configured import ClientConfiguration, configured
+from inorder.core.names import Filter
+from inorder.core.notifications import Gap
+from inorder.errors import InorderError
+from inorder.logs import logger
+from inorder.paho import library
+from inorder.paho.ordering import Arrived, Ordering
+from inorder_adapters.mqtt.arrivals import ArrivalReader
+
+if TYPE_CHECKING:
+    from inorder.paho.client import Client
+
+CallbackOnGap = Callable[["Client", Any, Gap], None]
+
+_log = logger("inorder.paho")
+
+library.check()
+
+
+class Embedding(paho.Client):
+    """paho's client with an inorder client inside. Its parts are mixed into :class:`~inorder.paho.client.Client`."""
+
+    def __init__(self, *args: Any, inorder: ClientConfiguration | None = None, **kwargs: Any) -> None:
+        self._sock = self._sockpairR = self._sockpairW = (
+            None  # paho's destructor asks for them, whatever is refused below
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            super().__init__(*args, **kwargs)
+        for each in caught:  # they are about our caller
+            warnings.warn(each.message, each.category, stacklevel=2)
+        self._on_gap: CallbackOnGap | None = None
+        configuration = configured() if inorder is None else inorder
+        self._ordering: Ordering | None = None
+        if configuration.is_ordering:
+            self._ordering = Ordering(configuration, partial(_wake, weakref.ref(self)))
+            weakref.finalize(self, self._ordering.end).atexit = False
+        self._reader = ArrivalReader()
+        self._arriving: Arrived | None = None
+        self._is_reading_on = False
+        self._acks: deque[Arrived] = deque()
+        self._due_lock, self._send_lock, self._requests_lock = threading.Lock(), threading.Lock(), threading.RLock()
+        self._subscribes: dict[int, list[Filter | None]] = {}
+        self._unsubscribes: dict[int, list[Filter]] = {}
+        self._silent: set[int] = set()
+        self._confirming = 0
+        self._looping: set[int] = set()
+        self._reading = threading.Lock()
+        self._runners = 0
+        self._leaving: threading.Timer | None = None
+        self._life_lock = threading.RLock()
+
+    # -- what is new -------------------------------------------------------------------------------------------
+
+    @property
+    def on_gap(self) -> CallbackOnGap | None:
+        """Called as ``on_gap(client, userdata, gap)`` when numbers of a topic will not come: a
+        :class:`~inorder.Gap`, once for each range, in its place among the messages."""
+        return self._on_gap
+
+    @on_gap.setter
+    def on_gap(self, func: CallbackOnGap | None) -> None:
+        with self._callback_mutex:
+            self._on_gap = func
+
+    def gap_callback(self) -> Callable[[CallbackOnGap], CallbackOnGap]:
+        """Return a decorator that sets ``on_gap``."""
+
+        def decorator(func: CallbackOnGap) -> CallbackOnGap:
+            self.on_gap = func
+            return func
+
+        return decorator
+
+    def _begin(self, *, goes_on: bool) -> None:
+        if self._ordering is not None:
+            client_id = self._client_id.decode(errors="replace")
+            self._ordering.begin(f"{self._host}:{self._port}", client_id, int(self._protocol), goes_on=goes_on)
+
+    def _lost(self, error: InorderError) -> None:
+        if self._ordering is not None and self._ordering.life is not None:
+            self._ordering.life.ens.down(error)
+
+    def _order_failed(self, error: InorderError) -> None:
+        """The inorder client ended for good: go on with a new one over a new connection, if paho reconnects."""
+        _log.error("event=order_failed error=%s", error)
+        if self._ordering is not None:
+            self._ordering.end()
+        if self._sock is not None:
+            self._sock_close()
+            self._do_on_disconnect(packet_from_broker=False, v1_rc=MQTTErrorCode.MQTT_ERR_CONN_LOST)
+
+    def _go_on(self, *, reads: bool) -> None:
+        """There is a loop again, or at least a publish, after one ended by an exception. Raises what a connect does."""
+        if self._leaving is None:
+            return
+        with self._life_lock:
+            timer, ordering = self._leaving, self._ordering
+            if timer is None or ordering is None or (ordering.life is None and self._sock is None):
+                return
+            timer.cancel()
+            if ordering.life is None:
+                self._begin(goes_on=True)
+                life: Any = ordering.life
+                life.ens.up()
+            if reads:
+                self._leaving = None
+                ordering.restore()
+
+    @property
+    def _is_inline(self) -> bool:
+        """No loop of paho's runs by itself: what a call has to do must be done within the call."""
+        return self._thread is None and not self._runners
+
+
+def _wake(reference: weakref.ref[Embedding]) -> None:
+    """Have a client's network loop look at what is due (the event loop's thread)."""
+    client = reference()
+    if client is None:
+        return
+    writer = client._sockpairW
+    if writer is not None:
+        with suppress(OSError):
+            writer.send(paho.sockpair_data)
+    if client._on_socket_register_write is not None and client._is_inline and client._sock is not None:
+        with suppress(Exception):  # the application's; paho calls it from any thread that publishes, too
+            client._call_socket_register_write()

@@ -1,0 +1,261 @@
+"""What the application publishes: numbered in the order of its calls, sent when the timestamp is there."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from paho.mqtt import client as paho
+from paho.mqtt.client import MQTTMessageInfo, PayloadType
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from inorder.errors import InorderError, InvalidTopic, LinkError, Refused
+from inorder.logs import logger
+from inorder.paho.embedding import Embedding
+from inorder.paho.publication import Publication, Written, error_code, user_pairs
+from inorder_adapters import mqtt_rules
+from inorder_adapters.stamp_property import STAMP_PROPERTY, check_properties
+
+_log = logger("inorder.paho")
+
+INLINE_SECONDS: Final = 2.0
+"""How long a call waits for a timestamp where no network loop of paho runs that could send later."""
+DISCONNECT_SECONDS: Final = 5.0
+"""How long ``disconnect()`` and ``loop_stop()`` wait for the timestamps of what was published before."""
+_RELEASED: Final = (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel)
+
+
+class Sending(Embedding):
+    """Publications, from paho's wish to send them to the broker's word."""
+
+    def publish(
+        self,
+        topic: str,
+        payload: PayloadType = None,
+        qos: int = 0,
+        retain: bool = False,
+        properties: Properties | None = None,
+    ) -> MQTTMessageInfo:
+        """Publish, as paho does; what paho refuses takes no number.
+
+        Raises:
+            InvalidOption: a user property of the name ``inorder``, a ValueError.
+        """
+        ordering = self._ordering
+        if ordering is None:
+            return super().publish(topic, payload, qos, retain, properties)
+        if properties is not None:
+            check_properties(tuple(each for each in user_pairs(properties) if each[0] == STAMP_PROPERTY))
+        if self._leaving is not None:
+            try:
+                self._go_on(reads=False)
+            except InorderError as error:
+                _log.error("event=publish_unconnected topic=%s error=%s", topic, error)
+        info = super().publish(topic, payload, qos, retain, properties)
+        if qos and info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and (message := self._out_messages.get(info.mid)):
+            self._number(message)  # the window is full: its number is that of this call all the same
+        if self._is_inline and self._sock is not None:
+            self._send_all(INLINE_SECONDS)
+        return info
+
+    def _number_kept(self) -> None:
+        """What paho kept while there was no connection gets its numbers before anything that is published now."""
+        if self._ordering is not None and len(self._ordering.outgoing.by_mid) < len(self._out_messages):
+            for message in list(self._out_messages.values()):
+                if message.state not in _RELEASED:
+                    self._number(message)
+
+    def _number(self, message: paho.MQTTMessage) -> None:
+        ordering = self._ordering
+        if ordering is None or message.mid in ordering.outgoing.by_mid:
+            return
+        publication = self._publication(
+            message.mid, message._topic, message.payload, message.qos, message.retain, message.properties, None
+        )
+        ordering.outgoing.by_mid[message.mid] = publication
+        ordering.publish(publication)
+
+    def _publication(
+        self,
+        mid: int,
+        topic: bytes,
+        payload: bytes | bytearray,
+        qos: int,
+        retain: bool,
+        properties: Properties | None,
+        info: MQTTMessageInfo | None,
+    ) -> Publication:
+        text = topic.decode()
+        is_total = not text.startswith("$") and not (retain and not payload)
+        if is_total:
+            try:
+                mqtt_rules.check_topic(text)
+            except InvalidTopic:  # an alias without a name, or what the broker is to refuse
+                is_total = False
+        own = properties if self._protocol == paho.MQTTv5 else None
+        return Publication(mid, text, bytes(payload), qos, retain, own, info, is_total=is_total)
+
+    def _send_publish(
+        self,
+        mid: int,
+        topic: bytes,
+        payload: bytes | bytearray = b"",
+        qos: int = 0,
+        retain: bool = False,
+        dup: bool = False,
+        info: MQTTMessageInfo | None = None,
+        properties: Properties | None = None,
+    ) -> MQTTErrorCode:
+        ordering = self._ordering
+        if ordering is None:
+            return super()._send_publish(mid, topic, payload, qos, retain, dup, info, properties)
+        if self._sock is None or (ordering.life is None and self._leaving is not None):
+            return MQTTErrorCode.MQTT_ERR_NO_CONN
+        self._number_kept()
+        known = ordering.outgoing.by_mid.get(mid) if qos else None
+        publication = known or self._publication(mid, topic, payload, qos, retain, properties, info)
+        if qos:
+            ordering.outgoing.by_mid[mid] = publication
+        ordering.outgoing.want(publication, dup=dup)
+        if known is None:
+            ordering.publish(publication)
+        if publication.is_ready and not self._is_inline:
+            ordering.put(lambda client: client._send_ready())
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
+
+    def _send_ready(self) -> None:
+        """Send what may be sent, in the order of the calls. One thread at a time."""
+        ordering = self._ordering
+        while ordering is not None and ordering.outgoing.is_due and self._send_lock.acquire(blocking=False):
+            try:
+                while (publication := ordering.outgoing.take()) is not None:
+                    if not self._send_one(publication):
+                        return
+            finally:
+                self._send_lock.release()
+
+    def _send_one(self, publication: Publication) -> bool:
+        ordering = self._ordering
+        assert ordering is not None
+        if publication.is_sent:
+            return True
+        payload, properties = publication.on_the_wire(has_properties=self._protocol == paho.MQTTv5)
+        written = None if publication.qos else Written(publication, self._written)
+        publication.is_sent = True
+        try:
+            code = super()._send_publish(
+                publication.mid,
+                publication.topic.encode(),
+                payload,
+                publication.qos,
+                publication.retain,
+                publication.dup,
+                written,
+                properties,
+            )
+        except ValueError as error:
+            publication.error = Refused(f"the publish was refused by paho-mqtt: {error}")
+            self._publish_failed(publication, publication.error, MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE)
+            return True
+        if code == MQTTErrorCode.MQTT_ERR_NO_CONN:
+            publication.is_sent = False
+            ordering.outgoing.put_back(publication)
+            return False
+        return True
+
+    def _send_all(self, seconds: float) -> None:
+        """Wait until everything that paho wants sent was sent, and send it here if nobody else does."""
+        ordering = self._ordering
+        assert ordering is not None
+        outgoing, deadline = ordering.outgoing, time.monotonic() + seconds
+        while outgoing.is_waiting and self._sock is not None and ordering.life is not None:
+            self._send_ready()
+            with outgoing.changed:
+                if not outgoing.is_waiting or (outgoing.is_due and not self._send_lock.locked()):
+                    continue
+                if time.monotonic() >= deadline:
+                    hint = f"their timestamps did not come within {seconds:g} s; they are sent when they do"
+                    _log.warning("event=publishes_wait hint=%s", hint)
+                    return
+                outgoing.changed.wait(0.02)
+
+    def _written(self, publication: Publication, code: MQTTErrorCode) -> None:
+        """A QoS 0 publish left, or was lost with the connection before."""
+        if code == MQTTErrorCode.MQTT_ERR_SUCCESS:
+            self._accepted(publication)
+        else:
+            publication.error = LinkError("the connection broke before it was sent")
+            self._refuse(publication, publication.error)
+
+    def _accepted(self, publication: Publication) -> None:
+        publication.is_accepted = True
+        ordering = self._ordering
+        if ordering is not None and ordering.life is not None and publication.token:
+            ordering.life.ens.accepted(publication.token)
+
+    def _refuse(self, publication: Publication, error: InorderError) -> None:
+        publication.error = error
+        ordering = self._ordering
+        if ordering is not None and ordering.life is not None and publication.token:
+            ordering.life.ens.refused(publication.token, error)
+
+    def _publish_failed(self, publication: Publication, error: InorderError, code: MQTTErrorCode | None = None) -> None:
+        """It will never be sent: the application learns it as it learns what a broker refuses."""
+        code = code or error_code(error)
+        _log.error("event=publish_failed topic=%s error=%s", publication.topic, error)
+        self._refuse(publication, error)
+        if not publication.qos:
+            if publication.info is not None:
+                publication.info.rc = code
+                publication.info._set_as_published()
+            return
+        with self._out_message_mutex:
+            message = self._out_messages.get(publication.mid)
+            if message is not None:
+                message.info.rc = code
+                why = "Not authorized" if code == MQTTErrorCode.MQTT_ERR_ACL_DENIED else "Unspecified error"
+                reason = ReasonCode(PacketTypes.PUBACK, why)
+                if message.state in (paho.mqtt_ms_queued, paho.mqtt_ms_publish):
+                    self._inflight_messages += 1  # paho takes it off for every message that ends
+                self._do_on_publish(publication.mid, reason, Properties(PacketTypes.PUBACK))  # type: ignore[no-untyped-call]
+
+    def _do_on_publish(self, mid: int, reason_code: ReasonCode, properties: Properties) -> MQTTErrorCode:
+        ordering = self._ordering
+        publication = None if ordering is None else ordering.outgoing.by_mid.get(mid)
+        if publication is not None and publication.error is None:
+            if reason_code.is_failure:
+                self._refuse(publication, Refused(f"the publish was refused by the broker: {reason_code}"))
+            else:
+                self._accepted(publication)
+        if ordering is not None:
+            ordering.outgoing.in_flight.discard(mid)
+            if ordering.outgoing.is_due:
+                ordering.put(lambda client: client._send_ready())
+        code = super()._do_on_publish(mid, reason_code, properties)
+        if ordering is not None and ordering.outgoing.by_mid.get(mid) is publication:
+            ordering.outgoing.by_mid.pop(mid, None)  # paho keeps it until the callback has returned, too
+        return code
+
+    def _handle_pubrec(self) -> MQTTErrorCode:
+        ordering, body = self._ordering, self._in_packet["packet"]
+        publication = None if ordering is None else ordering.outgoing.by_mid.get(int.from_bytes(body[:2], "big"))
+        if ordering is not None and publication is not None:
+            if len(body) > 2 and body[2] >= 0x80:  # paho goes on as if it were accepted
+                self._refuse(publication, Refused(f"the publish was refused by the broker: code 0x{body[2]:02X}"))
+            else:
+                ordering.outgoing.received(publication)
+        return super()._handle_pubrec()
+
+    def drop_out_messages(self) -> list[paho.MQTTMessage]:
+        """See paho; their numbers are skipped."""
+        dropped = super().drop_out_messages()
+        if self._ordering is not None:
+            for message in dropped:
+                publication = self._ordering.outgoing.by_mid.pop(message.mid, None)
+                self._ordering.outgoing.in_flight.discard(message.mid)
+                if publication is not None:
+                    self._refuse(publication, Refused("the application dropped it"))
+        return dropped

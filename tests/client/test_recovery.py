@@ -75,10 +75,11 @@ class Unreachable:
         self.counters = site.hub.counters
 
 
-async def test_the_end_of_a_burst_is_found_lost_without_further_traffic(site: Site) -> None:
-    """B15, R17: heads tell it."""
+@pytest.mark.parametrize("filter", ["a", "#"])
+async def test_the_end_of_a_burst_is_found_lost_without_further_traffic(site: Site, filter: str) -> None:
+    """B15, R17: heads tell it, also of a topic that is new under a filter (R13)."""
     async with site.client("one", loss=1.0) as one, site.client("publisher") as publisher:
-        await one.subscribe("a")
+        await one.subscribe(filter)
         await published(publisher, "a", 200)
         (gap,) = await take(one, 1)
         assert gap == Gap("memory", "a", 1, 200, GapReason.LOST)

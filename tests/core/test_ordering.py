@@ -386,6 +386,32 @@ def test_r13_what_an_event_needs_of_a_topic_named_later_is_known_missing() -> No
     assert Question(B, [1, 3]) in module.questions(2.0)
 
 
+def test_r17_a_head_of_a_topic_that_is_not_named_yet_asks_for_its_name_and_then_for_its_events() -> None:
+    """All events of a new topic are lost: nothing but the head tells that there is one."""
+    module = OrderingModule()
+    module.subscribed([_start(A)], 0.0, filters=True)
+    module.heads([B, 2, C, 1, D, 0], 1.0)
+    assert not module.is_idle
+    assert sorted(module.unnamed()) == [B, C, D]
+    assert seen(module.named([B, D], [C], 1.0)) == []
+    module.heads([C, 2], 1.5)
+    assert module.unnamed() == []
+    assert module.questions(2.0) == [Question(B, [1, 2])]
+    assert _answer(module, B, (1, CONFIRMED, []), (2, CONFIRMED, []), now=2.0) == []
+    assert seen(module.tick(6.0)) == ["gap 2:1-2 lost"]
+    assert module.is_idle or module.questions(99.0) == []
+
+
+def test_r17_a_head_that_comes_before_a_topics_start_counts_from_there() -> None:
+    module = _module(a=0)
+    module.subscribing()
+    module.heads([B, 4, C, 9], 1.0)
+    module.subscribed([_start(B, 3)], 2.0, filters=False)
+    assert module.questions(3.0) == [Question(B, [4, 4])]
+    module.subscribed([], 4.0, filters=True)
+    assert module.unnamed() == []  # c was not in the subscription
+
+
 # -- R17 -------------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.cluster import Cluster, arrive, entries, reader, stamps
+from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 from tests.core.crashing import CrashingCluster
 
 from inorder.core.commands import (
@@ -531,6 +531,24 @@ def test_r17_heads_of_a_moved_topic_come_from_its_new_home() -> None:
     assert cluster.stages[2].heads("s1", None) == []
     assert cluster.stages[0].changed_heads() == [3]
     assert cluster.stages[0].changed_heads() == []
+    assert cluster.stages[0].heads("s1", None) == [3, 1]
+
+
+def test_r17_who_has_filters_hears_at_the_bottom_stage_of_topics_elsewhere() -> None:
+    """R13: a new topic has left the bottom stage before its reader heard of it, and the reader is connected to no other
+    one."""
+    cluster = _cluster()
+    cluster.subscribe("s1", wild("#"))
+    cluster.subscribe("s2", "a", "b", "c")
+    bottom = cluster.stages[2]
+    cluster.stamp("p", "c")
+    cluster.settle("p", "c", [1])
+    assert (bottom.heads("s1", None), bottom.heads("s2", None)) == ([1, 0, 2, 0, 3, 1], [3, 1])
+    bottom.changed_heads()
+    cluster.reorder("c", "b", "a")
+    cluster.run()
+    assert bottom.heads("s1", bottom.changed_heads()) == [3, 0]
+    assert cluster.stages[1].heads("s1", None) == []
     assert cluster.stages[0].heads("s1", None) == [3, 1]
 
 

@@ -181,6 +181,17 @@ def filters(patch: Patch) -> None:
     patch.setattr(Subscription, "covering", lambda self, space, name: [])
 
 
+def heads_of_new_topics(patch: Patch) -> None:
+    """R17, R13: heads of topics that nobody has named yet are ignored."""
+    whole = OrderingModule.heads
+
+    def heads(self: OrderingModule, pairs: list[int], now: float) -> None:
+        known = [each for each in zip(pairs[::2], pairs[1::2], strict=True) if each[0] in self.clock]
+        whole(self, [part for each in known for part in each], now)
+
+    patch.setattr(OrderingModule, "heads", heads)
+
+
 def hand_over(patch: Patch) -> None:
     """R14: a stage keeps the numbers that it knows of topics of other stages."""
     whole = Reordering._take_numbers
@@ -286,6 +297,7 @@ RULES: dict[str, Callable[[Patch], None]] = {
         lease,
         expired_linger,
         filters,
+        heads_of_new_topics,
         hand_over,
         pins,
         void_dependencies,

@@ -32,6 +32,7 @@ NEEDS: dict[str, str] = {
     "r12_cut_from_the_workers_only": "lease",
     "r12_an_expired_topic_lingers": "expired_linger",
     "r13_new_topic": "filters",
+    "r17_heads_of_a_new_topic": "heads_of_new_topics",
     "e1_no_hand_over": "hand_over",
     "r15_a_pinned_topic_stays": "pins",
     "r17_void_waits_for_its_dependencies": "void_dependencies",

@@ -271,6 +271,7 @@ _BUGS = (
     Bug(sleeping_clock, "lease", 30),
     Bug(hasty, "away", 20),
     Bug(without.filters, "created", 20),
+    Bug(without.heads_of_new_topics, "unheard", 30),
     Bug(no_flush, "order", 10),
     Bug(forgotten_numbers, "moved", 5),
     Bug(without.hand_over, "moved", 20),

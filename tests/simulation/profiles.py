@@ -186,6 +186,11 @@ CREATED = replace(
     _STILL, name="created", stages=(1, 2, 3), topics=(2,), new_topics=(4, 6), wildcards=1.0, clients=(3, 4), slow=0.3,
     weights={**CALM, "change": 0.5}
 )  # fmt: skip
+UNHEARD = replace(
+    CREATED, name="unheard", clients=(4,), one_topic=True, loss=(0.9,), actions=(200, 400),
+    weights={**CALM, "change": 0.1, "publish": 0.1, "step": 2.0, "hand_over": 3.0, "receive": 2.0, "reorder": 1.0}
+)  # fmt: skip
+"""The broker loses nearly all that there is of new topics."""
 EXPIRY = Profile(
     "expiry", modes=(STRICT, STRICT, MIXED), stages=(1, 2), topics=(2, 3), new_topics=(0,), wildcards=0.0, linger=4.0,
     loss=(0.0,), first=(2,), session_timeout_ms=(2_000,), reordering=(1.0,), retention=(10_000,), spread=(1.0,),
@@ -298,6 +303,7 @@ PROFILES = {
         RESEND,
         COMPACT,
         CREATED,
+        UNHEARD,
         EXPIRY,
         AWAY,
         LEASE,

@@ -436,8 +436,15 @@ class World:
             for manager in host.stage._state.topics.values():
                 if manager.stage == host.index:
                     history.heads[manager.id] = manager.head
+                    self._check_heard(host.stage._state.info(manager.id), manager.head)
         if self.profile.logged:
             self._check_logs()
+
+    def _check_heard(self, topic: TopicInfo, head: int) -> None:
+        """R13, R17: who has a new topic by a filter knows of it, though the broker may have lost all of its events."""
+        for client in self.clients.values():
+            if head and client.subscriber.covers(topic) and topic.id not in client.module.clock:
+                self.history.unfinished.append(Unfinished(client.name, f"has never heard of {topic.label}"))
 
     def _check_logs(self) -> None:
         """R18: what the log has is neither lost nor abandoned nor void."""

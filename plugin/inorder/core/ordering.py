@@ -135,6 +135,7 @@ class OrderingModule:
         self._held: dict[int, list[Sequenced]] = {}
         self._parked = Parked()
         self._floor: dict[int, int] = {}
+        self._unnamed_heads: dict[int, int] = {}  # R17: of topics that may belong to this subscription, too
         # R6: events whose turn came by a limit and whose numbers are not plausible; they left the waiting room
         self._doubted: list[Sequenced] = []
         self._doubted_size = 0
@@ -163,7 +164,8 @@ class OrderingModule:
     @property
     def is_idle(self) -> bool:
         """Nothing waits, nothing is missing, nothing was jumped: no timer and no question is due."""
-        return not (self._behind or self._jumped or self._held or self._parked or self.waiting)
+        unnamed = self._held or self._parked or self._unnamed_heads
+        return not (self._behind or self._jumped or unnamed or self.waiting)
 
     @property
     def waiting_bytes(self) -> int:
@@ -558,7 +560,7 @@ class OrderingModule:
             self._unsequence(entry)
         for kept in (self._clock, self._start, self._missing, self._jumped, self._reported, self._given_up):
             kept.clear()
-        for known in (self._bases, self._held, self._floor, self._interrupted):
+        for known in (self._bases, self._held, self._floor, self._interrupted, self._unnamed_heads):
             known.clear()
         self._parked = Parked()
         self._behind.clear()
@@ -607,6 +609,8 @@ class OrderingModule:
         """
         for start in starts:
             self._begin(start, now)
+        if not filters:
+            self._unnamed_heads.clear()  # what is left is of topics that are not in the subscription
         self._hold_unknown = self._ask_unknown = filters
         awake: deque[Sequenced] = deque()
         parked: list[Sequenced] = []
@@ -642,7 +646,7 @@ class OrderingModule:
         if start.reached > self._clock[topic]:  # what is missing was missed long ago: it is asked for at once
             self._learn(topic, start.reached, now - self.times.gap_timeout)
             self._vouch(topic, start.reached)
-        self._learn_given_up(topic, now)
+        self._learn_earlier(topic, now)
 
     def _take_clock(self, topic: int, number: int) -> None:
         self._clock[topic] = self._start[topic] = number
@@ -650,10 +654,11 @@ class OrderingModule:
         if self.watcher is not None:
             self.watcher.began(topic, number)
 
-    def _learn_given_up(self, topic: int, now: float) -> None:
-        """What was given up before the topic's clock was known is missing in it."""
+    def _learn_earlier(self, topic: int, now: float) -> None:
+        """What was given up, or told by a head, before the topic's clock was known is missing in it."""
         if topic in self._given_up:
             self._learn(topic, self._given_up[topic].highest, now)
+        self._take_head(topic, self._unnamed_heads.pop(topic, 0), now)
 
     def _rise_to_floor(self, topic: int, now: float) -> None:
         floor = self._floor.pop(topic, 0)
@@ -661,10 +666,11 @@ class OrderingModule:
             self._jump(topic, floor, now)
 
     def unnamed(self) -> list[int]:
-        """Return ids of topics that hold events until a worker has named them (R13)."""
+        """Return ids of topics that hold events until a worker has named them (R13), or of which only a head has told
+        yet (R17: their first events may be lost)."""
         if not self._ask_unknown:
             return []
-        return list({*self._held, *self._parked})
+        return list({*self._held, *self._parked, *self._unnamed_heads})
 
     def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> list[Output]:
         """Unknown topics were named: those of this subscription begin at 0 (they are younger than it, R13), the
@@ -676,12 +682,13 @@ class OrderingModule:
             if topic not in self._clock:
                 self._take_clock(topic, 0)
                 self._rise_to_floor(topic, now)
-                self._learn_given_up(topic, now)
+                self._learn_earlier(topic, now)
             awake.extend(self._held.pop(topic, ()))
             parked += self._parked.take(topic)
         for topic in foreign:
             self._foreign.add(topic)
             self._given_up.pop(topic, None)
+            self._unnamed_heads.pop(topic, None)
             awake.extend(self._held.pop(topic, ()))
             parked += self._parked.take(topic)
         self._run(awake, now)
@@ -697,6 +704,7 @@ class OrderingModule:
             if self._ask_unknown or not self._hold_unknown:
                 self._foreign.add(topic)
             self._interrupted.pop(topic, None)
+            self._unnamed_heads.pop(topic, None)
             self._parked.take(topic)
             self._floor.pop(topic, None)
             awake.extend(self._held.pop(topic, ()))
@@ -720,11 +728,17 @@ class OrderingModule:
                 self._learn(topic, number, now)
 
     def heads(self, pairs: list[int], now: float) -> None:
-        """A worker told the highest confirmed numbers (flat pairs)."""
-        for at in range(0, len(pairs) - 1, 2):
-            if pairs[at] in self._clock:
-                self._learn(pairs[at], pairs[at + 1], now)
-                self._vouch(pairs[at], pairs[at + 1])
+        """A worker told the highest confirmed numbers (flat pairs). A topic that nobody has named yet may be a new one
+        under a filter (R13), whose events are all lost on their way: then nothing else tells that there is one."""
+        for topic, number in zip(pairs[::2], pairs[1::2], strict=False):
+            if topic in self._clock:
+                self._take_head(topic, number, now)
+            elif self._is_held(topic):
+                self._unnamed_heads[topic] = max(number, self._unnamed_heads.get(topic, 0))
+
+    def _take_head(self, topic: int, number: int, now: float) -> None:
+        self._learn(topic, number, now)
+        self._vouch(topic, number)
 
     def _vouch(self, topic: int, number: int) -> None:
         missing = self._missing[topic]

@@ -74,7 +74,7 @@ class Reordering:
 
     def __init__(self, state: StageState, outbox: Outbox, sessions: Sessions) -> None:
         self._state, self._outbox, self._sessions = state, outbox, sessions
-        self._risen: set[int] = set()
+        self._moved: set[int] = set()
         self.by = ""
 
     # -- what clients are told ---------------------------------------------------------------------------------
@@ -91,10 +91,11 @@ class Reordering:
         homes = [part for each in topics for part in (each.id, each.stage)]
         return Moved(state.index, self._outbox.epoch, state.order_epoch, since, homes)
 
-    def taken_over(self) -> set[int]:
-        """Return the topics that came here since the last call: their subscribers hear of their heads from here."""
-        risen, self._risen = self._risen, set()
-        return risen
+    def moved_topics(self) -> set[int]:
+        """Return the topics that came here since the last call: their subscribers hear of their heads from here. At the
+        bottom stage also those that left: who has not heard of them yet hears of them from there."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     # -- dispatch ----------------------------------------------------------------------------------------------
 
@@ -374,6 +375,8 @@ class Reordering:
                         manager.log_first, manager.log_base = 0, None
                         manager.confirmed = manager.void = manager.abandoned = manager.late = 0
                     manager.stage, manager.moved = stage, switch.order_epoch
+        if state.is_bottom:
+            self._moved |= left
         for session in state.sessions.values():
             session.open = {place: None for place in session.open if place[0] not in left}
             for topic in left.intersection(session.used):
@@ -406,7 +409,7 @@ class Reordering:
             manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
             manager.rode = manager.number  # the base here does not hold what they depended on
             if topic.head:
-                self._risen.add(topic.id)
+                self._moved.add(topic.id)
         for record in part.records:
             state.topics[record.topic].records[record.number] = replace(record, created=state.now)
         for moved in part.sessions:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
+from inorder.core.names import FilterKind
 from inorder.core.wire import SpaceFilter
 
 _FEW = 8
@@ -89,6 +90,11 @@ class Subscription(msgspec.Struct):
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""
         return bit_set(self.active) | bit_set(self.lingering)
+
+    @property
+    def has_wildcards(self) -> bool:
+        """Topics created later may belong to it (R13)."""
+        return any(each.filter.kind is not FilterKind.EXACT for each in self.filters)
 
     def covering(self, space: str, name: str) -> list[SpaceFilter]:
         """Return the filters that cover a topic."""

@@ -347,23 +347,27 @@ class Stage:
 
     def changed_heads(self) -> list[int]:
         """Return topics of this stage whose highest confirmed number rose, or that came here, since the last call
-        (R17)."""
-        came = self._reordering.taken_over()
+        (R17); at the bottom stage also those that left it."""
+        moved = self._reordering.moved_topics()
         changed = self._settling.changed_heads()
-        return sorted(came.union(changed)) if came else changed
+        return sorted(moved.union(changed)) if moved else changed
 
     def heads(self, client_id: str, topics: Iterable[int] | None) -> list[int]:
         """Return the highest confirmed numbers (flat pairs) of this stage's topics in a client's subscription; of
-        those in ``topics`` only, where given."""
+        those in ``topics`` only, where given.
+
+        The bottom stage tells whoever has filters of topics elsewhere, too, with number 0. All clients are connected to
+        it, but to other stages only where they know of topics there; a new topic (R13) may be on another one by now."""
         subscription = self._state.overlaps.get(client_id)
         if subscription is None:
             return []
         wanted = subscription.active if topics is None else subscription.active.intersection(topics)
         known, here = self._state.topics, self._state.index
+        names_all = self._state.is_bottom and subscription.has_wildcards
         return [
             part
             for topic in sorted(wanted)
-            if known[topic].stage == here and known[topic].head
+            if known[topic].head or (names_all and known[topic].stage != here)
             for part in (topic, known[topic].head)
         ]
 

@@ -29,9 +29,10 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     for part, allowed in {
         "inorder.errors": "",
         "inorder.core": "inorder.errors",
-        "inorder.core.names": "",
+        "inorder.core.globs": "",
+        "inorder.core.names": "inorder.core.globs",
         "inorder.core.popularity": "",
-        "inorder.core.filters": "inorder.errors inorder.core.names",
+        "inorder.core.filters": "inorder.errors inorder.core.names inorder.core.globs",
         "inorder.ports": "inorder.errors inorder.core.names",
         "inorder.traces": "inorder.errors inorder.core inorder.logs",
         "inorder.logs": "",
@@ -294,7 +295,7 @@ PLANTED = {
         "from ..client import x",
         "imports inorder.client",
     ),
-    "names imports core": ("plugin/inorder/core/names.py", "from inorder.core.wire import x", "may import only itself"),
+    "names imports core": ("plugin/inorder/core/names.py", "from inorder.core.wire import x", "imports inorder.core"),
     "part imports the package": ("plugin/inorder/client/bad.py", "import inorder", "bad imports inorder, but"),
     "adapter imports core": ("adapters/inorder_adapters/mqtt/bad.py", "import inorder.core.wire", "may import only"),
     "adapter imports adapter": (

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.costs import ended, steps
 
+from inorder.core.filters import mqtt_filter, redis_filter
+from inorder.core.globs import MAX_GLOB_BYTES
 from inorder.core.names import Filter, FilterKind, exact, mqtt_covers
+from inorder.errors import InvalidFilter
 
 
 def _mqtt(text: str) -> Filter:
@@ -73,7 +77,10 @@ def test_mqtt_filters_match_as_the_slow_reading_does(wanted: list[str], with_res
     assert _mqtt(text).covers(name) == mqtt_covers(text, name) == expected
 
 
-@given(st.text("ab*?[]^-\\é", max_size=8), st.text("ab]^-é", max_size=5))
+@given(st.text("ab*?[]^-\\é", max_size=9), st.text("ab]^-é", max_size=7))
+@example("*a*?b", "abaab")
+@example("*[ab]a*[^a]b*", "babab")
+@example("a*a", "a")
 @example("[^]", "x")
 @example("[]a", "a")
 @example("[b-a]", "a")
@@ -83,6 +90,37 @@ def test_mqtt_filters_match_as_the_slow_reading_does(wanted: list[str], with_res
 @example("??", "é")
 def test_redis_globs_match_as_the_slow_reading_does(glob: str, name: str) -> None:
     assert _redis(glob).covers(name) == _slow_redis(glob.encode(), name.encode())
+
+
+@pytest.mark.parametrize("part", ["*a", "*[ab]", "*?a", "*[^c]*a"])
+def test_a_glob_of_many_stars_is_matched_without_going_back(part: str) -> None:
+    """A name that nearly matches: places of each star, tried one after the other, would be more than there is time."""
+
+    def cost(stars: int, size: int) -> int:
+        glob = _redis(f"{part * stars}c*")
+        return steps(lambda: glob.covers("a" * size))
+
+    with ended():
+        assert cost(64, 512) < 2.5 * cost(32, 256)
+        assert not _redis(f"{part * 64}c*").covers("a" * 65_535)
+        assert _redis(f"{part * 64}c*").covers("a" * 65_534 + "c")
+
+
+@pytest.mark.parametrize("text", ["+/" * 32_767 + "#", "a/" * 32_767 + "+"])
+def test_an_mqtt_filter_of_many_levels_looks_at_each_once(text: str) -> None:
+    def cost(size: int) -> int:
+        filter = mqtt_filter(f"{text[:size]}#")
+        return steps(lambda: filter.covers("a/" * size))
+
+    assert cost(16_384) < 2.5 * cost(8_192)
+
+
+def test_a_glob_is_bounded_and_a_channel_is_as_long_as_a_topic() -> None:
+    longest = "a" * (MAX_GLOB_BYTES - 1)
+    assert redis_filter(f"{longest}*").kind is FilterKind.REDIS
+    assert redis_filter("a" * 65_535).kind is FilterKind.EXACT
+    with pytest.raises(InvalidFilter, match=f"is {MAX_GLOB_BYTES + 1} bytes long, a glob may have {MAX_GLOB_BYTES}"):
+        redis_filter(f"{longest}**")
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

@@ -5,6 +5,7 @@ A filter that no broker would take covers nothing that a client can subscribe to
 
 from __future__ import annotations
 
+from inorder.core.globs import MAX_GLOB_BYTES
 from inorder.core.names import Filter, FilterKind, exact
 from inorder.errors import InvalidFilter
 
@@ -57,9 +58,19 @@ def redis_filter(text: object) -> Filter:
     if problem is not None or not isinstance(text, str):
         raise InvalidFilter(text, problem or "it is not text")
     channel = _unescaped(text)
-    if channel is None:
-        return Filter(text, FilterKind.REDIS, text)
-    return Filter(text, FilterKind.EXACT, channel)
+    if channel is not None:
+        return Filter(text, FilterKind.EXACT, channel)
+    found = Filter(text, FilterKind.REDIS, text)
+    if (problem := length_problem(found)) is not None:
+        raise InvalidFilter(text, problem)
+    return found
+
+
+def length_problem(filter: Filter) -> str | None:
+    """Say that a filter costs too much to match, or ``None``: all of a glob may have to be tried at each byte of a
+    topic."""
+    size = len(filter.text.encode()) if filter.kind is FilterKind.REDIS else 0
+    return f"it is {size} bytes long, a glob may have {MAX_GLOB_BYTES}" if size > MAX_GLOB_BYTES else None
 
 
 def filter_of(space: str, text: str, *, glob: bool | None = None) -> Filter:

@@ -26,7 +26,8 @@ from inorder.core.commands import (
     SetLogRule,
     SettleNumbers,
 )
-from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
+from inorder.core.filters import length_problem
+from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter
 from inorder.core.topic_manager import flat
 from inorder.core.wire import (
     MAX_NUMBER,
@@ -125,8 +126,7 @@ def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], 
 def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[[], None]:
     _require(0 < frame.version <= MAX_NUMBER, "version")
     for one in frame.filters:
-        _check_name(one.space, one.filter.text)
-        _check_name(one.space, one.filter.name)
+        _check_filter(one.space, one.filter)
         _require(0 <= one.qos <= 2, "qos")
     command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew)
     bottom = _bottom(host)
@@ -211,8 +211,7 @@ def _read_log(frame: ReadLog, session: Session, host: StageHost) -> Callable[[],
 
 def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable[[], None]:
     rule = frame.rule
-    _check_name(rule.space, rule.filter.text)
-    _check_name(rule.space, rule.filter.name)
+    _check_filter(rule.space, rule.filter)
     _require(all(0 <= each <= MAX_NUMBER for each in (rule.max_age_ms, rule.max_count, rule.max_bytes)), "rule")
     command = SetLogRule(*session, frame.request, rule, frame.is_on)
     bottom = _bottom(host)
@@ -366,6 +365,13 @@ def _check_pairs(flat: list[int], what: str) -> None:
 
 def _check_name(space: str, name: str) -> None:
     _require(0 < len(space.encode()) <= MAX_SPACE_BYTES and 0 < len(name.encode()) <= MAX_NAME_BYTES, "space or name")
+
+
+def _check_filter(space: str, filter: Filter) -> None:
+    _check_name(space, filter.text)
+    _check_name(space, filter.name)
+    if (problem := length_problem(filter)) is not None:
+        raise ProtocolError(f"a filter is not allowed: {problem}")
 
 
 def _require(allowed: bool, what: str) -> None:

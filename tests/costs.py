@@ -1,0 +1,77 @@
+"""What work costs, counted in steps that are the same on every machine: lines, calls, and how long the lists and texts
+are that one call looks through.
+
+What C does inside one call is seen only there; ``ended`` is for the rest.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+PATIENCE: Final = 60
+"""Seconds after which work that does not end fails."""
+_LOOKS_THROUGH: Final = frozenset(("count", "index", "remove", "insert", "replace"))
+
+
+class TooDear(AssertionError):
+    """More steps than were allowed."""
+
+
+class Steps:
+    """Counts the steps of one thread while it is inside. ``at_most``: more raise TooDear there and then."""
+
+    def __init__(self, at_most: int = 50_000_000) -> None:
+        self.count, self._at_most = 0, at_most
+
+    def __enter__(self) -> Steps:
+        self._before = sys.gettrace(), sys.getprofile()
+        sys.setprofile(self._profile)
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        trace, profile = self._before
+        sys.settrace(trace)
+        sys.setprofile(profile)
+
+    def _trace(self, frame: Any, event: str, arg: Any) -> Any:
+        self._add(1)
+        return self._trace
+
+    def _profile(self, frame: Any, event: str, arg: Any) -> None:
+        if event == "c_call":
+            owner: Any = getattr(arg, "__self__", None)
+            is_looking = arg.__name__ in _LOOKS_THROUGH and isinstance(owner, list | str | bytes | bytearray)
+            self._add(1 + len(owner) if is_looking else 1)
+
+    def _add(self, count: int) -> None:
+        self.count += count
+        if self.count > self._at_most:
+            raise TooDear(f"more than {self._at_most} steps")
+
+
+def steps(work: Callable[[], object], at_most: int = 50_000_000) -> int:
+    """Return how many steps work takes."""
+    with Steps(at_most) as found:
+        work()
+    return found.count
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """Fail what does not end: for work inside one call of C (regular expressions look for signals)."""
+
+    def over(*_: object) -> None:
+        raise TooDear(f"not done in {PATIENCE} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import paho.mqtt.client as stock
 import pytest
 from tests.paho.conftest import Make
 from tests.paho.helpers import PATIENCE, Log, connect, subscribed, until
@@ -86,12 +87,36 @@ async def _until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_an_event_loop_drives_it_by_the_callbacks_for_sockets(mosquitto: Mosquitto, make: Make) -> None:
-    topic, client = unique("t"), make()
-    log, loop = Log(client), asyncio.get_running_loop()
+class NullLock:
+    """As Home Assistant's client has it in the place of paho's locks: all of its calls are on one thread."""
+
+    def __enter__(self) -> NullLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def acquire(self, blocking: bool = False, timeout: int = -1) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+
+LOCKS = [name for name in vars(stock.Client(mqtt.CallbackAPIVersion.VERSION2)) if name.endswith("_mutex")]
+
+
+def on_event_loop(client: Any, threads: set[str]) -> asyncio.Task[None]:
+    """Have the running event loop drive a client, with calls that are of no use on another thread."""
+    loop = asyncio.get_running_loop()
+
+    def on_register_write(client: Any, userdata: Any, sock: Any) -> None:
+        threads.add(threading.current_thread().name)
+        loop.add_writer(sock, client.loop_write)
+
     client.on_socket_open = lambda c, u, sock: loop.add_reader(sock, client.loop_read)
     client.on_socket_close = lambda c, u, sock: loop.remove_reader(sock)
-    client.on_socket_register_write = lambda c, u, sock: loop.add_writer(sock, client.loop_write)
+    client.on_socket_register_write = on_register_write
     client.on_socket_unregister_write = lambda c, u, sock: loop.remove_writer(sock)
 
     async def misc() -> None:
@@ -99,7 +124,19 @@ async def test_an_event_loop_drives_it_by_the_callbacks_for_sockets(mosquitto: M
             client.loop_misc()
             await asyncio.sleep(0.2)
 
-    task = asyncio.create_task(misc())
+    return asyncio.create_task(misc())
+
+
+@pytest.mark.parametrize("locks", [[], LOCKS], ids=["pahos_locks", "null_locks"])
+async def test_an_event_loop_drives_it_by_the_callbacks_for_sockets(
+    mosquitto: Mosquitto, make: Make, locks: list[str]
+) -> None:
+    topic, client, threads = unique("t"), make(), set[str]()
+    for name in locks:
+        setattr(client, name, NullLock())
+    log, ended = Log(client), list[Any]()
+    client.on_disconnect = lambda c, u, flags, reason, properties: ended.append(reason)
+    task = on_event_loop(client, threads)
     try:
         client.connect("127.0.0.1", mosquitto.port)
         await _until(client.is_connected)
@@ -109,10 +146,74 @@ async def test_an_event_loop_drives_it_by_the_callbacks_for_sockets(mosquitto: M
             client.publish(topic, str(at), at % 3)
         await _until(lambda: len(log.messages) == 50 and len(log.told) == 51)
         assert log.payloads == [str(at).encode() for at in range(50)]
-        assert log.threads == {threading.current_thread().name}
+        assert log.threads == threads == {threading.current_thread().name}
         client.disconnect()
+        await _until(lambda: bool(ended))
+        assert ended == [0]
     finally:
         task.cancel()
+
+
+def never_waits(client: Any) -> Callable[[], None]:
+    """Have a client's timestamps not come, and every wait for them or for inorder's thread fail; return what has them
+    come."""
+    ordering, held = client._ordering, list[Any]()
+    submit = ordering.life.submit
+    ordering.life.submit = held.append
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the application's loop was kept")
+
+    ordering.outgoing.changed.wait = ordering.settle = fail
+
+    def release() -> None:
+        del ordering.settle  # where the client ends, it may look at what came in
+        for publication in held:
+            submit(publication)
+
+    return release
+
+
+async def test_an_event_loop_is_never_kept(mosquitto: Mosquitto, make: Make) -> None:
+    """The workers do not answer: what is published waits by itself, also where the application disconnects."""
+    topic, client, ended = unique("t"), make(), list[Any]()
+    reader = await asyncio.to_thread(subscribed, make(), mosquitto, topic)
+    client.on_disconnect = lambda c, u, flags, reason, properties: ended.append(reason)
+    task = on_event_loop(client, set())
+    try:
+        client.connect("127.0.0.1", mosquitto.port)
+        await _until(client.is_connected)
+        release = never_waits(client)
+        infos = [client.publish(topic, str(at), at % 2) for at in range(4)]
+        for step in (client.loop_misc, client.loop_read, client.loop_write, client.disconnect):
+            assert step() == mqtt.MQTT_ERR_SUCCESS
+        assert not any(info.is_published() for info in infos)
+        assert not client.is_connected()
+        assert ended == []
+        release()
+        await _until(lambda: bool(ended))
+        await _until(lambda: len(reader.messages) == 4)
+    finally:
+        task.cancel()
+    assert ended == [0]
+    assert reader.payloads == [b"0", b"1", b"2", b"3"]
+
+
+def test_steps_of_a_loop_do_not_wait(mosquitto: Mosquitto, make: Make) -> None:
+    """Without callbacks for sockets, too: what is published leaves with a later step."""
+    topic, client = unique("t"), make()
+    log = Log(client)
+    client.connect("127.0.0.1", mosquitto.port)
+    drive(client, by_hand, client.is_connected)
+    client.subscribe(topic)
+    drive(client, by_hand, log.subscribed.is_set)
+    release = never_waits(client)
+    for at in range(3):
+        client.publish(topic, str(at))
+        by_hand(client)
+    release()
+    drive(client, by_hand, lambda: len(log.messages) == 3)
+    assert log.payloads == [b"0", b"1", b"2"]
 
 
 def test_a_second_loop_is_refused_as_paho_has_it(mosquitto: Mosquitto, make: Make) -> None:

@@ -30,9 +30,10 @@ from inorder.core.notifications import Verdict as Verdict
 from inorder.paho import surface
 from inorder.paho.client import CallbackOnGap as CallbackOnGap
 from inorder.paho.client import Client as Client
+from inorder.paho.failures import NotConnected as NotConnected
+from inorder.paho.failures import WorkersUnreachable as WorkersUnreachable
 from inorder.paho.message import InOrder as InOrder
 from inorder.paho.message import MQTTMessage as MQTTMessage
-from inorder.paho.ordering import WorkersUnreachable as WorkersUnreachable
 
 __getattr__ = surface.lookup
 __dir__ = surface.names

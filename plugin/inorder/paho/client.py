@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from paho.mqtt import client as paho
@@ -48,7 +49,8 @@ class Client(Loops, Subscriptions):
 
         Raises:
             WorkersUnreachable: an OSError, as where the broker cannot be reached.
-            Unauthorized, VersionMismatch: the workers do not take this client in.
+            NotConnected: an OSError, too: the workers do not take this client in. The error is also one of
+                ``inorder.errors``, ``Unauthorized`` say.
         """
         ordering = self._ordering
         if ordering is None or not self._host or self._port <= 0:
@@ -60,7 +62,8 @@ class Client(Loops, Subscriptions):
             except InorderError as error:  # paho's loop tries again, and tells nobody why
                 _log.warning("event=connect_failed error=%s", error)
                 raise
-            self._leaving = None
+            self._leaving = self._parting = self._event_loop = None
+            self._is_stepped = False
             ordering.restore()
         ordering.outgoing.connecting()
         ordering.outgoing.window = self._max_inflight_messages
@@ -75,10 +78,19 @@ class Client(Loops, Subscriptions):
         return code
 
     def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
-        """Disconnect, as paho does; what was published before leaves before."""
-        if self._ordering is not None:
+        """Disconnect, as paho does; what was published before leaves before. Where a loop of the application's drives
+        this, it goes on by itself."""
+        ordering, leave = self._ordering, partial(super().disconnect, reasoncode, properties)
+        if ordering is None:
+            return leave()
+        if self._sock is None or not self._is_external or self._on_socket_register_write is None:
             self._send_all(DISCONNECT_SECONDS)
-        return super().disconnect(reasoncode, properties)
+            return leave()
+        self._know_event_loop()
+        self._state = type(self._state)["MQTT_CS_DISCONNECTING"]
+        self._parting = time.monotonic() + DISCONNECT_SECONDS, leave
+        self._run_due()
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _handle_connack(self) -> MQTTErrorCode:
         ordering, packet = self._ordering, self._in_packet["packet"]
@@ -92,16 +104,24 @@ class Client(Loops, Subscriptions):
         if ordering is None:
             super()._do_on_disconnect(*args, **kwargs)
             return
-        if not self._in_callback_mutex.locked():
+        self._parting = None
+        if not self._is_calling_back:
             ordering.settle()
             self._run_due()
-        if self._state.name in ("MQTT_CS_DISCONNECTING", "MQTT_CS_DISCONNECTED") and not self._has_session:
+        if self._is_parted and not self._has_session:
             ordering.end()
-            if self._is_inline:
+            if self._is_inline and not self._is_external:
                 _linger(self._sock)
         else:
             self._lost(LinkError("the connection to the broker ended"))
         super()._do_on_disconnect(*args, **kwargs)
+
+    @property
+    def _is_calling_back(self) -> bool:
+        """A callback of the application's runs, which another one would have to wait for. Applications of a single
+        thread put locks in the place of paho's that never are."""
+        is_locked = getattr(self._in_callback_mutex, "locked", None)
+        return is_locked is not None and bool(is_locked())
 
     @property
     def _has_session(self) -> bool:

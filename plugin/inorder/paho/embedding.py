@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import warnings
 import weakref
@@ -12,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paho.mqtt import client as paho
-from paho.mqtt.enums import MQTTErrorCode
 
 from inorder.client.configured import ClientConfiguration, configured
 from inorder.core.names import Filter
@@ -20,6 +20,7 @@ from inorder.core.notifications import Gap
 from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.paho import library
+from inorder.paho.failures import disconnect_reason, error_code
 from inorder.paho.ordering import Arrived, Ordering
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 
@@ -63,6 +64,9 @@ class Embedding(paho.Client):
         self._looping: set[int] = set()
         self._reading = threading.Lock()
         self._runners = 0
+        self._is_stepped = False  # the application calls the steps of a loop one by one
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._parting: tuple[float, Callable[[], object]] | None = None
         self._leaving: threading.Timer | None = None
         self._life_lock = threading.RLock()
 
@@ -104,12 +108,18 @@ class Embedding(paho.Client):
             self._ordering.end()
         if self._sock is not None:
             self._sock_close()
-            self._do_on_disconnect(packet_from_broker=False, v1_rc=MQTTErrorCode.MQTT_ERR_CONN_LOST)
+            if not self._is_parted:
+                self._state = type(self._state)["MQTT_CS_CONNECTION_LOST"]
+            self._do_on_disconnect(False, error_code(error), disconnect_reason(error))
+
+    @property
+    def _is_parted(self) -> bool:
+        """The application wants no connection."""
+        return self._state.name in ("MQTT_CS_DISCONNECTING", "MQTT_CS_DISCONNECTED")
 
     def _go_on(self, *, reads: bool) -> None:
-        """There is a loop again, or at least a publish, after one ended by an exception. Raises what a connect does."""
-        if self._leaving is None:
-            return
+        """There is a loop again, or at least a publish, after one ended by an exception: be at the workers again.
+        Raises what a connect does."""
         with self._life_lock:
             timer, ordering = self._leaving, self._ordering
             if timer is None or ordering is None or (ordering.life is None and self._sock is None):
@@ -123,10 +133,33 @@ class Embedding(paho.Client):
                 self._leaving = None
                 ordering.restore()
 
+    # -- who drives it -----------------------------------------------------------------------------------------
+
     @property
     def _is_inline(self) -> bool:
         """No loop of paho's runs by itself: what a call has to do must be done within the call."""
         return self._thread is None and not self._runners
+
+    @property
+    def _is_external(self) -> bool:
+        """A loop of the application's calls ``loop_read()`` and the like for its sockets, and does more than that: no
+        call may wait. It is woken, or looks again."""
+        return (self._on_socket_register_write is not None or self._is_stepped) and self._is_inline
+
+    def _know_event_loop(self) -> None:
+        """Remember the event loop of asyncio on whose thread a call comes, if there is one."""
+        if self._event_loop is None:
+            with suppress(RuntimeError):
+                self._event_loop = asyncio.get_running_loop()
+
+    def _wake_external(self) -> None:
+        """Have the application's loop call ``loop_write()``. It is asked on its own thread, where that is known: what
+        registers its writers may be of no use on another one."""
+        with suppress(Exception):  # its own, or it has ended
+            if self._event_loop is None:
+                self._call_socket_register_write()  # as paho does when another thread publishes
+            else:
+                self._event_loop.call_soon_threadsafe(self._call_socket_register_write)
 
 
 def _wake(reference: weakref.ref[Embedding]) -> None:
@@ -139,5 +172,4 @@ def _wake(reference: weakref.ref[Embedding]) -> None:
         with suppress(OSError):
             writer.send(paho.sockpair_data)
     if client._on_socket_register_write is not None and client._is_inline and client._sock is not None:
-        with suppress(Exception):  # the application's; paho calls it from any thread that publishes, too
-            client._call_socket_register_write()
+        client._wake_external()

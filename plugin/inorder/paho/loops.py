@@ -16,7 +16,7 @@ from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.paho.ordering import Ordering
 from inorder.paho.receiving import ACK_SECONDS, Receiving
-from inorder.paho.sending import DISCONNECT_SECONDS, INLINE_SECONDS, Sending
+from inorder.paho.sending import DISCONNECT_SECONDS, Sending
 
 _log = logger("inorder.paho")
 
@@ -66,6 +66,17 @@ class Loops(Sending, Receiving):
             if ordering is not None and self._leaving is not None and not self._runners:
                 ordering.leave()
 
+    def _goes_on(self) -> bool:
+        """A loop begins a step: return whether the workers have this client, also where a loop had ended by an
+        exception before. Where they do not take it in, the connection to the broker ends, too."""
+        try:
+            if self._leaving is not None:
+                self._go_on(reads=True)
+        except InorderError as error:
+            self._order_failed(error)
+            return False
+        return True
+
     def loop_stop(self) -> MQTTErrorCode:
         """See paho; what was published before leaves before."""
         if self._ordering is not None and self._thread is not None:
@@ -76,19 +87,17 @@ class Loops(Sending, Receiving):
         ordering, thread = self._ordering, threading.get_ident()
         if ordering is None or thread in self._looping:
             return super()._loop(timeout)
-        try:
-            self._go_on(reads=True)
-        except InorderError as error:
-            self._order_failed(error)
+        if not self._goes_on():
             return MQTTErrorCode.MQTT_ERR_CONN_LOST
         self._looping.add(thread)
+        seconds = timeout
         try:
             self._run_due()
             if timeout > 0 and (ordering.due or self._acks):
                 timeout = 0.0 if ordering.due and not self._due_lock.locked() else min(timeout, ACK_SECONDS)
             with self._reading:  # two loops at once would read one packet with two hands
                 code = self._read(partial(super()._loop, timeout))
-            self._catch_up()
+            self._catch_up(seconds)
             return code
         finally:
             self._looping.discard(thread)
@@ -130,11 +139,14 @@ class Loops(Sending, Receiving):
         thread = threading.get_ident()
         if self._ordering is None or thread in self._looping:
             return step()
-        self._go_on(reads=True)
+        if not self._goes_on():
+            return MQTTErrorCode.MQTT_ERR_CONN_LOST
+        self._is_stepped = True
+        self._know_event_loop()
         self._looping.add(thread)
         try:
             code = self._read(step)
-            self._catch_up()
+            self._run_due()
             return code
         finally:
             self._looping.discard(thread)
@@ -149,16 +161,16 @@ class Loops(Sending, Receiving):
         finally:
             self._ordering.time.end()
 
-    def _catch_up(self) -> None:
-        """Do what is due; where the application drives the loop, wait for what its step has caused."""
+    def _catch_up(self, seconds: float) -> None:
+        """Do what is due; where the application calls ``loop()``, wait for what that has caused, so long at most."""
         ordering = self._ordering
-        if ordering is not None and self._is_inline:
+        if ordering is not None and self._is_inline and not self._is_external:
             ordering.settle()
-            deadline = time.monotonic() + INLINE_SECONDS
+            deadline = time.monotonic() + seconds
             while self._confirming and not ordering.due and time.monotonic() < deadline:
                 with ordering.outgoing.changed:
                     ordering.outgoing.changed.wait(0.005)
-            self._send_all(INLINE_SECONDS)
+            self._send_all(deadline - time.monotonic())
         self._run_due()
 
     def _run_due(self) -> None:
@@ -178,7 +190,19 @@ class Loops(Sending, Receiving):
             finally:
                 self._due_lock.release()
             if not due or time.monotonic() >= deadline:
-                return
+                break
+        self._part()
+        if due and self._is_external:
+            ordering.ask_for_turn()
+
+    def _part(self) -> None:
+        """Disconnect, where that was put off until what was published before has left."""
+        parting, ordering = self._parting, self._ordering
+        if parting is not None and ordering is not None:
+            deadline, disconnect = parting
+            if not ordering.outgoing.is_waiting or ordering.life is None or time.monotonic() >= deadline:
+                self._parting = None
+                disconnect()
 
 
 def _leave(reference: weakref.ref[Loops]) -> None:

@@ -16,12 +16,13 @@ from typing import Any, Final, Literal
 
 from inorder.client.client import Client as Engine
 from inorder.client.clock import ReadingTime
-from inorder.client.configured import UNREACHABLE_HINT, ClientConfiguration
+from inorder.client.configured import ClientConfiguration
 from inorder.core.names import Filter
 from inorder.core.notifications import Event, Gap, Verdict
-from inorder.errors import Abandoned, Closed, Forgotten, InorderError, WorkerUnreachable
+from inorder.errors import Abandoned, Closed, Forgotten, InorderError
 from inorder.logs import logger
 from inorder.paho.ens import STALE_SECONDS, PahoEns
+from inorder.paho.failures import not_connected
 from inorder.paho.message import InOrder, MQTTMessage, repaired
 from inorder.paho.publication import Outgoing, Publication
 from inorder.ports import Arrival
@@ -39,10 +40,6 @@ MAX_UNDIGESTED: Final = 1000
 
 _open: weakref.WeakSet[Life] = weakref.WeakSet()
 _closing: set[concurrent.futures.Future[None]] = set()
-
-
-class WorkersUnreachable(WorkerUnreachable, ConnectionError):
-    """No worker answered. For paho's users it is what it is when the broker does not answer: an OSError."""
 
 
 class Arrived:
@@ -80,7 +77,7 @@ class Life:
         self._is_ended = False
 
     def open(self) -> None:
-        """Reach the workers. Raises WorkersUnreachable, Unauthorized, VersionMismatch, InvalidOption."""
+        """Reach the workers. Raises NotConnected, InvalidOption."""
         THREAD.acquire()
         try:
             THREAD.call(self._make)
@@ -92,8 +89,8 @@ class Life:
                 raise
         except BaseException as error:
             self.end()
-            if type(error) is WorkerUnreachable:
-                raise WorkersUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}") from None
+            if isinstance(error, InorderError):
+                raise not_connected(error) from None
             raise
         _open.add(self)
 
@@ -368,12 +365,14 @@ class Ordering:
     def put(self, item: Item) -> None:
         """Have something done by the library's thread."""
         self.due.append(item)
-        if not self.is_woken:
-            self.is_woken = True
-            self._wake()
+        self.ask_for_turn()
 
     def _ready(self) -> None:
         self.outgoing.tell()
+        self.ask_for_turn()
+
+    def ask_for_turn(self) -> None:
+        """Have the library's loop look at what is due (any thread)."""
         if not self.is_woken:
             self.is_woken = True
             self._wake()

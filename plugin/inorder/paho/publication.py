@@ -6,13 +6,13 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from paho.mqtt.client import MQTTMessageInfo
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 
-from inorder.errors import Forbidden, InorderError, PayloadTooLarge, TooManyUnconfirmed
+from inorder.errors import InorderError
 from inorder_adapters.mqtt.properties import PublishProperties, stamped_properties
 from inorder_adapters.payload_form import wire_payload
 from inorder_adapters.stamp_property import MAX_PROPERTY_BYTES
@@ -221,15 +221,3 @@ class Written(MQTTMessageInfo):
 def user_pairs(properties: Properties | None) -> tuple[tuple[str, str], ...]:
     """Return the user properties of a packet."""
     return () if properties is None else tuple(properties.__dict__.get("UserProperty", ()))
-
-
-_CODES: Final = (
-    (Forbidden, MQTTErrorCode.MQTT_ERR_ACL_DENIED),
-    (TooManyUnconfirmed, MQTTErrorCode.MQTT_ERR_QUEUE_SIZE),
-    (PayloadTooLarge, MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE),
-)
-
-
-def error_code(error: InorderError) -> MQTTErrorCode:
-    """Return what paho calls an error like this."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), MQTTErrorCode.MQTT_ERR_UNKNOWN)

@@ -15,7 +15,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from inorder.errors import InorderError, InvalidTopic, LinkError, Refused
 from inorder.logs import logger
 from inorder.paho.embedding import Embedding
-from inorder.paho.publication import Publication, Written, error_code, user_pairs
+from inorder.paho.failures import error_code
+from inorder.paho.publication import Publication, Written, user_pairs
 from inorder_adapters import mqtt_rules
 from inorder_adapters.stamp_property import STAMP_PROPERTY, check_properties
 
@@ -57,7 +58,10 @@ class Sending(Embedding):
         info = super().publish(topic, payload, qos, retain, properties)
         if qos and info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and (message := self._out_messages.get(info.mid)):
             self._number(message)  # the window is full: its number is that of this call all the same
-        if self._is_inline and self._sock is not None:
+        if self._is_external:
+            self._know_event_loop()
+            self._send_ready()
+        elif self._is_inline and self._sock is not None:
             self._send_all(INLINE_SECONDS)
         return info
 

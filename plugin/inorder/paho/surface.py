@@ -6,7 +6,16 @@ from typing import Any
 
 from paho.mqtt import client as paho
 
-OURS = ("ClientConfiguration", "Gap", "GapReason", "InOrder", "Verdict", "WorkersUnreachable", "configured")
+OURS = (
+    "ClientConfiguration",
+    "Gap",
+    "GapReason",
+    "InOrder",
+    "NotConnected",
+    "Verdict",
+    "WorkersUnreachable",
+    "configured",
+)
 
 
 def lookup(name: str) -> Any:

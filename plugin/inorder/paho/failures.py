@@ -1,0 +1,74 @@
+"""Errors of inorder as paho's applications expect them: as connections that were refused, and in paho's codes."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
+
+from inorder import errors
+from inorder.client.configured import UNREACHABLE_HINT
+from inorder.errors import InorderError
+
+
+class NotConnected(InorderError, ConnectionRefusedError):
+    """The workers cannot be used. For paho's users it is what it is when the broker refuses the connection: an OSError,
+    after which its loops try again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno.ECONNREFUSED
+
+
+class WorkersUnreachable(errors.WorkerUnreachable, NotConnected):
+    """No worker answered. Attribute ``addresses``: those that were tried."""
+
+
+class Unauthorized(errors.Unauthorized, NotConnected):
+    """The workers do not know the token, or no longer."""
+
+
+class VersionMismatch(errors.VersionMismatch, NotConnected):
+    """Client and workers have no protocol version in common. Attributes: ``ours`` and ``theirs``."""
+
+
+def not_connected(error: InorderError) -> InorderError:
+    """Return the error of a connect that the workers did not let happen. What the caller did wrong stays what it is."""
+    if isinstance(error, errors.WorkerUnreachable):
+        return WorkersUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}")
+    if isinstance(error, errors.Unauthorized):
+        return Unauthorized(str(error), error.peer)
+    if isinstance(error, errors.VersionMismatch):
+        return VersionMismatch(error.ours, error.theirs)
+    if isinstance(error, errors.UsageError) and not isinstance(error, errors.Closed):
+        return error
+    return NotConnected(str(error))
+
+
+_CODES: Final = (
+    (errors.Forbidden, MQTTErrorCode.MQTT_ERR_ACL_DENIED),
+    (errors.Unauthorized, MQTTErrorCode.MQTT_ERR_AUTH),
+    (errors.VersionMismatch, MQTTErrorCode.MQTT_ERR_PROTOCOL),
+    (errors.TooManyUnconfirmed, MQTTErrorCode.MQTT_ERR_QUEUE_SIZE),
+    (errors.PayloadTooLarge, MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE),
+    (errors.LinkError, MQTTErrorCode.MQTT_ERR_CONN_LOST),
+)
+_REASONS: Final = (
+    (errors.Forbidden | errors.Unauthorized, "Not authorized"),
+    (errors.VersionMismatch, "Protocol error"),
+    (errors.Replaced, "Session taken over"),
+)
+
+
+def error_code(error: InorderError) -> MQTTErrorCode:
+    """Return what paho calls an error like this."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), MQTTErrorCode.MQTT_ERR_UNKNOWN)
+
+
+def disconnect_reason(error: InorderError) -> ReasonCode:
+    """Return why a connection was ended, as ``on_disconnect`` gets it."""
+    name = next((name for kind, name in _REASONS if isinstance(error, kind)), "Unspecified error")
+    return ReasonCode(PacketTypes.DISCONNECT, name)

@@ -249,7 +249,7 @@ class Client:
         self._arrivals.taker = taker
         if now is not None:
             self._now = now
-        self._ordering.watcher = TakerWatcher(taker)
+        self._ordering.watcher = TakerWatcher(taker, self._ordering)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -292,7 +292,8 @@ class Client:
             recorder, clock, arrivals.name_of, arrivals.topic_id, lambda: self._observer.offset
         )
         self._publishing.recording = arrivals.recording = recording
-        self._ordering.watcher = recording if arrivals.taker is None else TakerWatcher(arrivals.taker, recording)
+        taker, ordering = arrivals.taker, self._ordering
+        ordering.watcher = recording if taker is None else TakerWatcher(taker, ordering, recording)
         self._stream.gap_placed = recording.gap
         recording.flush_every(traces.flush_interval)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from inorder.core.notifications import Event, Gap
-from inorder.core.ordering import Watcher
+from inorder.core.ordering import OrderingModule, Watcher
 from inorder.core.waiting import Sequenced
 from inorder.errors import InorderError
 from inorder.ports import Arrival
+
+PassedOver = Literal["before", "duplicate", "twin_waits"]
+"""Why an arrival has no place of its own in the order: it is from ``before`` the subscription began; it is a
+``duplicate`` of what was given, skipped or lost; or of what waits for its turn (``twin_waits``)."""
 
 
 class Taker(Protocol):
@@ -20,9 +24,8 @@ class Taker(Protocol):
     def gap(self, gap: Gap) -> None:
         """Numbers will not come."""
 
-    def passed_over(self, arrival: Arrival, topic: int, number: int, why: Literal["before", "duplicate"]) -> None:
-        """The total order has no place for it: ``before`` the subscription began, or a ``duplicate`` of what arrived
-        before."""
+    def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
+        """The total order has no place for it."""
 
     def unrouted(self, arrival: Arrival) -> None:
         """No subscription of this client covers it."""
@@ -36,11 +39,12 @@ class TakerWatcher:
 
     Args:
         taker: who is told.
+        ordering: what it watches.
         next: the recorder of traces, if there is one.
     """
 
-    def __init__(self, taker: Taker, next: Watcher | None = None) -> None:
-        self._taker, self._next = taker, next
+    def __init__(self, taker: Taker, ordering: OrderingModule, next: Watcher | None = None) -> None:
+        self._taker, self._ordering, self._next = taker, ordering, next
 
     def began(self, topic: int, number: int) -> None:
         """See :class:`~inorder.core.ordering.Watcher`."""
@@ -57,4 +61,5 @@ class TakerWatcher:
         if self._next is not None:
             self._next.dropped(entry, why)
         _, arrival, _ = entry.content
-        self._taker.passed_over(arrival, entry.topic, entry.number, why)
+        waits = why == "duplicate" and self._ordering.waits_for_turn(entry.topic, entry.number)
+        self._taker.passed_over(arrival, entry.topic, entry.number, "twin_waits" if waits else why)

@@ -172,6 +172,11 @@ class OrderingModule:
         """Bytes of waiting payloads."""
         return self._room.size + self._doubted_size
 
+    def waits_for_turn(self, topic: int, number: int) -> bool:
+        """Tell whether an event with this number waits."""
+        entry = self._room.get(topic, number)
+        return entry is not None and not entry.is_hole
+
     # -- arrivals (R4, R5) -------------------------------------------------------------------------------------
 
     def receive(

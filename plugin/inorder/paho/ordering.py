@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from inorder.client.client import Client as Engine
 from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
+from inorder.client.taking import PassedOver
 from inorder.core.names import Filter
 from inorder.core.notifications import Event, Gap, Verdict
 from inorder.errors import Abandoned, Closed, Forgotten, InorderError
@@ -398,7 +399,7 @@ class Ordering:
         """See :class:`~inorder.client.taking.Taker`."""
         self.put(lambda client: client._tell_gap(gap))
 
-    def passed_over(self, arrival: Arrival, topic: int, number: int, why: Literal["before", "duplicate"]) -> None:
+    def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
         """See :class:`~inorder.client.taking.Taker`. The library's application gets what came before the subscription
         counted at the workers, and as many copies as its filters overlap."""
         arrived = arrival.source

@@ -6,10 +6,12 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
 
 from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
+from inorder.client.taking import PassedOver
 from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter
 from inorder.core.names import Filter
 from inorder.core.notifications import Event, Gap, Verdict
@@ -35,8 +37,6 @@ from inorder_adapters.payload_form import split
 
 _log = logger("inorder.redis")
 
-COPY_WAIT = 0.05
-"""How long the copies of one message, for several patterns, may come apart from each other, s."""
 UNSEQUENCED = Inorder(Verdict.UNSEQUENCED)
 
 
@@ -50,16 +50,11 @@ class _Change:
     confirmations: list[Response] = field(default_factory=list)
 
 
-@dataclass
-class _Copies:
-    """One message as it comes once for each channel and pattern that covers it."""
+class _Sent(NamedTuple):
+    """For which channel or pattern a message came, and for which the server sends it besides."""
 
-    channel: bytes
-    raw: bytes
-    topic: str
-    stamp: bytes
-    payload: bytes
-    vias: list[Via]
+    via: Via
+    vias: tuple[Via, ...]
 
 
 class Subscriber:
@@ -100,9 +95,7 @@ class Subscriber:
         self._holders: dict[Filter, set[Via]] = {}
         self._changes: deque[_Change] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._copies: _Copies | None = None
-        self._copies_timer: asyncio.TimerHandle | None = None
-        self._covering: dict[str, int] = {}
+        self._covering: dict[str, tuple[Via, ...]] = {}
 
     async def open(self) -> None:
         """Connect to the workers. Raises WorkerUnreachable, Unauthorized, VersionMismatch."""
@@ -112,9 +105,8 @@ class Subscriber:
 
     async def close(self) -> None:
         """End the subscription."""
-        for handle in (self._task, self._copies_timer):
-            if handle is not None:
-                handle.cancel()
+        if self._task is not None:
+            self._task.cancel()
         await self._client.close()
 
     # -- what the library read ---------------------------------------------------------------------------------
@@ -127,61 +119,34 @@ class Subscriber:
                 self._message((MESSAGE, response[1]), response[1], response[2])
             elif kind == PATTERN_MESSAGE:
                 self._message((PATTERN_MESSAGE, response[1]), response[2], response[3])
+            elif kind in SUBSCRIBED:
+                self._subscribed((SUBSCRIBED[kind], response[1]), Response(response))
+            elif kind in UNSUBSCRIBED and response[1] is not None:
+                self._unsubscribed((UNSUBSCRIBED[kind], response[1]), Response(response))
             else:
-                self._end_copies()
-                if kind in SUBSCRIBED:
-                    self._subscribed((SUBSCRIBED[kind], response[1]), Response(response))
-                elif kind in UNSUBSCRIBED and response[1] is not None:
-                    self._unsubscribed((UNSUBSCRIBED[kind], response[1]), Response(response))
-                else:
-                    self._out(Response(response) if isinstance(response, list) else response)
+                self._out(Response(response) if isinstance(response, list) else response)
 
     def _message(self, via: Via, channel: bytes, raw: bytes) -> None:
-        copies = self._copies
-        if copies is not None and copies.channel == channel and copies.raw == raw and via not in copies.vias:
-            copies.vias.append(via)
-            if len(copies.vias) >= self._covering[copies.topic]:
-                self._end_copies()
-            return
-        self._end_copies()
         stamp, payload = split(raw)
         topic = text_of(channel)
         if topic is None or not 0 < len(channel) <= MAX_TOPIC_BYTES or self._live.get(via) is None:
             self._out(message_of(via, channel, payload, UNSEQUENCED))
-        elif stamp is None:
-            self._arrived(Arrival(topic, payload, source=(via,)))
-        else:
-            copies = self._copies = _Copies(channel, raw, topic, stamp, payload, [via])
-            if self._copies_of(topic) <= 1:
-                self._end_copies()
-            else:
-                self._copies_timer = asyncio.get_running_loop().call_later(COPY_WAIT, self._end_copies)
-
-    def _copies_of(self, topic: str) -> int:
-        """Return how often the server sends a message of this channel, by the subscriptions that it has confirmed."""
-        count = self._covering.get(topic)
-        if count is None:
-            if len(self._covering) > 100_000:
-                self._covering.clear()
-            count = sum(filter is not None and filter.covers(topic) for filter in self._live.values())
-            self._covering[topic] = count
-        return count
-
-    def _end_copies(self) -> None:
-        copies, self._copies = self._copies, None
-        if copies is None:
-            return
-        if self._copies_timer is not None:
-            self._copies_timer.cancel()
-            self._copies_timer = None
-        self._arrived(Arrival(copies.topic, copies.payload, copies.stamp, source=tuple(copies.vias)))
-
-    def _arrived(self, arrival: Arrival) -> None:
-        if self.error is None:
-            self._ens.arrived(arrival)
+        elif self.error is None:
+            self._ens.arrived(Arrival(topic, payload, stamp, source=_Sent(via, self._vias_of(topic))))
             self._ens.flush()
         else:
             self._out(Failed(self.error))
+
+    def _vias_of(self, topic: str) -> tuple[Via, ...]:
+        """Return for what the server sends a message of this channel now: for each of the subscriptions that it has
+        confirmed, channels first. All of that is given at the first one's turn (see :mod:`inorder.client.copies`)."""
+        vias = self._covering.get(topic)
+        if vias is None:
+            if len(self._covering) > 100_000:
+                self._covering.clear()
+            covering = [via for via, filter in self._live.items() if filter is not None and filter.covers(topic)]
+            vias = self._covering[topic] = tuple(sorted(covering, key=itemgetter(0)))
+        return vias
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
@@ -287,30 +252,31 @@ class Subscriber:
         """See :class:`~inorder.client.taking.Taker`."""
         inorder = Inorder(event.verdict, event.number, event.deps)
         channel = event.topic.encode()
-        vias = arrival.source if isinstance(arrival.source, tuple) else self._vias_of(event.topic)
-        for via in vias:
+        for via in self._given_to(event, arrival.source):
             if via in self._live and not self._leaving[via]:
                 pending = self._pending.get(via)
                 if pending is not None:  # the answer of the topic managers is on its way out
                     self._release(pending)
                 self._out(message_of(via, channel, event.payload, inorder))
 
-    def _vias_of(self, topic: str) -> list[Via]:
-        """Return how the server would have sent what came from an event log."""
-        return [via for via, filter in self._live.items() if filter is not None and filter.covers(topic)]
+    def _given_to(self, event: Event, sent: object) -> tuple[Via, ...]:
+        if not isinstance(sent, _Sent):  # from an event log: as the server would have sent it
+            return self._vias_of(event.topic)
+        # what has no place in the order comes when it comes, each of its copies by itself
+        return (sent.via,) if event.verdict is Verdict.UNSEQUENCED else sent.vias
 
     def gap(self, gap: Gap) -> None:
         """See :class:`~inorder.client.taking.Taker`."""
         self._out(gap)
 
-    def passed_over(self, arrival: Arrival, topic: int, number: int, why: Literal["before", "duplicate"]) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+    def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
+        """See :class:`~inorder.client.taking.Taker`. Copies were, or will be, given together with their twin."""
 
     def unrouted(self, arrival: Arrival) -> None:
         """See :class:`~inorder.client.taking.Taker`."""
-        for via in arrival.source if isinstance(arrival.source, tuple) else ():
-            if via in self._live and (arrival.stamp is None or via not in self._pending):
-                self._out(message_of(via, arrival.topic.encode(), arrival.payload, UNSEQUENCED))
+        via = arrival.source.via if isinstance(arrival.source, _Sent) else None
+        if via in self._live and (arrival.stamp is None or via not in self._pending):
+            self._out(message_of(via, arrival.topic.encode(), arrival.payload, UNSEQUENCED))
 
     def failed(self, error: InorderError) -> None:
         """See :class:`~inorder.client.taking.Taker`."""

@@ -131,6 +131,21 @@ def _count_wakes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return wakes
 
 
+async def test_a_report_that_fails_keeps_no_other_back(library: Library, caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Sink):
+        def arrived(self, arrival: Arrival) -> None:
+            raise KeyError(arrival.topic)
+
+    sink = Failing()
+    library.up()
+    await library.connect(sink)
+    library.arrived(Arrival("a", b""))
+    library.accepted(1)
+    await _turns()
+    assert sink.told == ["accepted [1]"]
+    assert "event=report_failed" in caplog.text
+
+
 async def test_who_looks_by_itself_is_not_woken(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = Sink()
     library.up()

@@ -227,6 +227,18 @@ async def test_a_payload_that_the_log_cannot_take(site: Site) -> None:
         assert [each.number for each in await asyncio.gather(*receipts)] == [2, 3, 4, 5]
 
 
+async def test_topics_and_payloads_of_an_applications_own_types(site: Site) -> None:
+    class Topic(str): ...
+
+    class Payload(bytes): ...
+
+    async with site.client("one", loss=1.0) as one, site.client("publisher") as publisher:
+        await one.subscribe("log/a")
+        receipts = [publisher.publish(Topic("log/a"), each) for each in (Payload(b"1"), b"2")]
+        assert [each.number for each in await asyncio.wait_for(asyncio.gather(*receipts), PATIENCE)] == [1, 2]
+        assert payloads(await take(one, 2)) == [b"1", b"2"]
+
+
 async def test_large_payloads_come_page_by_page(site: Site) -> None:
     """More than a frame can hold is missing; it comes in several answers."""
     async with site.client("one", loss=1.0) as one, site.client("publisher") as publisher:

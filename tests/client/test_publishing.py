@@ -353,7 +353,10 @@ async def test_payload_over_the_brokers_limit(site: Site, monkeypatch: pytest.Mo
         assert (await publisher.publish("a", b"x" * 100)).number == 1
 
 
-async def test_an_adapter_that_raises_refuses(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("error", "refusal"), [(LinkError, LinkError), (KeyError, Refused)])
+async def test_an_adapter_that_raises_refuses(
+    site: Site, monkeypatch: pytest.MonkeyPatch, error: type[Exception], refusal: type[Exception]
+) -> None:
     """Whatever an adapter says at once is the outcome of that publish, and nothing else suffers."""
     async with site.client("publisher") as publisher:
         await published(publisher, "a", 1)
@@ -362,10 +365,10 @@ async def test_an_adapter_that_raises_refuses(site: Site, monkeypatch: pytest.Mo
 
         def once(message: Any, token: int) -> None:
             monkeypatch.setattr(ens, "publish", publish)
-            raise LinkError("broken")
+            raise error("broken")
 
         monkeypatch.setattr(ens, "publish", once)
-        with pytest.raises(LinkError, match="broken"):
+        with pytest.raises(refusal, match="broken"):
             await publisher.publish("a", b"refused")
         assert (await publisher.publish("a", b"next")).number == 3
         await until(lambda: publisher.stats().pending == 0)

@@ -256,6 +256,25 @@ def test_r19_an_abandoned_event_is_still_followed_it_may_have_been_delivered() -
     assert publisher.requests()[0].events[0].after == [1, 9]
 
 
+def test_r18_content_that_cannot_be_made_fails_that_publish_alone() -> None:
+    """Its request leaves without content, as others follow it (R19), and what number it gets becomes void."""
+    publisher = Publisher()
+    publisher.named([TopicInfo(1, SPACE, "low", 0, logged=True)])
+
+    def spoilt() -> bytes:
+        raise TypeError("of no type")
+
+    contents = [lambda: b"1", spoilt, lambda: b"3"]
+    first, second, third = [publisher.publish((SPACE, "low"), None, each) for each in contents]
+    (frame,) = publisher.requests()
+    assert [(each.counter, each.content) for each in frame.events] == [(1, b"1"), (2, None), (3, b"3")]
+    assert [(each, str(error)) for each, error in publisher.take_spoilt()] == [(second, "of no type")]
+    assert publisher.take_spoilt() == []
+    assert _answer(publisher, second, 2) == []
+    assert (_answer(publisher, first, 1), _answer(publisher, third, 3)) == ([first], [third])
+    assert publisher.settlements() == [Settle(0, 1, [], [1, 2, 2])]
+
+
 # -- R16 -------------------------------------------------------------------------------------------------------
 
 

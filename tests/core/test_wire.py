@@ -40,6 +40,7 @@ from inorder.core.wire import (
     Hello,
     KnownNumber,
     KnownSubscription,
+    Logged,
     LoggedEvent,
     LoggedEvents,
     LogRule,
@@ -99,6 +100,7 @@ from inorder.core.wire import (
     decode_client_frame,
     decode_worker_frame,
     encode_frame,
+    encode_logged,
 )
 from inorder.errors import ProtocolError
 
@@ -204,6 +206,19 @@ def test_a_frame_whole_byte_by_byte_and_with_trailing_data(frame: Frame) -> None
 def test_every_frame_is_tested() -> None:
     assert {type(each) for each in CLIENT_FRAMES} == set(get_args(ClientFrame))
     assert {type(each) for each in WORKER_FRAMES} == set(get_args(WorkerFrame))
+
+
+def test_an_applications_own_types_are_plain_on_the_wire() -> None:
+    class Text(str): ...
+
+    class Bytes(bytes): ...
+
+    class Number(int): ...
+
+    own = Logged(Bytes(b"x"), Number(1), [(Text("a"), Text("b"))])
+    assert encode_logged(own) == encode_logged(Logged(b"x", 1, [("a", "b")]))
+    with pytest.raises(TypeError, match="object cannot be in a frame"):
+        encode_frame(Failure("refused", object()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\x80", b"\x90", b"\x91\xcd\x03\xe7", b"hello", b"\x92\x10\x01"])

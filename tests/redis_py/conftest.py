@@ -1,4 +1,5 @@
-"""A worker in a process of its own, and configurations for applications of redis-py."""
+"""A worker in a process of its own, where channels ``two-...`` have an event log; configurations for applications of
+redis-py."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ TIMES = ClientTimes(gap_timeout=0.3, loss_timeout=1.0, heartbeat=1.0, close_time
 def worker() -> Iterator[WorkerServer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INORDER_WORKER__HEADS_INTERVAL", "0.2")
+        patch.setenv("INORDER_WORKER__LOG_TOPICS", "redis:two-*")
         with WorkerServer() as server:
             yield server
 

@@ -11,6 +11,7 @@ import pytest
 
 from inorder.errors import Closed, UsageError
 from inorder.sync._thread import LoopThread
+from inorder.sync.crossing import Crossing
 
 
 @pytest.fixture
@@ -100,6 +101,20 @@ def test_calls_of_one_thread_keep_their_order(loop: LoopThread) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_call_that_fails_keeps_no_other_back(loop: LoopThread, caplog: pytest.LogCaptureFixture) -> None:
+    done = list[int]()
+    crossing = Crossing(loop)
+
+    def both() -> None:
+        crossing.call(int, "no number")
+        crossing.call(done.append, 1)
+
+    loop.call(both)
+    loop.call(int)
+    assert done == [1]
+    assert "event=call_failed" in caplog.text
+
+
 def test_a_forked_child_is_told_and_may_begin_anew(loop: LoopThread) -> None:
     read, write = os.pipe()
     child = os.fork()

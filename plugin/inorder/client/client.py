@@ -477,8 +477,7 @@ class Client:
             raise InvalidOption("order", order, "'total', 'fifo' or 'none'")
         if order == "total" and self._worker is None:
             raise InvalidOption("order", order, "'fifo' or 'none' for a client without workers")
-        if isinstance(qos, bool) or qos not in ens.capabilities.qos:
-            raise InvalidOption("qos", qos, f"one of {', '.join(map(str, ens.capabilities.qos))}")
+        _check_qos(qos, ens.capabilities.qos)
         if not isinstance(retain, bool):
             raise InvalidOption("retain", retain, "True or False")
         if retain and not ens.capabilities.retain:
@@ -518,8 +517,7 @@ class Client:
             raise InvalidOption("ordering", ordering, "'fifo' or 'none' for a client without workers")
         if ordering != "total" and self._durable is not None:
             raise InvalidOption("ordering", ordering, "'total' for a durable client: nothing else can be resumed")
-        if isinstance(qos, bool) or qos not in link.ens.capabilities.qos:
-            raise InvalidOption("qos", qos, f"one of {', '.join(map(str, link.ens.capabilities.qos))}")
+        _check_qos(qos, link.ens.capabilities.qos)
         parsed = [link.ens.parse_filter(each) for each in filters]
         if ordering == "total":
             for each in parsed:
@@ -957,6 +955,11 @@ def _checked_workers(workers: object) -> list[str]:
     if isinstance(workers, (bytes, bytearray)) or not isinstance(workers, Iterable):
         raise InvalidOption("workers", workers, "an address host:port, or a list of them")
     return list(workers)
+
+
+def _check_qos(qos: object, allowed: tuple[int, ...]) -> None:
+    if isinstance(qos, bool) or not isinstance(qos, int) or qos not in allowed:
+        raise InvalidOption("qos", qos, f"one of {', '.join(map(str, allowed))}")
 
 
 def _checked_space(space: object) -> str:

@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 from inorder.core.names import Filter
 from inorder.errors import Closed, LinkError
+from inorder.logs import logger
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+
+_log = logger("inorder.client")
 
 
 class EmbeddedEns(ABC):
@@ -141,7 +144,10 @@ class EmbeddedEns(ABC):
         self._is_due = self._look is not None
         reports = self._reports
         while reports:
-            reports.popleft()()
+            try:
+                reports.popleft()()
+            except Exception:  # over one report, and those behind it are not to suffer
+                _log.exception("event=report_failed address=%s", self.address)
 
     def _tell(self, tell: Callable[[EnsSink], None]) -> None:
         if self._sink is not None and self._is_up:

@@ -156,9 +156,9 @@ class EnsLink:
         self._outcomes[token] = message, outcome
         try:
             self.ens.publish(message, token)
-        except InorderError as error:
+        except Exception as error:  # the link to the worker, where this came from, is not to suffer
             self._outcomes.pop(token, None)
-            outcome(error)
+            outcome(error if isinstance(error, InorderError) else Refused(f"the publish has failed: {error!r}"))
         return True
 
     async def subscribe(self, filter: Filter, qos: int) -> None:

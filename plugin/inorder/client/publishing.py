@@ -25,7 +25,7 @@ from inorder.core.wire import (
     TopicInfo,
     encode_logged,
 )
-from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull, TooManyUnconfirmed
+from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull, Refused, TooManyUnconfirmed
 from inorder.logs import logger
 from inorder.ports import Outgoing
 
@@ -205,6 +205,9 @@ class Publishing:
     def requests(self) -> list[CreateTimestamps]:
         """Return the requests that leave now."""
         frames = self.machine.requests()
+        for publication, cause in self.machine.take_spoilt():
+            error = Refused(f"the event log cannot take what was published: {cause}")
+            self._finish(publication.content, publication, error)
         now = clock.waking_or_sleeping() if frames else 0.0
         for frame in frames:
             for event in frame.events:

@@ -210,6 +210,7 @@ class Publisher:
         self._epochs: dict[int, int] = {}
         self._confirmed: list[Publication] = []
         self._void: list[Publication] = []
+        self._spoilt: list[tuple[Publication, Exception]] = []
         self._settling: dict[int, tuple[Settle, list[Publication]]] = {}
         self._next_settle = 1
 
@@ -429,7 +430,17 @@ class Publisher:
             return None
         if publication.through >= 0:  # a stage above may find that it must never be published
             return None
-        return publication.to_log()
+        try:
+            return publication.to_log()
+        except Exception as error:  # whatever it is, it is about this one alone: its number becomes void
+            publication.to_log, publication.cancelled = None, True
+            self._spoilt.append((publication, error))
+            return None
+
+    def take_spoilt(self) -> list[tuple[Publication, Exception]]:
+        """Return (and forget) publications whose content for the event log could not be made, to fail them."""
+        spoilt, self._spoilt = self._spoilt, []
+        return spoilt
 
     def _collect_again(self, entry: int) -> list[Publication]:
         batch: list[Publication] = []

@@ -1067,7 +1067,19 @@ WorkerFrame = (
     | WorkerShown
 )
 
-_encoder = msgspec.msgpack.Encoder()
+
+def _plain(value: object) -> bytes | str | int:
+    """Return the plain value of an application's own kind of bytes, text or int, say of a ``str`` that is a topic."""
+    if isinstance(value, bytes):
+        return bytes(memoryview(value))
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    raise TypeError(f"{type(value).__name__} cannot be in a frame")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 _client_decoder: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
 _logged_decoder: msgspec.msgpack.Decoder[Logged] = msgspec.msgpack.Decoder(Logged)
 _worker_decoder: msgspec.msgpack.Decoder[WorkerFrame] = msgspec.msgpack.Decoder(WorkerFrame)

@@ -107,7 +107,7 @@ class Publisher:
         ticket.payload.on_stamped = stamped
         try:
             ticket.publish = self._client.publish(ticket.channel, ticket.payload)
-        except InorderError as error:
+        except Exception as error:
             ticket.error = error
             done()
         else:

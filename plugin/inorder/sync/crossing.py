@@ -7,7 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from inorder.logs import logger
 from inorder.sync._thread import LoopThread
+
+_log = logger("inorder.sync")
 
 
 class Crossing:
@@ -32,7 +35,10 @@ class Crossing:
         self._is_due = False
         for _ in range(len(self._calls)):  # no more: who calls without end must not keep the loop from all else
             function, args = self._calls.popleft()
-            function(*args)
+            try:
+                function(*args)
+            except Exception:  # of one call, and the others are not to suffer
+                _log.exception("event=call_failed function=%r", function)
         if self._calls and not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._cross)

@@ -1,0 +1,96 @@
+"""The inner side of the drop-in classes, without the library's connections: what it reads is fed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.helpers import PATIENCE, Site, new_site, times, until
+
+from inorder.client.configured import ClientConfiguration
+from inorder.redis._publisher import Publisher, Ticket
+from inorder.redis._subscriber import Subscriber
+
+Read = list[Any]
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    """A worker of this test's own, in this event loop; all topics whose names begin with ``logged`` have a log."""
+    async with new_site(tmp_path, log_topics=("redis:logged*",)) as made:
+        yield made
+
+
+def configuration(site: Site, **changes: Any) -> ClientConfiguration:
+    return ClientConfiguration(**{"workers": (site.address,), "times": times(), **changes})
+
+
+@asynccontextmanager
+async def publishing(site: Site) -> AsyncIterator[Publisher]:
+    publisher = Publisher(configuration(site), "nowhere")
+    await publisher.open()
+    try:
+        yield publisher
+    finally:
+        await publisher.close()
+
+
+@asynccontextmanager
+async def subscribing(site: Site, *names: str, **changes: Any) -> AsyncIterator[Subscriber]:
+    """A subscriber of these channels, and of patterns where there is a star."""
+    subscriber = Subscriber(configuration(site, **changes), "nowhere", lambda: None)
+    await subscriber.open()
+    try:
+        for at, name in enumerate(names):
+            kind = b"psubscribe" if "*" in name else b"subscribe"
+            subscriber.feed([[kind, name.encode(), at + 1]])
+        await until(lambda: len(subscriber.settled) == len(names))
+        subscriber.items.clear()
+        yield subscriber
+    finally:
+        await subscriber.close()
+
+
+async def stamps(publisher: Publisher, *publishes: tuple[str, str]) -> list[bytes]:
+    """Publish, and return what goes to the server."""
+    tickets = [Ticket(channel, payload.encode()) for channel, payload in publishes]
+    done = asyncio.Event()
+    publisher.stamp(tickets, done.set)
+    await asyncio.wait_for(done.wait(), PATIENCE)
+    for each in tickets:
+        assert each.error is None
+        publisher.accepted(each)
+    return [each.wire for each in tickets if each.wire is not None]
+
+
+async def test_a_channel_with_an_event_log(site: Site) -> None:
+    """Its content travels with the request, and comes from the log where the server lost it."""
+    async with publishing(site) as publisher, subscribing(site, "logged") as subscriber:
+        _, second = await stamps(publisher, ("logged", "1"), ("logged", "2"))
+        subscriber.feed([[b"message", b"logged", second]])
+        await until(lambda: len(subscriber.items) == 2)
+        assert list(subscriber.items) == [[b"message", b"logged", b"1"], [b"message", b"logged", b"2"]]
+
+
+async def test_copies_are_given_together_however_late_the_server_sends_them(site: Site) -> None:
+    async with publishing(site) as publisher, subscribing(site, "other", "chan", "chan*", "c*") as subscriber:
+        first, second, third = await stamps(publisher, ("chan", "1"), ("other", "2"), ("chan", "3"))
+        one = [[b"message", b"chan", b"1"], [b"pmessage", b"chan*", b"chan", b"1"], [b"pmessage", b"c*", b"chan", b"1"]]
+        subscriber.feed([[b"message", b"chan", first]])
+        assert list(subscriber.items) == one
+        subscriber.feed([[b"message", b"other", second]])
+        subscriber.feed([[b"pmessage", b"c*", b"chan", first], [b"pmessage", b"chan*", b"chan", first]])
+        assert list(subscriber.items)[3:] == [[b"message", b"other", b"2"]]
+        subscriber.feed([[b"unsubscribe", b"chan", 3], [b"pmessage", b"chan*", b"chan", third]])
+        more: list[Any] = list(subscriber.items)[4:]
+        assert [each[0] for each in more] == [b"unsubscribe", b"pmessage", b"pmessage"]
+
+
+async def test_copies_without_a_place_in_the_order_come_as_the_server_sends_them(site: Site) -> None:
+    async with subscribing(site, "chan", "chan*") as subscriber:
+        subscriber.feed([[b"message", b"chan", b"x"], [b"pmessage", b"chan*", b"chan", b"x"]])
+        assert list(subscriber.items) == [[b"message", b"chan", b"x"], [b"pmessage", b"chan*", b"chan", b"x"]]

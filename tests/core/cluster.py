@@ -127,9 +127,9 @@ class Cluster:
 
     # -- clients -----------------------------------------------------------------------------------------------
 
-    def open(self, client: str, incarnation: int = 1) -> None:
+    def open(self, client: str, incarnation: int = 1, *, proves: bool = False) -> None:
         for stage in range(len(self.stages)):
-            self.step(stage, OpenSession(client, incarnation))
+            self.step(stage, OpenSession(client, incarnation, proves=proves))
 
     def change(
         self,

@@ -46,7 +46,7 @@ TIMEOUT = 30_000
 PLACES = [{"a": 0, "b": 0}, {"a": 0, "b": 1}, {"a": 1, "b": 0}, {"a": 0, "b": 2}]
 
 
-def _cluster(topics: dict[str, int], *clients: str, **settings: int) -> Cluster:
+def _cluster(topics: dict[str, int], *clients: str, **settings: Any) -> Cluster:
     cluster = Cluster(topics, settings=StageSettings(**{"linger_ms": 0, **settings}))
     for client in ("p", "q", *clients):
         cluster.open(client)

@@ -239,6 +239,19 @@ def test_r19_after_a_lower_one_it_enters_there_and_rides_up() -> None:
     assert frames[0].events[0].after == []  # the stage it passes adds it
 
 
+def test_r19_what_a_lost_stage_was_told_of_topics_further_down_is_followed_from_there() -> None:
+    """A stage believes of these only what came up to it; its session may be new."""
+    publisher = _publisher()
+    _stamped(publisher, "low", 4)
+    _stamped(publisher, "top", 5)
+    publisher.lost(0)
+    (middle,) = _publish(publisher, "middle")
+    assert _asked(publisher.requests()) == [(2, [3])]
+    _answer(publisher, middle, 6)
+    _publish(publisher, "middle")
+    assert _asked(publisher.requests()) == [(1, [4])], "which follows only what is behind the last one there"
+
+
 def test_r19_only_events_since_the_last_one_of_the_same_topic_are_named() -> None:
     publisher = _publisher()
     _stamped(publisher, "low", 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
@@ -29,7 +31,7 @@ from inorder.core.wire import (
 )
 
 
-def _cluster(topics: dict[str, int], *clients: str, **settings: int) -> Cluster:
+def _cluster(topics: dict[str, int], *clients: str, **settings: Any) -> Cluster:
     cluster = Cluster(topics, settings=StageSettings(**settings))
     for client in ("p", *clients):
         cluster.open(client)

@@ -210,7 +210,10 @@ class Client:
             asked = [self.asked.of(at) for at in range(host.count)]
             first, anywhere = max(asked[host.index :]) + 1, max(asked) + 1
             epoch, own, recent = self.publisher.asked_epoch, asked[host.index] + 1, self.asked.recent(self.uptime)
-            command = OpenSession(self.name, self.incarnation, first, anywhere, epoch, own=own, recent=recent)
+            command = OpenSession(
+                self.name, self.incarnation, first, anywhere, epoch, own=own, recent=recent,
+                proves=bool(self.incarnation & 1),
+            )  # fmt: skip
             self._queue(host.index).append(command)
             self.hellos[host.index] += 1
 

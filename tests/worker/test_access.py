@@ -224,6 +224,7 @@ async def test_topics_that_a_token_does_not_cover(url: str, tokens: TokenStore) 
             Resolve(1, [("s", "in/2"), ("s", "forbidden")]),
             CreateTimestamps(0, 1, [NewEvent(2, inside.id), NewEvent(3, outside.id)]),
             CreateTimestamps(0, 1, [NewEvent(2, 4711)]),
+            CreateTimestamps(0, 1, [NewEvent(2, inside.id, [outside.id, 10**9])]),
             Subscribe(2, [SpaceFilter("s", exact("out/1")), SpaceFilter("s", filter_of("s", "#"))]),
             ReadLog(1, 0, inside.id, [1, 1]),
         ]
@@ -249,6 +250,22 @@ async def test_a_session_has_so_many_numbers_open_and_no_more(url: str, tokens: 
         client.send(CreateTimestamps(0, 1, [NewEvent(3, topic.id), NewEvent(4, topic.id)]))
         answer = await client.next(Timestamps)
         assert ([event.number for event in answer.events], answer.refused) == ([3], [4])
+
+
+async def test_numbers_that_a_client_only_says_there_are_stop_nobody(url: str, tokens: TokenStore) -> None:
+    """R19: neither of a topic here, nor of one further down, whose numbers this stage does not know."""
+    journal = SqlJournal(f"{url}2")
+    journal.open(2, [["s:a/top"], ["s:a/low"]])
+    journal.close()
+    opened = Store(f"{url}2")
+    _, secret = TokenStore(opened).issue("desk", "client", publish=["s:a/#"])
+    opened.close()
+    async with worker(f"{url}2", stages=2) as running, RawClient(running.address, "desk", token=secret) as client:
+        (top, low) = await client.resolve("a/top", "a/low")
+        lies = [NewEvent(1, top.id, [low.id, 10**9]), NewEvent(2, top.id, [top.id, 10**9])]
+        client.send_create(top, *lies)
+        assert (await client.next(Timestamps)).forgotten == [1, 2]
+        assert [event.number for event in await client.create(top, 3)] == [1]
 
 
 async def test_also_where_the_request_enters_below_its_topics_stage(url: str) -> None:

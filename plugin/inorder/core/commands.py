@@ -44,6 +44,7 @@ class StampRide(Ride, tag=1):
             further, and it is answered ``forgotten``.
         since: once it is numbered: the counter of its publisher's event before it in its topic (R19). Stages above that
             it relies on add what came behind that one.
+        proves: what its client said of numbers is proved on its way (``claims``).
     """
 
     client_id: str
@@ -63,6 +64,7 @@ class StampRide(Ride, tag=1):
     max_open: int = 0
     relies: list[int] = []
     since: int = 0
+    proves: bool = False
 
 
 class CompleteRide(Ride, tag=2):
@@ -325,6 +327,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         popularity_alpha, popularity_beta: how fast popularity saturates, and how much more of it makes a topic rise.
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
         ended_kept_ms: how long a stage knows which sessions it has dropped (R1); 0: it does not, as in older releases.
+        checks_claims: what clients say of numbers is checked; older releases did not (``claims``).
     """
 
     linger_ms: int = 60_000
@@ -337,6 +340,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     popularity_beta: float = 0.2
     topic_ttl_ms: int = 0
     ended_kept_ms: int = 0
+    checks_claims: bool = False
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):
@@ -372,6 +376,7 @@ class OpenSession(Command, tag=3):
             (R14), or with a request from below, after it may have been forgotten.
         recent: the lowest that it has asked for only lately; a stage that still knows all the sessions it has dropped
             since then forgets nothing from there on but what it dropped. 0: that is not known.
+        proves: it is believed nothing of numbers that cannot be known where it says so (``claims``).
     """
 
     client_id: str
@@ -382,6 +387,7 @@ class OpenSession(Command, tag=3):
     max_open: int = 0
     own: int = 1
     recent: int = 0
+    proves: bool = False
 
 
 class LeaveSession(Command, tag=4):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -58,13 +58,15 @@ class _LastUse:
         since: what came behind that counter is not followed through this event by later ones in its topic.
         first: the event with this counter, and those in the topic from it up to this one, were unanswered when this one
             was asked for; ``known``: the number of the one before them, 0 for none.
+        stage: which stage adds it to what follows it; ``home``: its topic's. ``is_deep``: a stage above that one, which
+            was told of it, may have forgotten so, and believes it only of who comes by its home.
     """
 
-    __slots__ = ("counter", "first", "known", "number", "since", "stage")
+    __slots__ = ("counter", "first", "home", "is_deep", "known", "number", "since", "stage")
 
     def __init__(self, counter: int, stage: int, before: _LastUse | None) -> None:
         self.counter = self.since = self.first = counter
-        self.stage, self.number = stage, 0
+        self.stage, self.home, self.number, self.is_deep = stage, stage, 0, False
         if before is None or before.number:
             self.known = 0 if before is None else before.number
         else:
@@ -204,7 +206,7 @@ class Publisher:
         # R19: what unanswered requests rely on; those of them that may be forgotten, so that others wait behind them
         self._relied: dict[int, int] = {}
         self._doubted: set[int] = set()
-        self._is_stale = False
+        self._is_stale = self._is_deep = False
         self._used: dict[int, _LastUse] = {}
         self._stages_used: set[int] = set()
         self._epochs: dict[int, int] = {}
@@ -312,8 +314,9 @@ class Publisher:
             if info_of_it is not None and info_of_it.id in homes:
                 publication.info = replace(info_of_it, stage=homes[info_of_it.id])
         for topic, use in self._uses():
+            use.home = homes.get(topic, use.home)
             if use.stage != _NOWHERE:
-                use.stage = homes.get(topic, use.stage)
+                use.stage = use.home
         self._stages_used = {use.stage for use in self._used.values()}
 
     def _uses(self) -> list[tuple[int, _LastUse]]:
@@ -362,6 +365,9 @@ class Publisher:
         relies on that stage's knowing the rest, and the next request waits until it is answered.
         """
         self._carry(use for _, use in self._uses() if use.stage == stage)
+        for _, use in self._uses():
+            if use.home > stage:
+                use.is_deep = self._is_deep = True
         if any(self._passes(self._open[counter], stage) for counter in self._unanswered):
             self._doubted |= self._unanswered
             self._is_stale = True
@@ -488,8 +494,9 @@ class Publisher:
 
     def _entry_alone(self, info: TopicInfo) -> int:
         """R19, path: where a request enters while none is unanswered: no higher than where the one before it was
-        created; and no higher than the topics of those that are queued behind it, so that they need not wait."""
-        entry = max(info.stage, self._previous_home)
+        created, nor than the topics of what a stage may have forgotten; and no higher than the topics of those that are
+        queued behind it, so that they need not wait."""
+        entry = max(info.stage, self._previous_home, self._lowest_followed(info))
         if entry >= self._lowest_home or not self.adds_above:
             return entry
         for each in islice(self._queue, LOOKED_AHEAD):
@@ -499,11 +506,26 @@ class Publisher:
             entry = max(entry, its.stage)
         return entry
 
-    def _may_pass(self, home: int, publication: Publication) -> bool:
-        """R19, path: a request follows unanswered ones into their entry stage. If some of them are created above its
-        topic's own stage, its timestamp rides on behind them up to there, and what it follows is added there: the
-        numbers are not known before. An event log would serve it even if a stage cannot do that any more (R18)."""
-        return home <= self._entry and self.adds_above and not self.is_logged(publication.topic)
+    def _lowest_followed(self, info: TopicInfo) -> int:
+        """Return the lowest stage of what a request of this topic follows, and stages above may have forgotten; 0 where
+        there is none."""
+        if not self._is_deep:
+            return 0
+        last = self._used.get(info.id)
+        since = 0 if last is None else last.since
+        behind = takewhile(lambda use: use.counter > since, reversed(self._used.values()))
+        return max((use.home for use in behind if use.is_deep), default=0)
+
+    def _may_follow_into(self, info: TopicInfo, publication: Publication) -> bool:
+        """R19, path: a request follows unanswered ones into their entry stage, unless it must enter below that. If some
+        of them are created above its topic's own stage, its timestamp rides on behind them up to there, and what it
+        follows is added there: the numbers are not known before. An event log would serve it even if a stage cannot do
+        that any more (R18)."""
+        if info.stage > self._ceiling and not (
+            info.stage <= self._entry and self.adds_above and not self.is_logged(publication.topic)
+        ):
+            return False
+        return self._lowest_followed(info) <= self._entry
 
     def _admit(self, publication: Publication) -> bool:
         """Make the request of a publication, if it may leave now."""
@@ -516,7 +538,7 @@ class Publisher:
         if not self._unanswered:
             self._entry = self._entry_alone(info)
             self._relied, self._ceiling = {}, home
-        elif home > self._ceiling and not self._may_pass(home, publication):
+        elif not self._may_follow_into(info, publication):
             return False
         if home < self._ceiling:
             self._ceiling = home

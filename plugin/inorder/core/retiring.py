@@ -11,16 +11,21 @@ that is left depends on it:
 - What they depended on would be the base of such a beginning (R8). It was reached before the time to live began, which
   is at least ``linger``, and that is longer than an event may wait at a live subscriber.
 - Its next timestamp carries its whole group once, as that of any topic whose group is new (R21).
+
+Of topics that are in use the oldest settled numbers are forgotten, in blocks.
 """
 
 from __future__ import annotations
 
 from inorder.core.event_log import base_below
 from inorder.core.state import StageState
-from inorder.core.topic_manager import TopicManager
+from inorder.core.topic_manager import TopicManager, flat, raise_to
+from inorder.core.wire import NumberState
 
 LOOKS = 8
 """How often topics are looked at within their time to live; one retires up to two looks after it."""
+BLOCK_SHIFT = 5
+"""A topic forgets its numbers in blocks of 1/32 of the retention."""
 
 
 class Retiring:
@@ -64,3 +69,32 @@ class Retiring:
 
 def _is_open(manager: TopicManager) -> bool:
     return any(each.is_open for each in manager.records.values())
+
+
+def mark_block(manager: TopicManager, retention: int) -> None:
+    """A block of numbers is full: keep the base as it is now, as what they all depended on, and forget the oldest
+    blocks beyond the retention whose numbers are all settled."""
+    manager.mark_at = manager.number + max(1, retention >> BLOCK_SHIFT)
+    marks = manager.marks
+    marks.append((manager.number, manager.base.copy()))
+    while marks and manager.number - marks[0][0] >= retention and _forget_block(manager, *marks[0]):
+        del marks[0]
+
+
+def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> bool:
+    """Forget the numbers up to ``last``; what they depended on stays. Return whether all were settled."""
+    records, numbers = manager.records, range(manager.expired + 1, last + 1)
+    for number in numbers:
+        record = records[number]
+        if record.state is NumberState.PENDING or record.deps is None:
+            return False
+    if manager.log_base is None and 0 < manager.log_first <= last + 1:
+        manager.log_base = base_below(manager)  # the last moment at which it can be told
+    raise_to(base, flat(manager.expired_base))
+    for number in range(manager.expired + 1, min(last, manager.rode) + 1):
+        if deps := records[number].deps:
+            raise_to(base, deps)  # the base here knows nothing of what stages above filled in
+    for number in numbers:
+        del records[number]
+    manager.expired, manager.expired_base = last, base
+    return True

@@ -50,7 +50,7 @@ class Sessions:
         session.is_opened = session.connected = True
         state.connected[command.client_id] = command.incarnation
         session.timeout = state.settings.session_timeout_ms
-        session.max_open = command.max_open
+        session.max_open, session.proves = command.max_open, command.proves
         state.gone.pop(key, None)
         subscription = state.overlaps.get(command.client_id)
         is_its = subscription is not None and subscription.incarnation == command.incarnation

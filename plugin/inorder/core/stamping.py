@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from inorder.core.claims import given, may_follow, may_pass
 from inorder.core.commands import CompleteRide, Create, SessionKey, StampRide
-from inorder.core.event_log import EventLog, base_below
+from inorder.core.event_log import EventLog
+from inorder.core.retiring import mark_block
 from inorder.core.sequencing import Group, bit_set, members
 from inorder.core.sessions import take_ended
 from inorder.core.state import MAX_ENTRIES, Outbox, StageState
-from inorder.core.topic_manager import NumberRecord, Session, TopicManager, flat, raise_to
+from inorder.core.topic_manager import NumberRecord, Session, TopicManager
 from inorder.core.wire import NewEvent, NumberState, StampedEvent, Timestamps
 
 _PENDING = NumberState.PENDING
@@ -20,8 +22,6 @@ REFUSED = -1
 GIVEN_UP = (NumberState.ABANDONED, NumberState.VOID)
 """Subscribers may have skipped the number, so its event must not be handed over any more. (A publisher whose own word
 made it void does not ask again.)"""
-BLOCK_SHIFT = 5
-"""A topic forgets its numbers in blocks of 1/32 of the retention."""
 LONG_WALK = 32
 """More steps than this through what rose last are worth preparing."""
 MEMBER_STEPS = 4
@@ -54,7 +54,7 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif counter < session.low or (event.relies and not session.remembers(event.relies, here)):
+            elif counter < session.low or not self._may_enter(session, event):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
@@ -65,6 +65,13 @@ class Stamping:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
                 frame.events.append(complete)
                 room -= len(complete.deps)
+
+    def _may_enter(self, session: Session, event: NewEvent) -> bool:
+        """Tell whether all that the event follows (R19) can be known, and does exist."""
+        if event.relies and not session.remembers(event.relies, self._state.index):
+            return False
+        is_checked = event.after and self._state.settings.checks_claims
+        return not is_checked or may_follow(self._state, session, event.after)
 
     @staticmethod
     def _forget_below(session: Session, low: int) -> None:
@@ -116,6 +123,7 @@ class Stamping:
                 content=None if again else event.content,
                 max_open=session.max_open,
                 relies=event.relies,
+                proves=session.proves,
             )
         )
 
@@ -139,7 +147,7 @@ class Stamping:
             relies = []
         self._fill(manager, group, deps)
         if asked.after or group.neighbours:
-            self._add_publisher_order(session, manager, counter, group, asked.after, deps)
+            top = min(top, self._add_publisher_order(session, manager, counter, group, asked.after, deps))
         else:  # nobody reads what it may follow, together with it
             session.used.pop(topic, None)
             session.used[topic] = (counter, number)
@@ -154,7 +162,7 @@ class Stamping:
         session.open[place] = None
         session.answers[counter] = place
         if number >= manager.mark_at:
-            self._mark(manager)
+            mark_block(manager, self._state.settings.number_retention)
         if complete:
             return StampedEvent(counter, topic, number, deps, in_payload)
         manager.rode = number
@@ -174,6 +182,7 @@ class Stamping:
                 in_payload=in_payload,
                 relies=relies,
                 since=since,
+                proves=session.proves,
             )
         )
         return None
@@ -184,21 +193,26 @@ class Stamping:
 
     def _add_publisher_order(
         self, session: Session, manager: TopicManager, counter: int, group: Group, after: list[int], deps: list[int]
-    ) -> None:
+    ) -> int:
         """R19: the event depends on its publisher's last events in other topics since the one before it in this topic:
         those given with the request, and the session's own here. One on a member of the group is implied by the
         group's own entry. One on a topic that shares no subscription concerns no reader of this event, but it may
         concern one who begins the topic later and has the other one (R8): what was given is kept for the base, and of
-        what is the session's own the base is made then (see ``bases``)."""
-        used = session.used
-        since = used.pop(manager.id, _NEVER)[0]
+        what is the session's own the base is made then (see ``bases``). Return the highest stage that the timestamp
+        must visit for it: what its client must prove does not count before (``claims``)."""
+        used, topics, here = session.used, self._state.topics, self._state.index
+        since, top = used.pop(manager.id, _NEVER)[0], here
         named: dict[int, int] = {}
         if after:
             concerned = self._state.overlaps.anyone & group.strangers
             for other, number in zip(after[::2], after[1::2], strict=True):
                 if concerned >> other & 1 and named.get(other, 0) < number:
                     named[other] = number
-                    self._depend(manager, group, other, number, deps)
+                    if session.proves and (stage := topics[other].stage) < here:
+                        deps += (other, number)
+                        top = min(top, stage)
+                    else:
+                        self._depend(manager, group, other, number, deps)
         if group.neighbours and used:
             base = manager.base
             for other, number in self._used_since(used, since, counter, group):
@@ -207,6 +221,7 @@ class Stamping:
                         base[other] = number
                     deps += (other, number)
         used[manager.id] = (counter, manager.number)
+        return top
 
     @staticmethod
     def _used_since(used: dict[int, tuple[int, int]], since: int, counter: int, group: Group) -> list[tuple[int, int]]:
@@ -299,35 +314,6 @@ class Stamping:
                 base[other] = reached
                 deps += (other, reached)
 
-    def _mark(self, manager: TopicManager) -> None:
-        """A block of numbers is full: keep the base as it is now, as what they all depended on, and forget the oldest
-        blocks beyond the retention whose numbers are all settled."""
-        retention = self._state.settings.number_retention
-        manager.mark_at = manager.number + max(1, retention >> BLOCK_SHIFT)
-        marks = manager.marks
-        marks.append((manager.number, manager.base.copy()))
-        while marks and manager.number - marks[0][0] >= retention and self._forget_block(manager, *marks[0]):
-            del marks[0]
-
-    @staticmethod
-    def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> bool:
-        """Forget the numbers up to ``last``; what they depended on stays. Return whether all were settled."""
-        records, numbers = manager.records, range(manager.expired + 1, last + 1)
-        for number in numbers:
-            record = records[number]
-            if record.state is _PENDING or record.deps is None:
-                return False
-        if manager.log_base is None and 0 < manager.log_first <= last + 1:
-            manager.log_base = base_below(manager)  # the last moment at which it can be told
-        raise_to(base, flat(manager.expired_base))
-        for number in range(manager.expired + 1, min(last, manager.rode) + 1):
-            if deps := records[number].deps:
-                raise_to(base, deps)  # the base here knows nothing of what stages above filled in
-        for number in numbers:
-            del records[number]
-        manager.expired, manager.expired_base = last, base
-        return True
-
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 
     def ride(self, ride: StampRide) -> None:
@@ -344,10 +330,15 @@ class Stamping:
     def _relayed(self, ride: StampRide) -> None:
         """A request that entered below is on its way to its topic's home."""
         session = self._session(ride)
-        if not ride.again and not session.remembers(ride.relies, self._state.index):
+        if not self._may_pass(session, ride) or (
+            not ride.again and not session.remembers(ride.relies, self._state.index)
+        ):
             self._never_numbered(ride)
             return
         self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, ride.counter)))
+
+    def _may_pass(self, session: Session, ride: StampRide) -> bool:
+        return not (ride.after and self._state.settings.checks_claims) or may_pass(self._state, session, ride.after)
 
     def _never_numbered(self, ride: StampRide) -> None:
         """R1: its publisher's session was dropped while the request was on its way, and with it what the event follows
@@ -357,11 +348,12 @@ class Stamping:
     def _ridden_home(self, manager: TopicManager, ride: StampRide) -> None:
         """A request that entered below is at its topic's home: number it, or answer what it got before (R1)."""
         session, counter = self._session(ride), ride.counter
+        may_pass = self._may_pass(session, ride)
         self._forget_below(session, ride.low)
         known = session.answers.get(counter) or (manager.id, ride.again)
         if known[1]:
             self._complete_again(ride, *known)
-        elif counter < session.low or not session.remembers(ride.relies, self._state.index):
+        elif counter < session.low or not may_pass or not session.remembers(ride.relies, self._state.index):
             self._never_numbered(ride)
         elif not session.may_open(ride.max_open):
             self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))
@@ -399,6 +391,7 @@ class Stamping:
             session.since = self._state.now
             self._state.gone.pop(key, None)
             self._state.gone[key] = None
+        session.proves = session.proves or ride.proves
         return session
 
     def _pass(self, manager: TopicManager, ride: StampRide) -> None:
@@ -407,7 +400,7 @@ class Stamping:
             state.raise_number(manager, ride.number)
         group = state.group(manager)
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
-        deps = list(ride.deps)
+        deps = list(ride.deps) if not ride.proves else self._proved(manager, ride.deps)
         self._fill(manager, group, deps)
         is_known = state.index not in ride.relies[::2] or self._add_from_above(manager, group, ride, deps)
         if is_known and ride.top < state.index:
@@ -418,6 +411,16 @@ class Stamping:
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)
+
+    def _proved(self, manager: TopicManager, deps: list[int]) -> list[int]:
+        """R19: return the entries without what the event's client said of this stage's topics and is not so. What is
+        counts from here on, also for whoever begins the topic later (R8): such a subscription comes by behind it."""
+        proved: list[int] = []
+        for other, number, is_here in given(self._state, deps):
+            if is_here and manager.base.get(other, 0) < number:
+                manager.base[other] = number
+            proved += (other, number)
+        return proved
 
     def _add_from_above(self, manager: TopicManager, group: Group, ride: StampRide, deps: list[int]) -> bool:
         """R19: when the event was numbered, further down, its publisher's earlier ones were still on their way to this

@@ -145,6 +145,8 @@ class Session(msgspec.Struct):
             with a topic (R14) or a request from below, and what was asked of this stage before may be forgotten.
         max_open: how many numbers may be in ``open``; 0: any.
         began: what this client used before that counter may be forgotten here (``used``): its session was dropped.
+        proves: its client is believed nothing of numbers that cannot be known here (``claims``).
+        vouched: numbers of topics further down that stages there let it name.
     """
 
     client_id: str
@@ -159,6 +161,8 @@ class Session(msgspec.Struct):
     is_opened: bool = True
     max_open: int = 0
     began: int = 0
+    proves: bool = False
+    vouched: dict[int, int] = {}
 
     @property
     def highest(self) -> int:

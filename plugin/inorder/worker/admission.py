@@ -130,7 +130,8 @@ class Admission:
                     permissions.check_read(info.space, info.name)
 
     def _check_topics(self, connection: Connection, frame: CreateTimestamps) -> None:
-        new = {event.topic for event in frame.events} - connection.permitted
+        new = {event.topic for event in frame.events}.union(*(event.after[::2] for event in frame.events))
+        new -= connection.permitted
         for info in self._named(frame.stage, new):
             connection.passed.permissions.check_publish(info.space, info.name)
             connection.permitted.add(info.id)

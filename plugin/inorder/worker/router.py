@@ -96,8 +96,10 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
             raise ProtocolError(f"counter {event.counter} or topic {event.topic} is out of range")
         if event.after:
             _check_pairs(event.after, "after")
+            _require_once(event.after[::2], "after")
         if event.relies:
             _check_pairs(event.relies, "relies")
+            _require_once(event.relies[::2], "relies")
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     host.metrics.requests += len(frame.events)
     command = Create(*session, frame.low, frame.events, frame.order_epoch)
@@ -106,11 +108,15 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
 
 def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], None]:
     _check_stage(frame.stage, host)
-    for triples in (frame.confirmed, frame.void):
-        _require(len(triples) % 3 == 0, "confirmed or void")
-        for position in range(0, len(triples), 3):
-            topic, first, last = triples[position : position + 3]
-            _require(topic > 0 and 0 < first <= last <= MAX_NUMBER, "confirmed or void")
+    what = "confirmed or void"
+    _require(len(frame.confirmed) % 3 == len(frame.void) % 3 == 0, what)
+    parts = iter(frame.confirmed + frame.void)
+    before = (0, 0)
+    for topic, first, last in sorted(zip(parts, parts, parts, strict=True)):
+        _require(topic > 0 and 0 < first <= last <= MAX_NUMBER, what)
+        if (topic, first) <= before:
+            raise ProtocolError(f"number {first} of topic {topic} is in two ranges of confirmed or void")
+        before = topic, last
     command = SettleNumbers(*session, frame.request, frame.confirmed, frame.void)
     return lambda: host.settle(frame.stage, command)
 
@@ -361,6 +367,10 @@ def _bottom(host: StageHost) -> int:
 
 def _check_pairs(flat: list[int], what: str) -> None:
     _require(len(flat) % 2 == 0 and min(flat, default=0) >= 0 and max(flat, default=0) <= MAX_NUMBER, what)
+
+
+def _require_once(values: list[int], what: str) -> None:
+    _require(len(set(values)) == len(values), what)
 
 
 def _check_name(space: str, name: str) -> None:

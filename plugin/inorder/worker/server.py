@@ -459,6 +459,7 @@ class Server:
         asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
         anywhere = max(0, *asked.values(), 0)
         max_open, recent = connection.passed.access.max_unconfirmed, min(max(0, hello.recent), MAX_NUMBER)
+        proves = connection.passed.access.role != "admin"
         for stage, epoch in self._the_host.epochs.items():
             if (stage, epoch) in connection.opened:
                 continue
@@ -466,7 +467,9 @@ class Server:
             # what it asked of stages below may have ridden up to this one, and been numbered here (R19)
             here = max(0, *(counter for other, counter in asked.items() if other >= stage), 0)
             first, most, own = (min(each, MAX_NUMBER - 1) + 1 for each in (here, anywhere, asked.get(stage, 0)))
-            self._the_host.step(stage, OpenSession(*session, first, most, hello.asked_epoch, max_open, own, recent))
+            self._the_host.step(
+                stage, OpenSession(*session, first, most, hello.asked_epoch, max_open, own, recent, proves)
+            )
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:

@@ -260,6 +260,7 @@ class WorkerSettings:
             popularity_beta=self.popularity_beta,
             topic_ttl_ms=_milliseconds(self.topic_ttl) if self.topic_ttl else 0,
             ended_kept_ms=ENDED_KEPT_MS,
+            checks_claims=True,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

@@ -1,0 +1,124 @@
+"""What clients say of numbers is believed as far as a stage can know it: R19's ``after``, ranges of Settle."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.cluster import Cluster, arrive, entries, reader
+
+from inorder.core.commands import Create, SettleNumbers, StageSettings
+from inorder.core.topic_manager import NumberRecord
+from inorder.core.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
+
+CHECKED = StageSettings(checks_claims=True, session_timeout_ms=20_000, ended_kept_ms=600_000)
+FOREVER = 10**9
+
+
+def cluster_of(settings: StageSettings = CHECKED, **topics: int) -> Cluster:
+    """Stages, with a liar that must prove what it says, and a publisher that need not."""
+    cluster = Cluster(dict(topics), settings=settings)
+    cluster.open("liar", proves=True)
+    cluster.open("p")
+    return cluster
+
+
+def answers(frames: list[Frame]) -> list[list[int]]:
+    return [frame.forgotten for frame in frames if isinstance(frame, Timestamps)]
+
+
+def forgotten(cluster: Cluster, client: str, name: str, after: list[int], *, at: int = 0, counter: int = 50) -> bool:
+    """Ask for a timestamp; tell whether it will never have a number."""
+    frames = cluster.step(at, Create(client, 1, 0, [NewEvent(counter, cluster.ids[name], after)]))
+    return [counter] in answers([*frames, *cluster.run()])
+
+
+@pytest.mark.parametrize("client", ["liar", "p"])
+def test_r19_a_number_that_was_not_given_is_never_stored(client: str) -> None:
+    """Neither one that will never be given, nor the next one: that event would follow this one, and each would wait for
+    the other."""
+    cluster = cluster_of(a=0, b=0)
+    first, second = (reader(cluster.subscribe(name, "a", "b")) for name in ("r", "s"))
+    cluster.stamp("p", "a")
+    for named in (FOREVER, 2, 2**63 - 1):
+        assert forgotten(cluster, client, "b", [1, named])
+    assert forgotten(cluster, client, "b", [99, 1]), "no topic has this id"
+    follower, next_one = cluster.stamp(client, "b", after=[1, 1]), cluster.stamp("p", "a")
+    for module in (first, second):
+        assert arrive(module, StampedEvent(0, 1, 1, [])) == ["1:1"]
+        assert arrive(module, next_one) == []
+        assert arrive(module, follower) == ["2:1", "1:2"]
+    assert cluster.subscribe("late", "a", "b").topics[1].base == [1, 1], "who begins later waits for nothing else"
+
+
+def test_what_an_older_release_has_journaled_is_replayed_as_it_took_it() -> None:
+    cluster = cluster_of(StageSettings(), a=0, b=0)
+    cluster.subscribe("r", "a", "b")
+    assert entries(cluster.stamp("liar", "b", after=[1, FOREVER])) == {1: FOREVER}
+
+
+def test_r19_of_a_topic_further_down_a_client_may_name_what_came_by() -> None:
+    cluster = cluster_of(top=0, above=0, below=1)
+    cluster.subscribe("r", "top", "above", "below")
+    cluster.stamp("liar", "below")
+    assert forgotten(cluster, "liar", "top", [3, 1]), "nothing behind it came up yet"
+    cluster.stamp("liar", "top", at=1)
+    assert entries(cluster.stamp("liar", "above", after=[3, 1])) == {1: 1, 3: 1}, "it came up with the one on top"
+    assert forgotten(cluster, "liar", "above", [3, 2], counter=60)
+
+
+def test_r19_who_need_not_prove_it_is_believed_of_topics_further_down() -> None:
+    cluster = cluster_of(top=0, below=1)
+    cluster.subscribe("r", "top", "below")
+    cluster.stamp("p", "below")
+    assert entries(cluster.stamp("p", "top", after=[2, 1])) == {2: 1}
+
+
+def test_r19_a_number_is_looked_at_by_its_stage_on_the_way() -> None:
+    cluster = cluster_of(top=0, middle=1, below=2)
+    cluster.subscribe("r", "top", "middle")
+    cluster.stamp("p", "middle")
+    assert forgotten(cluster, "liar", "top", [2, 2], at=2)
+    assert entries(cluster.stamp("liar", "top", at=2, after=[2, 1])) == {2: 1}
+
+
+def test_r19_of_a_topic_further_up_a_number_counts_when_its_stage_has_proved_it() -> None:
+    cluster = cluster_of(top=0, below=1)
+    cluster.subscribe("r", "top", "below")
+    cluster.stamp("p", "top")
+    lie, truth = (cluster.stamp("liar", "below", after=[1, number]) for number in (FOREVER, 1))
+    assert (entries(lie), entries(truth)) == ({}, {1: 1})
+    begun = cluster.subscribe("late", "top", "below")
+    assert begun.topics[1].base == [1, 1], "the number that was a lie is in no base"
+    module = reader(begun)
+    assert arrive(module, cluster.stamp("p", "below")) == ["2:3"]
+
+
+def test_r19_who_need_not_prove_it_waits_for_no_stage_above() -> None:
+    cluster = cluster_of(top=0, below=1)
+    cluster.subscribe("r", "top", "below")
+    cluster.stamp("p", "top")
+    assert [entries(each) for each in cluster.request("p", "below", after=[1, 1])] == [{1: 1}]
+
+
+# -- ranges of Settle (R16) --------------------------------------------------------------------------------------
+
+
+class Counting(dict[int, NumberRecord]):
+    """Records that count how often one is looked up."""
+
+    looked_up = 0
+
+    def get(self, number: int, default: object = None) -> NumberRecord | None:  # type: ignore[override]
+        self.looked_up += 1
+        return super().get(number)
+
+
+def test_r16_a_range_costs_what_its_client_has_in_it() -> None:
+    cluster = cluster_of(a=0)
+    manager = cluster.stages[0]._state.topics[1]
+    numbers = [cluster.stamp(client, "a").number for client in ["liar", "liar", *["p"] * 500]]
+    manager.records = records = Counting(manager.records)
+    cluster.step(0, SettleNumbers("liar", 1, 1, [1, 1, 2**63 - 1], []))
+    assert records.looked_up == 3
+    assert [records[each].state for each in numbers[:3]] == [NumberState.CONFIRMED] * 2 + [NumberState.PENDING]
+    cluster.step(0, SettleNumbers("gone", 1, 1, [1, 1, 2**63 - 1], []))
+    assert records.looked_up == 4, "nor does one without a session"

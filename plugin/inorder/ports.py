@@ -68,7 +68,7 @@ class Arrival:
         topic: the exact topic it was published to.
         payload: the bytes after the envelope, or all of them where there was none.
         stamp: the envelope's text (property value, or the one stripped from the payload), or ``None``.
-        retained: the broker sent it because it was kept, not because it is new.
+        retained: the broker's retain flag: sent because it was kept, or (MQTT 5, *Retain As Published*) published so.
         redelivered: the broker says it may have sent it before (MQTT's DUP).
         via: the filters (as given to :meth:`Ens.subscribe`) that the broker says it was sent for; empty where
             the broker does not say. A client that gets one message once for each of its overlapping filters

@@ -485,11 +485,15 @@ def test_duplicates_never_reach_the_application() -> None:
     assert broken(history) == ["R4", "R5"]
 
 
-def test_late_is_for_bounded_waiting() -> None:
-    """R6."""
+def test_late_is_for_bounded_waiting_and_for_what_comes_after_its_gap() -> None:
+    """R5, R6."""
     history = new_history()
     told(history, "s", "a2 late:a1", "tag")
+    told(history, "u", "b1 gap:b2-4:lost gap:b6:abandoned late:b3 late:b2 b7 late:b6")
     assert broken(history) == []
+    told(history, "v", "late:b2 gap:b1-2:lost")
+    assert broken(history) == ["R6", "R17"]
+    del history.subscribers["v"]
     told(history, "t", "late:a1")
     assert broken(history) == ["R6"]
 
@@ -668,14 +672,16 @@ def test_a_gap_is_told_once() -> None:
 
 @pytest.mark.parametrize("mode", ["strict", "bounded"])
 def test_nothing_is_both_notified_and_reported(mode: str) -> None:
-    """R5, R17: what was reported is a duplicate if it comes after all."""
+    """R5, R17: what was reported is late if it comes after all; what was notified is not reported any more."""
     history = new_history()
-    told(history, "s", "a1 gap:a2-3:lost a4", mode)
+    told(history, "s", "a1 gap:a2-3:lost a4 late:a2", mode)
     assert broken(history) == []
     told(history, "t", "gap:a2-3:lost a3", mode)
     assert broken(history) == ["R17"]
     history = new_history()
     told(history, "u", "a4 gap:a2-3:skipped late:a2", "bounded")
+    assert broken(history) == []
+    told(history, "v", "a4 late:a2 gap:a2-3:skipped", "bounded")
     assert broken(history) == ["R17"]
 
 

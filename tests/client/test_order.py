@@ -22,6 +22,8 @@ from tests.client.helpers import (
 )
 
 from inorder import Bounded, Client, Event, GapReason, Verdict
+from inorder_adapters.memory.delivery import Line
+from inorder_adapters.memory.hub import WireMessage
 
 ROUGH: dict[str, Any] = {"delay_ms": "0..20", "reorder": 0.3, "duplicate": 0.1}
 
@@ -183,3 +185,53 @@ async def test_dependencies_are_told_by_topic_name(site: Site) -> None:
         seen = events_of(await take_through(one, b"2"))
         assert [each.deps for each in seen] == [receipts[0].deps, (("a", 1),)]
         assert receipts[1].deps == (("a", 1),)
+
+
+# -- the retain flag (R5) ------------------------------------------------------------------------------------------
+
+
+def as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker sends all with the retain flag (MQTT 5: Retain As Published, and all is published so)."""
+    notify = Line._arrive
+
+    def arrive(self: Line, message: WireMessage, via: tuple[str, ...], qos: int, retained: bool) -> None:
+        notify(self, message, via, qos, True)
+
+    monkeypatch.setattr(Line, "_arrive", arrive)
+
+
+@pytest.mark.parametrize("mode", ["strict", "tag"])
+async def test_numbers_tell_live_from_kept_and_not_the_retain_flag(
+    site: Site, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    """R5: repetitions are duplicates, what was passed over is late and not skipped; copies of the store are retained,
+    each once for each subscription."""
+    as_published(monkeypatch)
+    async with site.client("one", seed=1, mode=mode, **ROUGH) as one, site.client("publisher") as publisher:
+        await one.subscribe("+")
+        await published(publisher, "a", 100, retain=True)
+        seen = await take_events(one, 100)
+        await until(lambda: site.hub.counters["delivered"] == 100 + site.hub.counters["duplicated"])
+        await one.subscribe("a")
+        seen += await take_events(one, 1)
+        verdicts = Counter(each.verdict for each in events_of(seen))
+        assert sorted(payloads(seen)) == sorted([*(b"%d" % at for at in range(100)), b"99"])
+        assert verdicts[Verdict.RETAINED] == 1
+        assert (verdicts[Verdict.LATE] > 0) == (mode == "tag")
+        assert one.stats().duplicates >= site.hub.counters["duplicated"] - 1 > 0
+        assert not gaps_of(seen)
+
+
+async def test_repetitions_of_a_fifo_stream_are_no_copies_of_the_store(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5: there the counter decides."""
+    as_published(monkeypatch)
+    async with site.client("one", duplicate=1.0) as one, site.client("publisher") as publisher:
+        await one.subscribe("a", ordering="fifo")
+        await published(publisher, "a", 1, order="fifo", retain=True)
+        await take(one, 1)  # the broker may have kept it for all we know
+        await published(publisher, "a", 50, first=1, order="fifo", retain=True)
+        seen = events_of(await take_events(one, 51))
+        assert payloads(seen) == [b"%d" % at for at in range(51)]
+        assert {each.verdict for each in seen} == {Verdict.FIFO}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from tests.core.cluster import seen
 
-from inorder.core.gaps import HEADS_SECONDS, MAX_MOMENTS
+from inorder.core.gaps import HEADS_SECONDS, MAX_MOMENTS, MAX_PASSED
 from inorder.core.notifications import Bounded, GapReason
 from inorder.core.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
 from inorder.core.waiting import Sequenced, WaitingRoom
@@ -37,6 +37,11 @@ def _module(mode: Mode = "strict", times: OrderingTimes | None = None, **starts:
 
 def _get(module: OrderingModule, topic: int, number: int, *deps: int, now: float = 0.0, size: int = 1) -> list[str]:
     return seen(module.receive(topic, number, list(deps), None, size, now))
+
+
+def _until(module: OrderingModule, end: float) -> list[str]:
+    """What time alone brings up to then."""
+    return seen(module.tick(end))
 
 
 def _answer(
@@ -145,6 +150,38 @@ def test_r5_a_retained_copy_above_the_clock_is_the_event_itself_else_it_is_retai
     assert seen(module.receive(A, 6, [], None, 1, 0.0, retained=True)) == ["1:6 retained"]
 
 
+@pytest.mark.parametrize("retained", [False, True])
+@pytest.mark.parametrize("mode", ["strict", Bounded(buffer=10)], ids=["strict", "bounded"])
+def test_r5_what_comes_after_its_gap_is_late_once(mode: Mode, retained: bool) -> None:
+    """The gap was told, the event is not withheld; also while its number waits for its turn to be skipped."""
+    module = _module(mode, a=0, b=0)
+    _get(module, A, 5, now=0.0)
+    answers = [(1, ABANDONED, []), (2, CONFIRMED, []), (3, ABANDONED, [B, 1]), (4, VOID, [])]
+    words = _answer(module, A, *answers, now=4.0) + _until(module, 9.0)
+    assert words == ["gap 1:1-1 abandoned", "gap 1:2-2 lost"]
+    words = [
+        word for number in (2, 1, 2) for word in seen(module.receive(A, number, [], None, 1, 9.0, retained=retained))
+    ]
+    again = ["1:2 retained"] if retained else []
+    assert words == ["1:2 late", "1:1 late", *again]
+    assert _get(module, B, 1, now=9.0) == ["2:1", "gap 1:3-3 abandoned", "1:5"]
+    assert _get(module, A, 4, now=9.0) == []  # void: its publisher said that it never handed it over
+    assert _get(module, A, 3, now=9.0) == ["1:3 late"]
+    assert (module.counts.after_gap, module.counts.duplicates) == (3, 1 + (not retained))
+
+
+def test_r5_what_was_passed_over_takes_bounded_memory() -> None:
+    """A tag reader that gets every other number: the oldest ranges are reported early, and then forgotten."""
+    module = _module("tag", a=0)
+    words = [word for number in range(2, 6 * MAX_PASSED, 2) for word in _get(module, A, number, now=0.0)]
+    words += _until(module, 20.0)
+    gaps = [word for word in words if word.startswith("gap")]
+    assert gaps == [f"gap 1:{number}-{number} skipped" for number in range(1, 6 * MAX_PASSED - 1, 2)]
+    assert len(module._passed[A]._ranges) == MAX_PASSED
+    assert _get(module, A, 6 * MAX_PASSED - 3, now=20.0) == [f"1:{6 * MAX_PASSED - 3} late"]
+    assert _get(module, A, 1, now=20.0) == []
+
+
 # -- R6 --------------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +209,8 @@ def test_r6_what_was_jumped_and_does_not_arrive_is_one_gap() -> None:
     assert module.next_deadline() == 6.0
     assert seen(module.tick(5.9)) == []
     assert seen(module.tick(6.0)) == ["gap 1:1-2 skipped", "gap 1:4-5 skipped"]
-    assert _get(module, A, 2, now=7.0) == []  # reported already: a duplicate
+    assert _get(module, A, 2, now=7.0) == ["1:2 late"]  # R5: told already, and not withheld
+    assert _get(module, A, 2, now=7.0) == []
 
 
 def test_r6_max_wait_forces_what_waits_longest() -> None:
@@ -457,7 +495,7 @@ def test_r17_an_abandoned_range_is_one_gap_when_its_first_number_is_skipped() ->
     _get(module, A, 4, now=0.0)
     answers = [(1, ABANDONED, []), (2, ABANDONED, [B, 1]), (3, ABANDONED, [])]
     assert _answer(module, A, *answers, now=1.0) == ["gap 1:1-3 abandoned"]
-    assert _get(module, A, 2) == []  # reported: it will not come
+    assert _get(module, A, 2) == ["1:2 late"]  # reported already
     assert _get(module, B, 1) == ["2:1", "1:4"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from inorder_analytics.checks.history import History, Place, Report, Run, Span, Stamped, SubscriberHistory
 from inorder_analytics.checks.ranges import Ranges, by_topic
-from inorder_analytics.checks.verdicts import SEQUENCED
+from inorder_analytics.checks.verdicts import SEQUENCED, numbers_after_gap
 from inorder_analytics.checks.violation import Violation, Witness
 
 STATES = {"lost": "CONFIRMED", "unstamped": "CONFIRMED", "abandoned": "ABANDONED"}
@@ -42,7 +42,8 @@ def check_convergence(history: History) -> Iterator[Violation]:
 
 
 def check_gaps(history: History) -> Iterator[Violation]:
-    """R17: a number is reported once, in its turn, for the reason that its stage knows, and is not notified too."""
+    """R17: a number is reported once, in its turn, for the reason that its stage knows, and is not notified too, unless
+    it comes afterwards, as late (R5)."""
     states = _by_state(history)
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
@@ -53,7 +54,12 @@ def check_gaps(history: History) -> Iterator[Violation]:
 
 
 def _check_gaps_of(history: History, subscriber: SubscriberHistory, run: Run) -> Iterator[Violation]:
-    notified = _notified(run)
+    after_gap = numbers_after_gap(run)
+    notified = by_topic(
+        (*each.place, each.place[1])
+        for each in run.notified
+        if each.place is not None and each.verdict in SEQUENCED and each.place not in after_gap
+    )
     last: dict[int, int] = {}
     for gap in sorted(run.gaps, key=lambda each: (each.topic, each.first)):
         if gap.first <= last.get(gap.topic, 0):
@@ -190,11 +196,6 @@ def check_publishes(history: History) -> Iterator[Violation]:
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
-
-
-def _notified(run: Run) -> dict[int, Ranges]:
-    places = [each.place for each in run.notified if each.place is not None and each.verdict in SEQUENCED]
-    return by_topic((topic, number, number) for topic, number in places)
 
 
 def _seen(run: Run) -> dict[int, Ranges]:

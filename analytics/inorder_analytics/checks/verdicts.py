@@ -1,8 +1,9 @@
-"""Each notification's verdict is the right one: late only what is late (R6), nothing twice (R5), nothing in order
-without a lease (R12), and repeats after a resume marked (R18)."""
+"""Each notification's verdict is the right one: late only what is late (R5, R6), nothing twice (R5), nothing in order
+without a lease (R12), nothing lost that arrives (R24), and repeats after a resume marked (R18)."""
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterator
 
 from inorder_analytics.checks.history import History, Notified, Place, Report, Run, SubscriberHistory
@@ -27,13 +28,14 @@ def check_repetition(history: History) -> Iterator[Violation]:
 
 
 def check_verdicts(history: History) -> Iterator[Violation]:
-    """The verdict is one that reaches applications; ``late`` is for bounded waiting (R6), ``unsequenced`` for what has
-    no timestamp, ``retained`` for a copy of what is at or below the clock (R5)."""
+    """The verdict is one that reaches applications; ``late`` is for bounded waiting (R6) and for what comes after its
+    gap (R5), ``unsequenced`` for what has no timestamp, ``retained`` for a copy of what is not above the clock (R5)."""
     for subscriber in history.subscribers.values():
+        after_gap = set[Place]().union(*map(numbers_after_gap, subscriber.runs()))
         for each in subscriber.notified:
             if each.verdict not in VERDICTS:
                 yield _broken("R5", history, subscriber, each, f"as {each.verdict}")
-            elif each.verdict == "late" and subscriber.mode == "strict":
+            elif each.verdict == "late" and subscriber.mode == "strict" and each.place not in after_gap:
                 yield _broken("R6", history, subscriber, each, "late, and is strict")
             elif each.verdict == "unsequenced" and _is_ordered(history, subscriber, each):
                 yield _broken("R5", history, subscriber, each, "without an order, though it has a timestamp")
@@ -68,6 +70,23 @@ def _check_retained(history: History, subscriber: SubscriberHistory, run: Run) -
             # a bounded one's clock may have been moved there by dependencies
             if subscriber.mode == "strict" and topic in topics and number > reached.get(topic, 0):
                 yield _broken("R5", history, subscriber, each, "as retained, above its clock")
+
+
+def numbers_after_gap(run: Run) -> set[Place]:
+    """Return what came as late after a gap had told of it (R5)."""
+    told: dict[int, list[tuple[int, int]]] = {}
+    found: set[Place] = set()
+    if not run.gaps:
+        return found
+    for each in run.stream():
+        if isinstance(each, Report):
+            insort(told.setdefault(each.topic, []), (each.first, each.last))
+        elif each.place is not None and each.verdict == "late":
+            ranges = told.get(each.place[0], [])
+            at = bisect_right(ranges, each.place[1], key=lambda known: known[0]) - 1
+            if at >= 0 and each.place[1] <= ranges[at][1]:
+                found.add(each.place)
+    return found
 
 
 def check_late(history: History) -> Iterator[Violation]:

@@ -47,7 +47,7 @@ class Totals(Answer):
     timestamps: Number = Field(description="sequence numbers, of all topics")
     delivered: Number | None = Field(description="notifications, over all clients")
     in_order: Number | None
-    late: Number | None = Field(description="out of turn, at readers that do not wait")
+    late: Number | None = Field(description="out of turn: passed over, or after their gap")
     gaps: Number | None = Field(description="gaps that were reported to applications")
     lost: Number | None = Field(description="numbers in these gaps")
     duplicates: Number | None = Field(description="copies that were dropped")

@@ -42,8 +42,9 @@ async def list_gaps(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page
 
 @router.post("/release", operation_id="releaseNumbers")
 async def release(who: Operator, body: Release, context: ContextDep, cluster: ClusterDep) -> NumbersChanged:
-    """Let subscribers go on without these numbers. What was published under them and still arrives is late, or dropped
-    where a reader waits for the order. Numbers with an event in the log are repaired instead: 409."""
+    """Let subscribers go on without these numbers. What was published under them and still arrives is late; under
+    void numbers it is dropped where a reader waits for the order. Numbers with an event in the log are repaired
+    instead: 409."""
     first, last = _range(body)
     async with audited(
         context, who, "numbers.release", body.topic, first=body.first, last=body.last, as_=body.as_

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from inorder.client import clock
+from inorder.client.kept import KeptCopies
 from inorder.client.observing import Observer
 from inorder.client.recording import Recording
 from inorder.client.routing import Routes
@@ -76,6 +77,7 @@ class Arrivals:
         self._copies: dict[tuple[int, int], int] = {}
         self._repeats: dict[int, int] = {}  # by topic, up to where a former process may have notified (R18)
         self.fifo = FifoSequencer(gap_timeout)
+        self.kept = KeptCopies()
         self.counts = ArrivalCounts()
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
         self.gaps = self.missed = 0
@@ -158,7 +160,7 @@ class Arrivals:
             (space, arrival, self._count),
             len(arrival.payload),
             now,
-            retained=arrival.retained,
+            retained=self._is_kept(space, arrival),
         )
         if counts.duplicates != before and self._is_overlap(space, arrival, stamp, overlaps):
             counts.duplicates = before
@@ -181,6 +183,10 @@ class Arrivals:
             self._alarm("loop_suspected", space, arrival.topic, stamp.number, hint)
         return copies < overlaps and len(arrival.via) <= 1
 
+    def _is_kept(self, space: str, arrival: Arrival) -> bool:
+        """R5: it comes from the broker's store, as a subscription asked for; the flag alone does not say that."""
+        return arrival.retained and not arrival.redelivered and self.kept.take(space, arrival.topic)
+
     def _is_ours(self, space: str, arrival: Arrival, stamp: TotalStamp) -> bool:
         """Tell whether a stamp is of this domain and of the topic it arrived on; if not, say so once."""
         info = self._names.get(stamp.topic)
@@ -202,7 +208,7 @@ class Arrivals:
 
     def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
         topic = self._ids.get((space, arrival.topic))
-        if topic is not None and stamp is None and not arrival.retained:
+        if topic is not None and stamp is None and not self._is_kept(space, arrival):
             self._ordering.unsequenced(topic, now)
         self.counts.unsequenced += 1
         number = stamp.number if isinstance(stamp, TotalStamp) else None
@@ -222,7 +228,7 @@ class Arrivals:
         now: float,
         number: int | None = None,
     ) -> None:
-        if arrival.retained:
+        if arrival.retained and not self.fifo.is_next(stream, counter) and self._is_kept(space, arrival):
             self._plain(space, arrival, Verdict.RETAINED, number, now)
             return
         for its_space, its, its_number, arrived in self.fifo.receive(

@@ -31,6 +31,7 @@ from inorder.client.taking import Taker, TakerWatcher
 from inorder.client.workers import Workers
 from inorder.core.access import Permissions
 from inorder.core.lease import Lease
+from inorder.core.names import Filter
 from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected, Verdict
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.publisher import ADDS_ABOVE_FROM
@@ -80,7 +81,8 @@ STAMP_ALLOWANCE = 256
 
 
 class ClientStats(msgspec.Struct, frozen=True):
-    """Counters of a client since it was made; ``delivered`` by verdict."""
+    """Counters of a client since it was made; ``delivered`` by verdict. ``after_gap``: of the late ones, those that
+    came after a gap had told of them."""
 
     delivered: dict[str, int]
     duplicates: int
@@ -101,6 +103,7 @@ class ClientStats(msgspec.Struct, frozen=True):
     late_confirms: int
     worker_reconnects: int
     connected: bool
+    after_gap: int
 
 
 class Client:
@@ -596,6 +599,7 @@ class Client:
             worker_reconnects=0 if self._worker is None else self._worker.reconnects,
             connected=(self._worker is None or self._worker.is_complete)
             and all(link.is_connected for link in self._links.values()),
+            after_gap=ordering.counts.after_gap,
         )
 
     def _counts(self) -> ClientCounts:
@@ -618,6 +622,7 @@ class Client:
             waiting_bytes=stats.waiting_bytes,
             undelivered=stats.undelivered,
             pending=stats.pending,
+            after_gap=stats.after_gap,
         )
 
     def _report(self) -> None:
@@ -647,6 +652,10 @@ class Client:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._arrivals.counts.malformed += 1
         _log.warning("event=malformed space=%s reason=%s", link.space, reason)
+
+    def ens_asked(self, link: EnsLink, filter: Filter) -> None:
+        """See :class:`~inorder.client.ens_link.EnsEvents`."""
+        self._arrivals.kept.wanted(link.space, filter)
 
     def ens_reconnected(self, link: EnsLink) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""

@@ -39,6 +39,8 @@ class EmbeddedEns(ABC):
         self._is_told = False
         self._is_closed = False
         self._changed: asyncio.Future[None] | None = None
+        self.kept_wanted: Callable[[Filter], None] = lambda filter: None
+        """To be called when the library asks the broker for a filter, and so for the copies that it keeps (R5)."""
 
     # -- the library's side: any thread ------------------------------------------------------------------------
 

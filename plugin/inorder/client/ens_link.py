@@ -30,6 +30,9 @@ class EnsEvents(Protocol):
     def ens_malformed(self, link: EnsLink, reason: str) -> None:
         """Something arrived that is no message."""
 
+    def ens_asked(self, link: EnsLink, filter: Filter) -> None:
+        """The broker is asked to subscribe to a filter, and so for the copies that it keeps (R5)."""
+
     def ens_reconnected(self, link: EnsLink) -> None:
         """The connection is back and nothing has arrived on it yet."""
 
@@ -63,6 +66,8 @@ class EnsLink:
         self._is_back_untold = False
         self.is_connected = False
         self.is_restored = False
+        if isinstance(ens, EmbeddedEns):  # the library asks the broker
+            ens.kept_wanted = self._asked
 
     def __repr__(self) -> str:
         state = "connected" if self.is_connected else "not connected"
@@ -179,6 +184,7 @@ class EnsLink:
         connection = self._connects
         if self.is_connected:
             try:
+                self._asking(filter)
                 await self.ens.subscribe(filter, qos=qos)
                 return
             except LinkError:
@@ -243,9 +249,17 @@ class EnsLink:
         self._events.ens_restored(self)
         return True
 
+    def _asking(self, filter: Filter) -> None:
+        if not isinstance(self.ens, EmbeddedEns):
+            self._asked(filter)
+
+    def _asked(self, filter: Filter) -> None:
+        self._events.ens_asked(self, filter)
+
     async def _subscribe_again(self, filter: Filter, qos: int) -> None:
         self._refusals.pop(filter, None)
         try:
+            self._asking(filter)
             await self.ens.subscribe(filter, qos=qos)
         except Refused as error:
             self._refusals[filter] = error

@@ -153,6 +153,7 @@ class Subscribing:
         async with self._lock:
             for filter in filters:
                 self._routes.remove(link.space, filter)
+                self._arrivals.kept.dropped(link.space, filter)
             wanted = self._wanted()
             if wanted != self._subscriber.filters:
                 self._drop(wanted)

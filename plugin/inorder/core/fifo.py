@@ -41,6 +41,11 @@ class FifoSequencer:
         """Nothing waits."""
         return not self._late
 
+    def is_next(self, stream: Hashable, counter: int) -> bool:
+        """Tell whether a counter is beyond what has arrived of a stream that is known."""
+        known = self._streams.get(stream)
+        return known is not None and counter > known.last and counter not in known.waiting
+
     def receive(self, stream: Hashable, counter: int, content: Any, now: float) -> list[Any]:
         """Return the contents whose turn has come, in order."""
         known = self._streams.get(stream)

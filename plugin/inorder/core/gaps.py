@@ -22,6 +22,8 @@ MAX_MOMENTS = 10_000
 """Moments at which numbers became known that are told apart; of those beyond the last one counts, so none is early."""
 MAX_UNANSWERED = 16
 """Questions of one topic whose answers are told apart; each lost answer delays the next verdicts by one question."""
+MAX_PASSED = 1_000
+"""Ranges of numbers in one topic that were passed over and may still come late; beyond, the lowest are forgotten."""
 
 
 class MissingNumbers:
@@ -225,28 +227,30 @@ class NumberSet:
         """The highest number, 0 while there is none."""
         return self._ranges[-1][1] if self._ranges else 0
 
-    def add(self, number: int) -> None:
-        """Take a number into the set."""
-        if number in self:
-            return
-        at = self._at(number)
-        first = last = number
-        if at >= 0 and self._ranges[at][1] == number - 1:
-            first = self._ranges[at][0]
-            del self._ranges[at]
-            at -= 1
-        if at + 1 < len(self._ranges) and self._ranges[at + 1][0] == number + 1:
-            last = self._ranges[at + 1][1]
-            del self._ranges[at + 1]
-        self._ranges.insert(at + 1, (first, last))
+    def add(self, number: int, last: int | None = None) -> None:
+        """Take a number into the set, or all up to ``last``."""
+        first, last = number, number if last is None else last
+        begin = self._at(first - 1)
+        if begin < 0 or self._ranges[begin][1] < first - 1:
+            begin += 1
+        end = self._at(last + 1) + 1
+        if begin < end:
+            first, last = min(first, self._ranges[begin][0]), max(last, self._ranges[end - 1][1])
+        self._ranges[begin:end] = [(first, last)]
 
-    def discard(self, number: int) -> None:
-        """Take a number out of the set, if it is there."""
-        if number in self:
-            at = self._at(number)
-            first, last = self._ranges[at]
-            rest = [(first, number - 1), (number + 1, last)]
-            self._ranges[at : at + 1] = [each for each in rest if each[0] <= each[1]]
+    def discard(self, number: int) -> bool:
+        """Take a number out of the set; return whether it was there."""
+        at = self._at(number)
+        if at < 0 or self._ranges[at][1] < number:
+            return False
+        first, last = self._ranges[at]
+        rest = [(first, number - 1), (number + 1, last)]
+        self._ranges[at : at + 1] = [each for each in rest if each[0] <= each[1]]
+        return True
+
+    def keep(self, most: int) -> None:
+        """Forget the lowest ranges where there are more than so many."""
+        del self._ranges[: max(0, len(self._ranges) - most)]
 
     def _at(self, number: int) -> int:
         """Return the range that begins at or below a number, -1 if none does."""
@@ -261,6 +265,10 @@ class JumpedNumbers:
 
     def __bool__(self) -> bool:
         return bool(self._ranges)
+
+    def __len__(self) -> int:
+        """How many ranges there are."""
+        return len(self._ranges)
 
     def add(self, first: int, last: int, now: float) -> None:
         """Numbers ``first`` to ``last`` were jumped; later jumps are always of higher numbers."""
@@ -285,3 +293,8 @@ class JumpedNumbers:
         late = [each for each in self._ranges if each[2] + loss_timeout <= now]
         self._ranges = self._ranges[len(late) :]
         return [(first, last) for first, last, _ in late]
+
+    def oldest(self) -> tuple[int, int]:
+        """Return and forget the oldest range."""
+        first, last, _ = self._ranges.pop(0)
+        return first, last

@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     IN_ORDER = "in_order"
     """In the one order: TNO holds among these."""
     LATE = "late"
-    """Its turn was passed over (bounded or tag mode); the papers' out-of-order tag."""
+    """Its turn was passed over, by bounded or tag mode or with a gap; the papers' out-of-order tag."""
     FIFO = "fifo"
     """In its publisher's order only."""
     UNSEQUENCED = "unsequenced"

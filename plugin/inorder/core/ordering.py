@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from inorder.core.gaps import HEADS_SECONDS, MAX_ASKED, JumpedNumbers, MissingNumbers, NumberSet
+from inorder.core.gaps import HEADS_SECONDS, MAX_ASKED, MAX_PASSED, JumpedNumbers, MissingNumbers, NumberSet
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Parked, Sequenced, WaitingRoom, hole
@@ -76,7 +76,7 @@ class Found(msgspec.Struct, frozen=True):
 class OrderingCounts(msgspec.Struct):
     """What was seen: ``duplicates`` (dropped), ``before`` (older than the subscription, dropped), ``overflow``
     (given up at a limit), ``voids`` (skipped without report), ``forced`` (let go by a limit), ``repaired`` (from an
-    event log)."""
+    event log), ``after_gap`` (came, and was given as late, after a gap had told of it)."""
 
     duplicates: int = 0
     before: int = 0
@@ -84,6 +84,7 @@ class OrderingCounts(msgspec.Struct):
     voids: int = 0
     forced: int = 0
     repaired: int = 0
+    after_gap: int = 0
 
 
 Output = Sequenced | GapFound
@@ -125,6 +126,8 @@ class OrderingModule:
         self._behind: set[int] = set()
         self._jumped: dict[int, JumpedNumbers] = {}
         self._reported: dict[int, int] = {}
+        # R5: what was reported and has not come
+        self._passed: dict[int, NumberSet] = {}
         self._given_up: dict[int, NumberSet] = {}
         # R8: by topic, what counts as dependencies of one of its next numbers
         self._bases: dict[int, dict[int, dict[int, int]]] = {}
@@ -182,7 +185,8 @@ class OrderingModule:
     def receive(
         self, topic: int, number: int, deps: list[int], content: Any, size: int, now: float, *, retained: bool = False
     ) -> list[Output]:
-        """An event arrived from the ENS. ``retained``: the broker sent it from its store (R5)."""
+        """An event arrived from the ENS. ``retained``: the broker sent it from its store, as a subscription asked it to
+        (R5)."""
         self._receive(Sequenced(topic, number, deps, content, size, now, retained), now)
         out, self._out = self._out, []
         return out
@@ -200,7 +204,10 @@ class OrderingModule:
         room, topic, number = self._room, entry.topic, entry.number
         known = room.get(topic, number)
         if known is not None:
-            if not known.is_hole or number <= self._reported.get(topic, 0):
+            if known.is_hole and number <= self._reported.get(topic, 0):
+                self._receive_old(entry)
+                return
+            if not known.is_hole:
                 self._drop_duplicate(entry)
                 return
             room.remove(known)
@@ -227,19 +234,29 @@ class OrderingModule:
             self._enforce(now)
 
     def _receive_old(self, entry: Sequenced) -> None:
-        """R5: below the clock it is late, a duplicate, or from before the subscription."""
-        if entry.retained:
+        """R5: below the clock it is late, if its number was passed over and this is its first copy; else a copy that
+        the broker kept, a duplicate, or from before the subscription. Its number comes before the retain flag."""
+        if self._was_passed(entry.topic, entry.number):
+            entry.verdict = Verdict.LATE
+            self._out.append(entry)
+        elif entry.retained:
             entry.verdict = Verdict.RETAINED
             self._out.append(entry)
         elif entry.number <= self._start[entry.topic]:
             self.counts.before += 1
             if self.watcher is not None:
                 self.watcher.dropped(entry, "before")
-        elif (jumped := self._jumped.get(entry.topic)) and jumped.take(entry.number):
-            entry.verdict = Verdict.LATE
-            self._out.append(entry)
         else:
             self._drop_duplicate(entry)
+
+    def _was_passed(self, topic: int, number: int) -> bool:
+        """Tell whether a number was jumped or reported and has not come; from now on it has."""
+        jumped, passed = self._jumped.get(topic), self._passed.get(topic)
+        if jumped is not None and jumped.take(number):
+            return True
+        is_after_gap = passed is not None and passed.discard(number)
+        self.counts.after_gap += is_after_gap
+        return is_after_gap
 
     def _drop_duplicate(self, entry: Sequenced) -> None:
         self.counts.duplicates += 1
@@ -349,7 +366,18 @@ class OrderingModule:
         while (following := waiting.get(last + 1)) is not None and following.is_hole and following.hole is reason:
             last += 1
         self._reported[first.topic] = last
-        self._out.append(GapFound(first.topic, first.number, last, reason))
+        self._told(GapFound(first.topic, first.number, last, reason))
+
+    def _told(self, gap: GapFound) -> None:
+        """A gap is told: what comes of it all the same is late (R5)."""
+        self._out.append(gap)
+        passed = self._passed.setdefault(gap.topic, NumberSet())
+        passed.add(gap.first, gap.last)
+        passed.keep(MAX_PASSED)
+
+    def _skip(self, topic: int, jumped: Iterable[tuple[int, int]]) -> None:
+        for first, last in jumped:
+            self._told(GapFound(topic, first, last, GapReason.SKIPPED))
 
     def _add_base(self, entry: Sequenced) -> None:
         bases = self._bases.get(entry.topic)
@@ -432,7 +460,12 @@ class OrderingModule:
         clock = self._clock[topic]
         if clock >= number:
             return []
-        self._jumped.setdefault(topic, JumpedNumbers()).add(clock + 1, number, now)
+        first = max(clock, self._reported.get(topic, 0)) + 1
+        if first <= number:
+            jumped = self._jumped.setdefault(topic, JumpedNumbers())
+            jumped.add(first, number, now)
+            if len(jumped) > MAX_PASSED:
+                self._skip(topic, [jumped.oldest()])
         self._clock[topic] = number
         return self._room.wake_range(topic, clock + 1, number)
 
@@ -538,8 +571,7 @@ class OrderingModule:
             self._interrupted[topic] = max(self._clock[topic], self._reported.get(topic, 0)) + 1
             waiting = [each for each in self._room.topic(topic).values() if not each.is_hole]
             self._parked.put(topic, map(_again, waiting))
-            for first, last in self._jumped.pop(topic, JumpedNumbers()).overdue(now, 0.0):
-                self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
+            self._skip(topic, self._jumped.pop(topic, JumpedNumbers()).overdue(now, 0.0))
         self._park_doubted(set(topics))
         awake = self._forget(topics)
         self._on_hold = [each for each in self._on_hold if not each.done]
@@ -552,8 +584,7 @@ class OrderingModule:
         order, as it arrived. The caller subscribes anew. What arrives until the new starts are known, and is from
         before them, goes out without an order too: other clients may have come to the new domain sooner."""
         for topic, jumped in self._jumped.items():
-            for first, last in jumped.overdue(now, 0.0):
-                self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
+            self._skip(topic, jumped.overdue(now, 0.0))
         for topic, clock in self._clock.items():
             if self.watcher is not None:
                 self.watcher.ended(topic, clock)
@@ -565,7 +596,7 @@ class OrderingModule:
             self._unsequence(entry)
         for kept in (self._clock, self._start, self._missing, self._jumped, self._reported, self._given_up):
             kept.clear()
-        for known in (self._bases, self._held, self._floor, self._interrupted, self._unnamed_heads):
+        for known in (self._passed, self._bases, self._held, self._floor, self._interrupted, self._unnamed_heads):
             known.clear()
         self._parked = Parked()
         self._behind.clear()
@@ -595,6 +626,7 @@ class OrderingModule:
             self._behind.discard(topic)
             self._jumped.pop(topic, None)
             self._reported.pop(topic, None)
+            self._passed.pop(topic, None)
             self._given_up.pop(topic, None)
             self._bases.pop(topic, None)
             awake.extend(self._room.drop(topic))
@@ -944,8 +976,7 @@ class OrderingModule:
         self._settle_doubts(set(), now)
         self._enforce(now)
         for topic, jumped in self._jumped.items():
-            for first, last in jumped.overdue(now, self.times.loss_timeout):
-                self._out.append(GapFound(topic, first, last, GapReason.SKIPPED))
+            self._skip(topic, jumped.overdue(now, self.times.loss_timeout))
         return self._drain()
 
     def next_deadline(self) -> float | None:

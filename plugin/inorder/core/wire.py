@@ -186,7 +186,7 @@ class Logged(msgspec.Struct, array_like=True, gc=False):
 
 
 class ClientCounts(msgspec.Struct, array_like=True, frozen=True):
-    """What a client has seen since it was made; the last four are of now.
+    """What a client has seen since it was made; those from ``waiting`` to ``pending`` are of now.
 
     Attributes:
         published: events that brokers accepted, with a number.
@@ -200,6 +200,7 @@ class ClientCounts(msgspec.Struct, array_like=True, frozen=True):
         waiting, waiting_bytes: events that wait for their turn.
         undelivered: notifications that the application has not taken.
         pending: publishes that are not finished.
+        after_gap: of the late ones, those that came after a gap had told of them; older clients never tell.
     """
 
     published: int = 0
@@ -217,6 +218,7 @@ class ClientCounts(msgspec.Struct, array_like=True, frozen=True):
     waiting_bytes: int = 0
     undelivered: int = 0
     pending: int = 0
+    after_gap: int = 0
 
 
 class EventLife(msgspec.Struct, array_like=True, frozen=True):

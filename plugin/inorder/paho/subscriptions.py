@@ -36,6 +36,10 @@ class Subscriptions(Embedding):
                   for each in _covered_by(text.decode())]  # fmt: skip
         if passed:
             ens.report_soon(ens.unordered, passed, [])
+        for text, options in topics:
+            if not (isinstance(options, SubscribeOptions) and options.retainHandling == options.RETAIN_DO_NOT_SEND):
+                for each in _covered_by(text.decode()):
+                    ens.report_soon(ens.kept_wanted, each)
         with self._requests_lock:
             code, mid = super()._send_subscribe(dup, topics, properties)
             self._subscribes[mid] = filters

@@ -173,6 +173,8 @@ METRICS: Final[tuple[Metric, ...]] = (
            _clients("duplicates")),
     Metric("inorder_clients_gaps_total", "counter", (), "gaps that clients reported to their applications",
            _clients("gaps")),
+    Metric("inorder_clients_after_gap_total", "counter", (), "events that came after a gap had told of them, as late",
+           _clients("after_gap")),
     Metric("inorder_clients_missed_total", "counter", (), "numbers in these gaps", _clients("missed")),
     Metric("inorder_clients_waiting", "gauge", (), "events that wait for their turn at clients", _clients("waiting")),
     Metric("inorder_link_connected", "gauge", ("stage",), "1 while the link to another worker's stage is up", _links),

@@ -24,7 +24,7 @@ from inorder_analytics.histories import Histories, Judged, Life
 from inorder_analytics.plain.measuring import MAX_PAIRS
 from inorder_analytics.plain.pairs import Pair, compared, order_figures, worst_pairs
 from inorder_analytics.plain.recorded import Recorded, recorded_runs
-from inorder_analytics.reading import Row, TraceFile, Traces, rows
+from inorder_analytics.reading import Row, Traces, rows
 from inorder_analytics.results import Damaged, Pairs
 from inorder_analytics.sampling import pairs_of
 
@@ -77,7 +77,7 @@ class Audit:
     """What became of all that lies under a path.
 
     Attributes:
-        copies: rows that are in more than one file, as after a compaction that left the originals beside it.
+        copies: rows that are there more than once, as after a compaction that left the originals beside it.
     """
 
     path: str
@@ -120,19 +120,14 @@ def audit(
 
 
 def _rows(traces: Traces, found: Audit) -> Iterator[Row]:
-    """Return all rows. A notification that is in a second file is the same one; twice in one file it was two."""
-    files: dict[tuple[str, str, int, int], TraceFile] = {}
+    """Return all rows, each once."""
     for file, table in traces.tables():
         found.read += 1
         found.bytes += file.bytes
-        for row in rows(table):
-            found.rows += 1
-            if row.delivery_index is not None:
-                key = row.run, row.client, row.incarnation, row.delivery_index
-                if files.setdefault(key, file) is not file:
-                    found.copies += 1
-                    continue
-            yield row
+        found.rows += table.num_rows
+        yield from rows(table)
+    found.copies = traces.copies
+    found.rows += found.copies
 
 
 def _audited(run: Recorded, linger: float, max_pairs: int, seed: int, *, is_damaged: bool) -> RunAudit:

@@ -1,16 +1,23 @@
 """Many small files become few full ones.
 
-Rows keep their order: that of the files' names, then that within each. What is written is whole before it has its
-name, and a manifest beside it lists what it was made of. Originals are removed only where that is asked for, and only
-when all new files are there and have been read again.
+Rows keep their order: that of the files' names, then that within each; a row that lies in several files is written
+once. A compaction may be killed at any point, and done again: what was begun is ended first, or never was.
+
+1. New files are written under names that readers pass over, and read again.
+2. A manifest lists them, and what they were made of: from here on the compaction counts, and is ended by the next one
+   where it is killed.
+3. The files get their names, of which none is without its manifest. Then originals are removed, if that is asked for.
+4. The manifest says that all is done. Originals that it names are not merged again.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,38 +27,61 @@ import pyarrow.parquet as pq
 
 from inorder.errors import InorderError, InvalidOption
 from inorder_analytics.columns import arrow_schema
-from inorder_analytics.reading import TraceFile, Traces, folder_at
+from inorder_analytics.locking import locked
+from inorder_analytics.reading import Place, TraceFile, Traces
 from inorder_analytics.results import Damaged
 
 ROWS_PER_FILE: Final = 1_000_000
 MANIFEST: Final = "_compacted-{}.json"
+SETTLED: Final = timedelta(hours=1)
+"""A file that no client has replaced for so long is not replaced any more: clients do every few seconds."""
+_NEW: Final = re.compile(r"_(compacted-(\w+)-\d+\.parquet)")
+_NUMBERED: Final = re.compile(r"(.*-)(\d+)\.parquet")
+_LOCK: Final = ".compacting"
 
 
 class CompactionFailed(InorderError):
-    """What was written does not hold what was read; the originals are untouched."""
+    """What was written does not hold what was read, or another compaction works there; the originals are untouched."""
 
 
-@dataclass(slots=True)
-class Compacted:
-    """What was done.
+class Merged(msgspec.Struct, frozen=True):
+    """A file that was merged, as it was then. Manifests of older releases do not have its version."""
+
+    file: str
+    bytes: int
+    version: str | None = None
+
+    def is_same(self, file: TraceFile) -> bool:
+        """Tell whether a file still holds what was merged."""
+        return self.bytes == file.bytes and self.version in (None, file.version)
+
+
+class Compacted(msgspec.Struct, kw_only=True):
+    """What was done; a manifest holds it as JSON.
 
     Attributes:
-        sources: files that were read, with their sizes.
+        sources: files that were read.
         damaged: files that could not be read; they are never removed.
         files: names of the new files.
         manifest: name of the file that says all this.
-        removed: whether the sources were removed.
+        remove: the sources were to be removed.
+        removed: how many were; a client that has written more into one meanwhile keeps it.
+        passed: files that were merged by an earlier compaction, and were passed over.
+        is_done: nothing of it is left to do.
     """
 
     path: str
     out: str
     made_at: str
     rows: int = 0
-    sources: list[dict[str, Any]] = field(default_factory=list)
-    damaged: list[Damaged] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
+    sources: list[Merged] = msgspec.field(default_factory=list)
+    damaged: list[Damaged] = msgspec.field(default_factory=list)
+    files: list[str] = msgspec.field(default_factory=list)
     manifest: str = ""
-    removed: bool = False
+    remove: bool = False
+    removed: int | bool = 0  # older releases told only whether
+    passed: int = 0
+    is_done: bool = True
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as what a JSON encoder takes."""
@@ -67,39 +97,199 @@ def compact(
     remove: bool = False,
     now: datetime | None = None,
 ) -> Compacted:
-    """Merge the files of traces into full ones.
+    """Merge the files of traces into full ones; first end what an earlier compaction into the same place has begun.
 
     Args:
         out: a folder or URL, made where it is not there; another one than that of the traces.
-        remove: remove what was merged.
+        remove: remove what was merged, what was merged earlier too.
         now: names the new files; the time of day, where it is not given.
 
     Raises:
         InvalidOption: ``out`` is the traces' own folder, or above or below it.
-        CompactionFailed: what was written is not what was read.
+        CompactionFailed: what was written is not what was read, or another compaction works in ``out``.
     """
     _check_is_apart(traces, out)
-    when = (now or datetime.now(UTC)).astimezone(UTC)
-    stamp = when.strftime("%Y%m%dT%H%M%S%fZ")
-    done = Compacted(traces.path, str(out), when.isoformat())
-    folder = folder_at(out)
-    read: list[TraceFile] = []
-    for at, table in enumerate(_full(traces, read, rows_per_file), start=1):
-        name = f"compacted-{stamp}-{at:06}.parquet"
-        folder.write(name, lambda file, table=table: _write(file, table))
-        done.files.append(name)
-        done.rows += table.num_rows
-    done.sources = [{"file": each.file, "bytes": each.bytes} for each in read]
-    done.damaged = list(traces.damaged)
-    done.manifest = MANIFEST.format(stamp)
-    if done.files:
-        _check_is_whole(done, out)
-        folder.write(done.manifest, lambda file: file.write(json.dumps(done.to_plain(), indent=1).encode()))
+    place = Place(out)
+    with _alone(place):
+        return _Compaction(traces, place, now or datetime.now(UTC)).run(rows_per_file, remove=remove)
+
+
+class _Compaction:
+    """One compaction.
+
+    Args:
+        when: names what is new.
+    """
+
+    def __init__(self, traces: Traces, place: Place, when: datetime) -> None:
+        self._traces, self._place = traces, place
+        self._stamp = when.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        self._when = when.astimezone(UTC).isoformat()
+
+    def run(self, rows_per_file: int, *, remove: bool) -> Compacted:
+        """Do all of it."""
+        earlier = self._recovered()
+        traces = self._traces
+        traces.files = files = traces.listed()
+        known = {each.file: each for manifest in earlier for each in manifest.sources}
+        merged = [each for each in files if each.file in known and known[each.file].is_same(each)]
+        traces.files = [each for each in files if each not in merged]
+        done = Compacted(path=traces.path, out=str(self._place), made_at=self._when, is_done=False)
+        done.remove, done.passed, done.manifest = remove, len(merged), MANIFEST.format(self._stamp)
+        try:
+            self._make(done, rows_per_file)
+            self._check_is_whole(done)
+        except BaseException:
+            self._undo(done.files)
+            raise
+        if done.files:
+            self._tell(done)
+            self._end(done)
         if remove:
-            for each in read:
-                traces.filesystem.rm_file(each.file)
-            done.removed = True
-    return done
+            done.removed += self._remove([Merged(each.file, each.bytes, each.version) for each in merged])
+        return done
+
+    # -- what is new ---------------------------------------------------------------------------------------------------
+
+    def _make(self, done: Compacted, rows_per_file: int) -> None:
+        read: list[TraceFile] = []
+        for at, table in enumerate(_full(self._traces, read, rows_per_file), start=1):
+            done.files.append(f"compacted-{self._stamp}-{at:06}.parquet")
+            self._place.write(f"_{done.files[-1]}", partial(_write, table))
+            done.rows += table.num_rows
+        done.sources = [Merged(each.file, each.bytes, each.version) for each in read]
+        done.damaged = list(self._traces.damaged)
+
+    def _check_is_whole(self, done: Compacted) -> None:
+        """Read again what was written. Raises CompactionFailed."""
+        rows, why = 0, "nothing was removed"
+        for name in done.files:
+            try:
+                with self._place.open(f"_{name}") as file, pq.ParquetFile(file) as opened:
+                    rows += sum(part.num_rows for part in opened.iter_batches())
+            except pa.ArrowException as error:
+                why = f"{error}; {why}"
+        if rows != done.rows:
+            raise CompactionFailed(f"{done.out}: {rows} of {done.rows} rows can be read again; {why}")
+
+    def _undo(self, files: Iterable[str]) -> None:
+        there = set(self._place.names())
+        for name in files:
+            if f"_{name}" in there:
+                self._place.remove(f"_{name}")
+
+    def _tell(self, done: Compacted) -> None:
+        content = msgspec.json.format(msgspec.json.encode(done), indent=1)
+        self._place.write(done.manifest, lambda file: file.write(content))
+
+    def _end(self, done: Compacted) -> None:
+        """Do what is left to do behind the manifest; as often as it takes."""
+        there = set(self._place.names())
+        for name in done.files:
+            if f"_{name}" in there:
+                self._place.rename(f"_{name}", name)
+        if done.remove:
+            done.removed += self._remove(done.sources)
+        done.is_done = True
+        self._tell(done)
+
+    # -- what was begun ------------------------------------------------------------------------------------------------
+
+    def _recovered(self) -> list[Compacted]:
+        """End what has a manifest, undo what has none; return the compactions whose files are still there."""
+        names = set(self._place.names())
+        found = []
+        for name in sorted(names):
+            if name.startswith("_compacted-") and name.endswith(".json"):
+                with self._place.open(name) as file, suppress(msgspec.MsgspecError):
+                    found.append(msgspec.json.decode(file.read(), type=Compacted, strict=False))
+        for each in found:
+            if not each.is_done:
+                self._end(each)
+        told = {name for each in found for name in each.files}
+        for name in self._place.names():
+            if name.startswith("._compacted-"):  # what was being written
+                self._place.remove(name)
+        self._undo(new[1] for name in names if (new := _NEW.fullmatch(name)) and new[1] not in told)
+        names = set(self._place.names())
+        return [each for each in found if names.issuperset(each.files)]
+
+    # -- originals -----------------------------------------------------------------------------------------------------
+
+    def _remove(self, sources: Iterable[Merged]) -> int:
+        """Remove originals that are what was merged; return how many were. Clients may write meanwhile."""
+        is_local = self._traces.is_local
+        if is_local:
+            for path in map(Path, (each.file for each in sources)):
+                if (taken := _taken(path)).exists():  # a compaction was killed right here
+                    _put_back(taken, path)
+        files = {each.file: each for each in self._traces.listed()}
+        unchanged = [each for each in sources if each.file in files and each.is_same(files[each.file])]
+        if is_local:
+            return sum(map(self._take_away, unchanged))
+        may_grow = _last_of_each(files.values())
+        settled = [each for each in unchanged if each.file not in may_grow or self._is_settled(each)]
+        for each in settled:
+            self._traces.filesystem.rm_file(each.file)
+        return len(settled)
+
+    def _is_settled(self, source: Merged) -> bool:
+        when: datetime = self._traces.filesystem.modified(source.file)
+        return datetime.now(UTC) - when.astimezone(UTC) >= SETTLED
+
+    def _take_away(self, source: Merged) -> bool:
+        """Remove a file of this machine. Whoever replaces it from here on makes a new one; who did before shows in what
+        is taken."""
+        path = Path(source.file)
+        taken = _taken(path)
+        os.rename(path, taken)
+        if not source.is_same(self._traces.looked_at(taken)):
+            _put_back(taken, path)
+            return False
+        taken.unlink()
+        return True
+
+
+def _taken(path: Path) -> Path:
+    return path.with_name(f".{path.name}.merged")
+
+
+def _put_back(taken: Path, path: Path) -> None:
+    """Give a file its name back, unless a newer one has it, which has all of its rows."""
+    with suppress(FileExistsError):
+        os.link(taken, path)
+    taken.unlink()
+
+
+def _last_of_each(files: Iterable[TraceFile]) -> set[str]:
+    """Return the last file of each client: it may still replace that by a larger one, and in a store of objects nobody
+    can look and remove in one step."""
+    last: dict[str, tuple[int, str]] = {}
+    for each in files:
+        if name := _NUMBERED.fullmatch(each.name):
+            last[name[1]] = max((int(name[2]), each.file), last.get(name[1], (0, "")))
+    return {file for _, file in last.values()}
+
+
+@contextmanager
+def _alone(place: Place) -> Iterator[None]:
+    """Let nobody else compact into a folder of this machine meanwhile. Raises CompactionFailed."""
+    folder = place.folder
+    if folder is None:
+        yield
+        return
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = folder / _LOCK
+    try:
+        with lock.open("w") as file:
+            if not locked(file):
+                raise CompactionFailed(f"{folder}: another compaction works there")
+            yield
+    finally:
+        if is_new and [each.name for each in folder.iterdir()] == [_LOCK]:
+            lock.unlink()
+            folder.rmdir()
 
 
 def _full(traces: Traces, read: list[TraceFile], rows: int) -> Iterator[pa.Table]:
@@ -115,7 +305,7 @@ def _full(traces: Traces, read: list[TraceFile], rows: int) -> Iterator[pa.Table
         yield waiting
 
 
-def _write(file: Any, table: pa.Table) -> None:
+def _write(table: pa.Table, file: Any) -> None:
     pq.write_table(table, file, compression="zstd", store_schema=False)
 
 
@@ -128,12 +318,3 @@ def _check_is_apart(traces: Traces, out: str | Path) -> None:
 
 def _absolute(path: str) -> str:
     return f"{path.rstrip('/') if '://' in path else Path(path).absolute()}/"
-
-
-def _check_is_whole(done: Compacted, out: str | Path) -> None:
-    """Read again what was written. Raises CompactionFailed."""
-    written = Traces(out)
-    written.files = [each for each in written.files if each.name in done.files]
-    rows = sum(table.num_rows for _, table in written.tables())
-    if rows != done.rows or written.damaged:
-        raise CompactionFailed(f"{out}: {rows} of {done.rows} rows can be read again; nothing was removed")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from inorder.traces.schema import NAMES
 from inorder_analytics.columns import arrow_schema
+from inorder_analytics.copies import Copies
 from inorder_analytics.reading import TraceFile, Traces
 from inorder_analytics.results import Damaged
 
@@ -52,16 +53,17 @@ class Filter:
         return table
 
 
-def matching(traces: Traces, wanted: Filter) -> Iterator[dict[str, Any]]:
-    """Return the rows that fit, file by file, as :func:`plain`."""
-    for _, table in traces.tables():
+def matching(traces: Traces, wanted: Filter, copies: Copies | None = None) -> Iterator[dict[str, Any]]:
+    """Return the rows that fit, file by file, as :func:`plain`; those that ``copies`` knows are left out."""
+    for _, table in traces.tables(copies=copies):
         yield from plain(wanted.of(table))
 
 
-def latest(traces: Traces, wanted: Filter, count: int) -> list[dict[str, Any]]:
-    """Return the rows that fit and were made last, in the order of their times."""
+def latest(traces: Traces, wanted: Filter, count: int, copies: Copies | None = None) -> list[dict[str, Any]]:
+    """Return the rows that fit and were made last, in the order of their times; ``copies`` gets to know all there
+    are."""
     found = arrow_schema().empty_table()
-    for _, table in traces.tables():
+    for _, table in traces.tables(copies=copies):
         found = pa.concat_tables([found, wanted.of(table)]).sort_by("recorded_at")
         found = found.slice(max(0, found.num_rows - count))
     return list(plain(found))
@@ -69,7 +71,7 @@ def latest(traces: Traces, wanted: Filter, count: int) -> list[dict[str, Any]]:
 
 @dataclass(slots=True)
 class Following:
-    """What is new under a path since the last look.
+    """What is new under a path since the last look: rows, as files may grow, and be merged into others.
 
     Attributes:
         damaged: files that could not be read at the last look; they are looked at again when they change.
@@ -79,17 +81,19 @@ class Following:
     wanted: Filter
     damaged: list[Damaged] = field(default_factory=list)
     _seen: set[tuple[str, int, str]] = field(default_factory=set)
+    _rows: Copies = field(default_factory=Copies)
 
-    def pass_over(self) -> None:
-        """What is there now is not new."""
-        self._new()
+    def begin(self, count: int) -> list[dict[str, Any]]:
+        """Return the ``count`` rows that fit and were made last; what is there now is not new."""
+        self.traces.files = self._new()
+        self.damaged = self.traces.damaged
+        return latest(self.traces, self.wanted, count, self._rows)
 
     def look(self) -> Iterator[dict[str, Any]]:
-        """Return the rows that fit of files that are new or have changed. Raises InvalidOption where the path is
-        gone."""
+        """Return the rows that fit and are new. Raises InvalidOption where the path is gone."""
         self.traces.files = self._new()
         self.traces.damaged = self.damaged = []
-        yield from matching(self.traces, self.wanted)
+        yield from matching(self.traces, self.wanted, self._rows)
 
     def _new(self) -> list[TraceFile]:
         new = [each for each in self.traces.listed() if (each.file, each.bytes, each.version) not in self._seen]
@@ -115,6 +119,8 @@ class Statistics:
 
     Attributes:
         first, last: when the first and the last row were made, by their clients' clocks.
+        rows: each counted once.
+        copies: rows that are there more than once.
         dropped: rows that clients could not record.
     """
 
@@ -122,6 +128,7 @@ class Statistics:
     files: int = 0
     bytes: int = 0
     rows: int = 0
+    copies: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     runs: Counter[str] = field(default_factory=Counter)
     clients: Counter[str] = field(default_factory=Counter)
@@ -154,6 +161,7 @@ class Statistics:
             "files": self.files,
             "bytes": self.bytes,
             "rows": self.rows,
+            "copies": self.copies,
             **counts,
             "first": None if self.first is None else _iso(self.first),
             "last": None if self.last is None else _iso(self.last),
@@ -171,7 +179,7 @@ def statistics(traces: Traces) -> Statistics:
         found.files += 1
         found.bytes += file.bytes
         found.add(table)
-    found.damaged = list(traces.damaged)
+    found.damaged, found.copies = list(traces.damaged), traces.copies
     found.notes = traces.survey().notes
     return found
 

@@ -19,7 +19,7 @@ from inorder.traces.options import safe_name
 from inorder.traces.schema import COLUMNS, SCHEMA_VERSION
 from inorder_analytics.columns import arrow_schema
 from inorder_analytics.generating import BEGAN_US, STAGES, Ints, MadeRun, Plan, Seen, made_runs
-from inorder_analytics.reading import Traces, folder_at
+from inorder_analytics.reading import Place, Traces
 from inorder_analytics.truth import Truth, publisher_name, subscriber_name
 
 SPACE: Final = "mqtt"
@@ -102,7 +102,7 @@ def generate(out: str | Path, plan: Plan, *, rows_per_file: int = ROWS_PER_FILE)
                 files, rows = files + 1, rows + table.num_rows
         truth.add(run, latest - run.order.published, reached, home - top + 1, [f"{SPACE}:{name}" for name in names])
     told = truth.to_plain() | {"files": files, "rows": rows}
-    folder_at(out).write(TRUTH, lambda file: file.write(json.dumps(told, indent=1).encode()))
+    Place(out).write(TRUTH, lambda file: file.write(json.dumps(told, indent=1).encode()))
     return told
 
 

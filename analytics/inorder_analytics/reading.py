@@ -6,7 +6,7 @@ what is not called ``*.parquet``. Files that are damaged are listed with the rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from inorder.errors import InorderError, InvalidOption
 from inorder.traces.folder import LocalFolder, RemoteFolder, reason_of
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
 from inorder_analytics.columns import Unfit, arrow_schema, check, conform, found_in, is_exact
+from inorder_analytics.copies import KEY, Copies
 from inorder_analytics.results import Damaged
 
 Row: Any = msgspec.defstruct("Row", [(name, Any, None) for name in NAMES], gc=False, module=__name__)
@@ -103,6 +104,7 @@ class Traces:
     Attributes:
         files: in the order of their names.
         damaged: what could not be read so far.
+        copies: rows of :meth:`tables` that were left out, the last time, because another file had them.
 
     Raises:
         InvalidOption: there is no such path, or nothing that opens such a URL.
@@ -113,6 +115,7 @@ class Traces:
         self.filesystem, self._root = _opened(self.path)
         self.files = self.listed()
         self.damaged: list[Damaged] = []
+        self.copies = 0
 
     def listed(self) -> list[TraceFile]:
         """Return the files that are there now. Raises InvalidOption where the path is gone, or cannot be read."""
@@ -141,10 +144,19 @@ class Traces:
 
     def _file(self, info: Mapping[str, Any], name: str) -> TraceFile:
         full = str(info["name"])
-        url = full if _is_local(self.filesystem) else self.filesystem.unstrip_protocol(full)
-        marks = (info.get(key) for key in ("ino", "mtime", "LastModified", "ETag", "etag", "created"))
-        version = "-".join(str(mark) for mark in marks if mark is not None)
+        url = full if self.is_local else self.filesystem.unstrip_protocol(full)
+        marks = (info.get(key) for key in ("ino", "mtime", "LastModified", "ETag", "etag"))
+        version = "-".join(str(mark) for mark in marks if mark is not None) or str(info.get("created", ""))
         return TraceFile(url, name, int(info.get("size") or 0), version)
+
+    @property
+    def is_local(self) -> bool:
+        """They are files of this machine."""
+        return _is_local(self.filesystem)
+
+    def looked_at(self, path: Path) -> TraceFile:
+        """Return what a file of this machine is now."""
+        return self._file(self.filesystem.info(str(path)), path.name)
 
     def survey(self) -> Survey:
         """Look at the footer of each file."""
@@ -162,18 +174,30 @@ class Traces:
                 survey.files.append(Surveyed(each, rows, found, is_exact(found), version))
         return survey
 
-    def tables(self, names: Iterable[str] = NAMES) -> Iterator[tuple[TraceFile, pa.Table]]:
+    def tables(
+        self, names: Iterable[str] = NAMES, copies: Copies | None = None
+    ) -> Iterator[tuple[TraceFile, pa.Table]]:
         """Return each whole file with its rows, in our types; the others are added to ``damaged``.
 
-        A file is read as a whole before anything of it is returned: of a damaged one no part is.
+        A file is read as a whole before anything of it is returned: of a damaged one no part is. A row that is in
+        several files is returned once.
+
+        Args:
+            copies: knows rows that were returned earlier; those are left out, too.
         """
+        names, self.copies = tuple(names), 0
+        copies = Copies() if copies is None else copies
+        read = dict.fromkeys((*names, *KEY))
         for each in self.files:
             try:
-                table = self.read(each, names)
+                table = self.read(each, read)
             except Exception as error:  # likewise
                 self.damaged.append(Damaged(file=each.file, reason=_reason(error)))
             else:
-                yield each, table
+                before = copies.count
+                table = copies.without(table)
+                self.copies += copies.count - before
+                yield each, table.select(names)
 
     def table(self, names: Iterable[str] = NAMES) -> pa.Table:
         """Return the rows of all whole files as one table, which has all columns even where there is no file."""
@@ -196,7 +220,7 @@ class Traces:
     def _open(self, file: TraceFile) -> pq.ParquetFile:
         if file.bytes == 0:
             raise Unfit("it is empty (zero bytes)")
-        if _is_local(self.filesystem):
+        if self.is_local:
             return pq.ParquetFile(file.file)
         with self.filesystem.open(file.file, "rb") as opened:
             return pq.ParquetFile(pa.BufferReader(opened.read()))
@@ -227,10 +251,46 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def folder_at(path: str | Path) -> LocalFolder | RemoteFolder:
-    """Return a folder to write into, whole files only. Raises InvalidOption for a URL that nothing opens."""
-    filesystem, root = _opened(str(path))
-    return LocalFolder(Path(root)) if _is_local(filesystem) else RemoteFolder(filesystem, root)
+class Place:
+    """A folder to write into, whole files only. Raises InvalidOption for a URL that nothing opens.
+
+    Attributes:
+        folder: it, where it is of this machine.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = str(path)
+        self._filesystem, self._root = _opened(self._path)
+        self.folder = Path(self._root) if _is_local(self._filesystem) else None
+        self._files = (
+            RemoteFolder(self._filesystem, self._root) if self.folder is None else LocalFolder(self.folder)
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return self._path
+
+    def names(self) -> list[str]:
+        """Return the names of what is in it."""
+        self._filesystem.invalidate_cache()
+        if not self._filesystem.exists(self._root):
+            return []
+        return [str(full).rstrip("/").rsplit("/", 1)[-1] for full in self._filesystem.ls(self._root, detail=False)]
+
+    def open(self, name: str) -> Any:
+        """Open a file to read its bytes."""
+        return self._filesystem.open(f"{self._root}/{name}", "rb")
+
+    def write(self, name: str, fill: Callable[[Any], Any]) -> None:
+        """Make a file, or replace it, whole or not at all; ``fill`` is called with what to write it to."""
+        self._files.write(name, fill)
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name."""
+        self._filesystem.mv(f"{self._root}/{name}", f"{self._root}/{to}")
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._filesystem.rm_file(f"{self._root}/{name}")
 
 
 def _opened(path: str) -> tuple[Any, str]:

@@ -104,7 +104,7 @@ async def test_compacted(site: Site, bucket: str, cli: Cli) -> None:
     shown = cli("traces", "compact", url, "--out", full, "--remove")
     assert shown.code == 0, shown
     assert len(rows_at(full)) == rows
-    assert names(url) == []
+    assert len(names(url)) == 3, "the last file of each client, which may grow"
     audited = cli("traces", "audit", full, "--json").json
     assert (audited["ok"], audited["files"]["read"], audited["events"]) == (True, 1, 60)
 

@@ -177,11 +177,11 @@ def test_compact(cli: Cli, good: Path) -> None:
     shown = cli("traces", "compact", good, "--out", "full", "--json")
     assert shown.code == 0, shown
     assert (shown.json["rows"], len(shown.json["sources"]), len(shown.json["files"])) == (30, 5, 1)
-    assert (shown.json["removed"], len(list(good.glob("*.parquet")))) == (False, 6)
+    assert (shown.json["removed"], len(list(good.glob("*.parquet")))) == (0, 6)
     assert cli("traces", "show", "full", "--limit", 0, "--json").out == before
     removed = cli("traces", "compact", good, "--out", "again", "--remove")
     assert removed.code == 0
-    assert "30 rows of 5 files, which are removed, in 1 files" in removed.out
+    assert "30 rows of 5 files in 1 files; 5 originals were removed" in removed.out
     assert [path.name for path in good.glob("*.parquet")] == ["bad.parquet"]
     cli("traces", "compact", "full", "--out", "full/in").assert_refused(2, "--out", "apart")
 

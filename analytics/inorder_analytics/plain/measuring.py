@@ -75,7 +75,8 @@ def measure(
         seed=seed,
         made_at=made_at or datetime.now(UTC),
     )
-    return replace(result, files=Files(read=len(read), bytes=sum(read), damaged=traces.damaged))
+    files = Files(read=len(read), bytes=sum(read), damaged=traces.damaged)
+    return replace(result, rows=result.rows + traces.copies, files=files)
 
 
 def measure_rows(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from inorder_analytics.spark.names import Names
+from inorder_analytics.spark.names import Names, without_copies
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -162,7 +162,7 @@ def gaps(rows: DataFrame) -> DataFrame:
     """Return by run and reason the numbers that subscribers were told to be missing."""
     numbers = F.coalesce(F.col("last_number") - F.col("number") + 1, F.lit(1))
     return (
-        rows.where("kind = 'gap' and number is not null")
+        without_copies(rows.where("kind = 'gap' and number is not null"))
         .groupBy("run", F.coalesce("detail", F.lit("")).alias("reason"))
         .agg(F.sum(numbers).alias("numbers"))
     )

@@ -78,15 +78,17 @@ def heard(rows: DataFrame, names: Names) -> DataFrame:
     told = names.with_topic(names.with_client(rows.where(is_heard()))).select(
         *EVENT,
         "who",
+        "recorded_at",
         F.when(is_raw(), place + F.col("arrival_index")).alias("raw_place"),
         F.when(is_delivered(), place + F.col("delivery_index")).alias("delivered_place"),
         (F.col("verdict") == "late").cast("int").alias("late"),
         (F.col("verdict") == "in_order").cast("int").alias("in_order"),
         F.when(F.col("verdict").isin(*NOTIFIED), notified).alias("notified"),
     )
-    # By event alone: whatever is done by event later finds its rows together, and sorted.
+    # By event alone: whatever is done by event later finds its rows together, and sorted. Copies of a row do, too.
     return (
         told.repartition(*EVENT)
+        .distinct()
         .groupBy(*EVENT, "who")
         .agg(
             F.min("raw_place").alias("raw_place"),

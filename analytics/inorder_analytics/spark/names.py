@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from inorder.traces.schema import DROPPED_VERDICTS
+from inorder_analytics.copies import KEY
 from inorder_analytics.spark.arrays import collected
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ ARRIVALS: Final = (*NOTIFIED, *DROPPED_VERDICTS)
 """Verdicts of arrivals of numbered events; of the others TNO promises nothing."""
 
 
+_SESSION: Final = ("run", "client", "incarnation")
 _CLIENTS: Final = pa.schema(
     [
         ("run", pa.string()),
@@ -68,37 +70,45 @@ def is_delivered() -> Column:
     return (F.col("verdict") == "in_order") & F.col("delivery_index").isNotNull()
 
 
+def without_copies(rows: DataFrame) -> DataFrame:
+    """Return rows each once, however often they are there; for few rows, as all of them are moved."""
+    return rows.dropDuplicates(list(KEY))
+
+
 def incarnations(rows: DataFrame) -> DataFrame:
     """Return one row for each incarnation of each client of each run.
 
     Columns: run, client, incarnation; first_at (us, its first row's); publishes, subscribes and streams (it published,
     it subscribed or was told of something, it has a stream); offset_us and error_us (of its clock row with the least
-    error); dropped (rows that it could not record).
+    error).
     """
     is_clock = (F.col("kind") == "clock") & F.col("offset_us").isNotNull() & F.col("error_us").isNotNull()
     is_told = (F.col("kind") == "notified") & ~F.coalesce(F.col("verdict").isin(*DROPPED_VERDICTS), F.lit(False))
-    session = ("run", "client", "incarnation")
     clock = ("error_us", "recorded_at", "offset_us")
     # Clocks apart first, so that numbers are all that is kept for a group: it is hashed then, and not sorted.
-    each_clock = rows.groupBy(*session, *(F.when(is_clock, F.col(name)).alias(f"clock_{name}") for name in clock)).agg(
+    each_clock = rows.groupBy(*_SESSION, *(F.when(is_clock, F.col(name)).alias(f"clock_{name}") for name in clock)).agg(
         F.min(F.coalesce("recorded_at", F.lit(0))).alias("first_at"),
         F.max(F.col("kind") == "published").alias("publishes"),
         F.max((F.col("kind") == "subscribed") | is_told).alias("subscribes"),
         F.max(F.coalesce(is_heard() & (is_raw() | is_delivered()), F.lit(False))).alias("streams"),
-        F.sum(F.when(F.col("kind") == "dropped", F.col("count"))).alias("dropped"),
     )
     known = F.when(F.col("clock_error_us").isNotNull(), F.struct(*(f"clock_{name}" for name in clock)))
     return (
-        each_clock.groupBy(*session)
+        each_clock.groupBy(*_SESSION)
         .agg(
             F.min("first_at").alias("first_at"),
             *(F.max(name).alias(name) for name in ("publishes", "subscribes", "streams")),
-            F.sum("dropped").alias("dropped"),
             F.min(known).alias("clock"),
         )
         .withColumns({"offset_us": F.col("clock.clock_offset_us"), "error_us": F.col("clock.clock_error_us")})
         .drop("clock")
     )
+
+
+def dropped(rows: DataFrame) -> DataFrame:
+    """Return by run, client and incarnation ``dropped``: how many rows it could not record."""
+    told = without_copies(rows.where("kind = 'dropped'"))
+    return told.groupBy(*_SESSION).agg(F.sum("count").alias("dropped"))
 
 
 def topics(rows: DataFrame) -> DataFrame:
@@ -129,7 +139,7 @@ class Names:
         clients: (run, client) by number.
         clients_table: run, client, incarnation, who (the client's number), incarnation_rank, offset_us, error_us.
         topics_table: run, domain, topic_id, topic (its number), label, has_subscribed.
-        incarnations: the rows of :func:`incarnations`.
+        incarnations: the rows of :func:`incarnations`, with what was dropped.
         all_subscribed: each topic has rows that tell who subscribed to it.
     """
 
@@ -152,12 +162,14 @@ class Names:
 
 def named(session: SparkSession, rows: DataFrame) -> Names:
     """Number the topics and clients of rows: by run, then by id; incarnations by their first row, then by number."""
-    told, known = collected(incarnations(rows), topics(rows))
+    told, known, lost = collected(incarnations(rows), topics(rows), dropped(rows))
+    dropped_of = {tuple(each[name] for name in _SESSION): each["dropped"] for each in lost}
     told.sort(key=lambda each: (each["run"], each["client"], each["first_at"] or 0, each["incarnation"]))
     clients = sorted({(each["run"], each["client"]) for each in told})
     numbers = {client: at for at, client in enumerate(clients)}
     ranks: dict[int, int] = {}
     for each in told:
+        each["dropped"] = dropped_of.get(tuple(each[name] for name in _SESSION), 0)
         each["who"] = numbers[each["run"], each["client"]]
         each["incarnation_rank"] = ranks[each["who"]] = ranks.get(each["who"], -1) + 1
     known.sort(key=lambda each: (each["run"], each["domain"], each["topic_id"]))

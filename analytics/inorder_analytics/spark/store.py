@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from inorder.errors import InorderError, InvalidOption, UsageError
+from inorder_analytics.locking import locked
 
 VERSION: Final = 1
 """Of the manifest and of what it names; of another one everything is computed anew."""
@@ -116,7 +117,7 @@ class Store:
             self._lock = open(self.folder / ".lock", "w")
         except OSError as error:
             raise InvalidOption("--out", str(self.folder), f"a folder that can be written ({error.strerror})") from None
-        if not _locked(self._lock):
+        if not locked(self._lock):
             self._lock.close()
             raise Busy(self.folder)
         return self
@@ -189,16 +190,3 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def _overlap(one: Path, two: Path) -> bool:
     return one == two or one in two.parents or two in one.parents
-
-
-def _locked(file: Any) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover (Windows: nothing is promised there)
-        return True
-    lock: Callable[[int, int], None] = fcntl.flock
-    try:
-        lock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -114,8 +114,7 @@ def _print_audit(found: Audit, plain: dict[str, Any]) -> None:
     for each in plain["not_judged"]:
         output.write(output.printable(f"not judged in run {each['run']!r}: {each['what']} ({each['why']})"))
     say_damaged(found.damaged)
-    if found.copies:
-        output.say(f"note: {found.copies} notifications are in more than one file; each was counted once")
+    _say_copies(found.copies)
     verdict = f"{len(broken)} violation(s)" if broken else "all is well"
     output.write(output.printable(f"{found.path}: {found.rows} rows of {found.read} files; {verdict}"))
 
@@ -134,6 +133,11 @@ def _about_run(run: dict[str, Any]) -> str:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.10g}"
+
+
+def _say_copies(copies: int) -> None:
+    if copies:
+        output.say(f"note: {copies} rows are there more than once, in several files or in one; each counts once")
 
 
 def say_damaged(damaged: Iterable[Damaged]) -> None:
@@ -189,13 +193,11 @@ def tail(
 ) -> int:
     """Show the rows that were recorded last. Clients write a file every ten seconds or so; -f shows it as it comes."""
     found = opened(path)
-    from inorder_analytics.looking import Following, latest
+    from inorder_analytics.looking import Following
 
-    wanted = _filter(topic, client, kind, run, number)
-    following = Following(found, wanted)
-    following.pass_over()
-    _print_rows(latest(found, wanted, lines), json)
-    say_damaged(found.damaged)
+    following = Following(found, _filter(topic, client, kind, run, number))
+    _print_rows(following.begin(lines), json)
+    say_damaged(following.damaged)
     while follow:
         time.sleep(interval)
         _print_rows(following.look(), json)
@@ -264,6 +266,7 @@ def _print_statistics(counted: Statistics) -> None:
         if len(counts) > SHOWN:
             output.write(f"... and {len(counts) - SHOWN} more {name} (--json shows all)")
     output.write(f"rows that could not be recorded: {counted.dropped}")
+    _say_copies(counted.copies)
     for note in counted.notes:
         output.say(f"note: {note}")
     say_damaged(counted.damaged)

@@ -92,8 +92,8 @@ def compact(
     if json:
         output.emit(done.to_plain())
     else:
-        what = "removed" if done.removed else "kept"
-        about = f"{done.rows} rows of {len(done.sources)} files, which are {what}, in {len(done.files)} files"
-        output.write(output.printable(f"{out}: {about}"))
+        about = f"{done.rows} rows of {len(done.sources)} files in {len(done.files)} files"
+        also = f"; {done.passed} files were merged before" if done.passed else ""
+        output.write(output.printable(f"{out}: {about}; {done.removed} originals were removed{also}"))
         say_damaged(done.damaged)
     return ExitCode.OK

@@ -32,6 +32,7 @@ def test_the_folder_grows_with_the_traces_and_equals_a_full_computation(spark: S
     traces, out = tmp_path / "traces", tmp_path / "out"
     for seed in (21, 22):
         write(traces / f"run {seed}", scenarios.randomly(seed).rows, per_file=40)
+    write(traces / "copies", scenarios.randomly(22).rows, per_file=1000)  # of an older release's killed compaction
     (traces / "zero.parquet").touch()
     whole = (traces / "run 21" / "000000.parquet").read_bytes()
     (traces / "short.parquet").write_bytes(whole[: len(whole) // 2])
@@ -57,7 +58,7 @@ def test_the_folder_grows_with_the_traces_and_equals_a_full_computation(spark: S
     assert before["sources"].items() <= after["sources"].items()  # what was read is not read again
 
     # Two files were joined to one (new name, same rows), and a run is gone.
-    for file in (traces / "run 22").iterdir():
+    for file in (*(traces / "run 22").iterdir(), *(traces / "copies").iterdir()):
         file.unlink()
     joined = sorted((traces / "run 21").iterdir())[:2]
     pq.write_table(pa.concat_tables([pq.read_table(file) for file in joined]), traces / "joined.parquet")

@@ -31,7 +31,7 @@ DRAIN_SECONDS: Final = 2.0
 _OURS: Final = re.compile(r"INORDER_|PG[A-Z]")
 """Variables of inorder and of PostgreSQL's clients: tokens, URLs of stores, passwords."""
 _SECRET_NAME: Final = re.compile(r"(?i)secret|token|passw|credential|_key$|_key_id$")
-_IN_URL: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:]*:)[^\s/@]+@")
+_AUTHORITY: Final = re.compile(r"[^\s/]*")
 _MASK: Final = "***"
 
 log = logger("inorder.controlplane")
@@ -56,7 +56,17 @@ def masked(text: str, secrets: Sequence[str]) -> str:
     """Return a text without these secrets, and without passwords in URLs."""
     for secret in secrets:
         text = text.replace(secret, _MASK)
-    return _IN_URL.sub(rf"\1{_MASK}@", text)
+    before, *urls = text.split("://")  # one look at each place: a log line may be long, and is anybody's
+    return "://".join([before, *map(_without_password, urls)])
+
+
+def _without_password(url: str) -> str:
+    """Return what stands behind ``scheme://`` and mask what is between the user and the host."""
+    found = _AUTHORITY.match(url)
+    authority = found.group() if found else ""
+    user, _, rest = authority.partition(":")
+    _, at, host = rest.rpartition("@")
+    return f"{user}:{_MASK}@{host}{url[len(authority) :]}" if at and "@" not in user else url
 
 
 class AnalysisProcess:

@@ -15,7 +15,7 @@ from inorder_controlplane.access import Access
 from inorder_controlplane.bodies import Bodies
 from inorder_controlplane.context import ClusterFactory, Context
 from inorder_controlplane.database import Database
-from inorder_controlplane.documents import PREFIX
+from inorder_controlplane.documents import PREFIX, PUBLIC
 from inorder_controlplane.guards import Hosts, SecurityHeaders
 from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.pages import Pages
@@ -55,7 +55,7 @@ def create_app(
             Middleware(SecurityHeaders),
             Middleware(Hosts, settings),
             Middleware(problems.Failures),
-            Middleware(Bodies),
+            Middleware(Bodies, context, PREFIX, PUBLIC),
         ],
         redirect_slashes=False,
     )

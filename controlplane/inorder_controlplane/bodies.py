@@ -1,5 +1,5 @@
-"""What is checked of a request before anything is made of it: that its body is small, and JSON that every reader takes
-alike.
+"""What is checked of a request before anything is made of it: who sends it, that its body is small, and JSON that every
+reader takes alike.
 
 Python's own parser also takes NaN and Infinity, numbers that become infinite, halves of surrogate pairs, and of two
 values with one name the last. None of them may get as far as the store or a worker.
@@ -7,22 +7,43 @@ values with one name the last. None of them may get as far as the store or a wor
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from inorder_controlplane.problems import Problem, response
+from inorder.errors import InorderError
+from inorder_controlplane.context import Context
+from inorder_controlplane.principals import authenticate
+from inorder_controlplane.problems import Problem, of_error, response
 
 MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_PUBLIC_BYTES: Final = 8 * 1024
+"""Of the body of somebody who is not known yet."""
+MAX_NAMES: Final = 100
+"""Of one object: no model has nearly as many, and each that is unknown would be an error of its own."""
+_SHOWN: Final = 40
+"""Characters of what is wrong, in what is said of it."""
+_SMALL: Final = 16 * 1024
+"""Bytes that are parsed while everybody waits; more are on a thread."""
 
 
 class Bodies:
-    """ASGI middleware: a request's body arrives whole, checked, or not at all."""
+    """ASGI middleware: a request's body arrives whole, checked, or not at all.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    Args:
+        context: to find out who asks: that comes before anything of a body is read.
+        guarded: beginning of the paths that are for known people only, and
+        public: those of them where people become known.
+    """
+
+    def __init__(self, app: ASGIApp, context: Context, guarded: str, public: Iterable[str]) -> None:
+        self._app, self._context = app, context
+        self._guarded, self._public = guarded, frozenset(public)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -32,16 +53,31 @@ class Bodies:
         try:
             if "\0" in scope["path"]:  # nothing is called so, and PostgreSQL could not even look
                 raise Problem("not-found", "there is nothing at this path")
-            body = await _read(scope, receive)
-            if body:
-                _check_type(_header(scope, b"content-type"))
-                parsed(body)
+            if _has_body(scope):
+                receive = _replayed(await self._checked(scope, receive), receive)
         except _Disconnected:
             return
-        except Problem as problem:
+        except (Problem, InorderError) as error:
+            problem = error if isinstance(error, Problem) else of_error(error)
+            problem.headers["Connection"] = "close"  # what is left of the body is not read
             await response(problem, scope["path"])(scope, receive, send)
             return
-        await self._app(scope, _replayed(body, receive), send)
+        await self._app(scope, receive, send)
+
+    async def _checked(self, scope: Scope, receive: Receive) -> bytes:
+        """Return a body that is good. Raises Problem."""
+        path, limit = scope["path"], MAX_PUBLIC_BYTES
+        if path.startswith(self._guarded) and path not in self._public:
+            await authenticate(HTTPConnection(scope), self._context)
+            limit = MAX_BODY_BYTES
+        body = await _read(scope, receive, limit)
+        if body:
+            _check_type(_header(scope, b"content-type"))
+            if len(body) > _SMALL:
+                await asyncio.to_thread(parsed, body)
+            else:
+                parsed(body)
+        return body
 
 
 class _Disconnected(Exception):
@@ -66,25 +102,30 @@ def parsed(body: bytes) -> Any:
     return value
 
 
-async def _read(scope: Scope, receive: Receive) -> bytes:
+def _has_body(scope: Scope) -> bool:
+    """Tell whether a request announces a body: without it HTTP/1.1 has none."""
+    return _header(scope, b"content-length") not in ("", "0") or _header(scope, b"transfer-encoding") != ""
+
+
+async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
     declared = _header(scope, b"content-length")
-    if declared.isdigit() and int(declared[:20]) > MAX_BODY_BYTES:
-        raise _too_large()
+    if declared.isdigit() and int(declared[:20]) > limit:
+        raise _too_large(limit)
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise _Disconnected
         body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise _too_large()
+        if len(body) > limit:
+            raise _too_large(limit)
         if not message.get("more_body", False):
             return bytes(body)
 
 
-def _too_large() -> Problem:
-    allowed = f"at most {MAX_BODY_BYTES} bytes"
-    return Problem("too-large", f"a body may have {allowed}", allowed=allowed, headers={"Connection": "close"})
+def _too_large(limit: int) -> Problem:
+    allowed = f"at most {limit} bytes"
+    return Problem("too-large", f"a body may have {allowed} here", allowed=allowed)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -118,12 +159,14 @@ def _refuse_constant(name: str) -> Any:
 def _finite(text: str) -> float:
     if math.isfinite(value := float(text)):
         return value
-    raise ValueError(f"{text[:40]} is too large for a number")
+    raise ValueError(f"{text[:_SHOWN]} is too large for a number")
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_NAMES:
+        raise ValueError(f"an object has {len(pairs)} names, at most {MAX_NAMES} are allowed")
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} stands twice")
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)[:_SHOWN]!r} stands twice")
     return found

@@ -45,6 +45,8 @@ PROBLEM_SCHEMA: Final[dict[str, Any]] = {
     },
 }
 PREFIX: Final = "/api/v1"
+PUBLIC: Final = (f"{PREFIX}/session",)
+"""Below PREFIX, where a token may be shown that was not before: in the body."""
 _METHODS: Final = frozenset(("get", "put", "post", "delete", "patch"))
 
 

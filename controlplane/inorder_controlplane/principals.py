@@ -20,6 +20,8 @@ __all__ = ["ROLES", "Principal", "Role", "authenticate", "check_origin", "is_cur
 
 COOKIE: Final = "inorder_session"
 CSRF_HEADER: Final = "X-CSRF-Token"
+_KNOWN: Final = "inorder.principal"
+"""In a request's scope: who asks."""
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 _bearer: Final = HTTPBearer(auto_error=False, description="a token of `inorder tokens`")
@@ -64,7 +66,14 @@ def require_socket(role: Role) -> Any:
 
 
 async def authenticate(connection: HTTPConnection, context: Context) -> Principal:
-    """Find out who asks. Raises Problem."""
+    """Find out who asks, once for each request. Raises Problem."""
+    known: Principal | None = connection.scope.get(_KNOWN)
+    if known is None:
+        known = connection.scope[_KNOWN] = await _authenticate(connection, context)
+    return known
+
+
+async def _authenticate(connection: HTTPConnection, context: Context) -> Principal:
     header = connection.headers.get("authorization")
     if header is not None:
         scheme, _, secret = header.partition(" ")

@@ -17,6 +17,9 @@ from inorder.logs import logger
 
 MEDIA_TYPE: Final = "application/problem+json"
 
+MAX_ERRORS: Final = 100
+"""Of what is wrong with a request, as many are told."""
+
 log = logger("inorder.controlplane")
 
 KINDS: Final[dict[str, tuple[HTTPStatus, str]]] = {
@@ -160,11 +163,12 @@ def _problem_of(error: Exception) -> Problem:
 
 
 def _of_validation(error: RequestValidationError | WebSocketRequestValidationError) -> Problem:
-    found = [(".".join(map(str, each["loc"])) or "body", str(each["msg"])) for each in error.errors()]
-    if any(each["type"] == "json_invalid" for each in error.errors()):
+    some = error.errors()[:MAX_ERRORS]
+    found = [(".".join(map(str, each["loc"])) or "body", str(each["msg"])) for each in some]
+    if any(each["type"] == "json_invalid" for each in some):
         return Problem("malformed", "the body is not JSON", errors=found)
     shown = "; ".join(f"{where}: {message}" for where, message in found[:3])
-    return Problem("invalid", shown, errors=found[:100])
+    return Problem("invalid", shown, errors=found)
 
 
 def _of_http(error: HTTPException) -> Problem:

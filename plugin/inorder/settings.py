@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
@@ -37,7 +38,8 @@ PREFIX = "INORDER_"
 MASK = "***"
 
 _BROKER = re.compile(r"(?:(?P<space>[A-Za-z0-9_.-]+)=)?(?P<url>[a-z][a-z0-9+.-]*://.*)", re.DOTALL)
-_SECRET_PARAMETER = re.compile(r"(?i)([?&][^=&]*(?:password|passwd|secret|token|key)[^=&]*=)[^&#]*")
+_VALUE_END = re.compile(r"[&#]")
+_SECRET_NAME = re.compile(r"(?i)password|passwd|secret|token|key")
 
 
 def _option(default: Any, text: str, allowed: str, **constraints: Any) -> Any:
@@ -492,11 +494,20 @@ def masked_url(text: str) -> str:
     user, at, host = authority.rpartition("@")
     if ":" in user:
         user = f"{user.partition(':')[0]}:{MASK}"
-    return f"{head}{separator}{user}{at}{host}{_SECRET_PARAMETER.sub(_masked_parameter, tail)}"
+    return f"{head}{separator}{user}{at}{host}{_masked_query(tail)}"
 
 
-def _masked_parameter(found: re.Match[str]) -> str:
-    return f"{found[1]}{MASK}"
+def _masked_query(tail: str) -> str:
+    """Mask what follows a ``=`` behind a name that sounds secret, up to the next parameter."""
+    parts = tail.split("=")
+    shown, is_secret = parts[:1], False
+    for before, value in pairwise(parts):
+        is_secret = (is_secret and not _VALUE_END.search(before)) or bool(
+            _SECRET_NAME.search(before.rpartition("&")[2])
+        )
+        end = _VALUE_END.search(value)
+        shown.append(f"{MASK}{value[end.start() :] if end else ''}" if is_secret else value)
+    return "=".join(shown)
 
 
 def broker_parts(text: str) -> tuple[str | None, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.costs import ended
 
 from inorder.errors import InvalidOption, InvalidSetting
 from inorder.settings import display, fields, load, masked_url, split_brokers
@@ -103,6 +104,8 @@ def test_a_wrong_secret_is_not_shown() -> None:
         ("redis://:hunter2@host/0", "redis://:***@host/0"),
         ("mqtt://host/?password=hunter2&x=1", "mqtt://host/?password=***&x=1"),
         ("mqtt://host/?tls_key_password=hunter2", "mqtt://host/?tls_key_password=***"),
+        ("mqtt://host/?key=hunter2=hunter2#x?a=?token=hunter2", "mqtt://host/?key=***=***#x?a=?token=***"),
+        ("mqtt://host/?a=b&x=1", "mqtt://host/?a=b&x=1"),
         ("mqtt://me:hun/ter2@host", "mqtt://me:***@host"),
         ("postgresql+psycopg://u:hunter2@db/inorder", "postgresql+psycopg://u:***@db/inorder"),
         ("sqlite:///inorder.db", "sqlite:///inorder.db"),
@@ -111,6 +114,12 @@ def test_a_wrong_secret_is_not_shown() -> None:
 )
 def test_passwords_inside_urls_are_masked(given: str, shown: str) -> None:
     assert masked_url(given) == shown
+
+
+@pytest.mark.parametrize("part", ["?key", "&token=", "a://a:", "=", "@"])
+def test_masking_costs_no_more_than_a_text_is_long(part: str) -> None:
+    with ended():
+        assert "hunter2" not in masked_url(f"mqtt://a:hunter2@b/{part * 200_000}")
 
 
 def test_display_masks_tokens() -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
-from tests.controlplane.conftest import assert_problem
+from tests.controlplane.conftest import Serve, Site, assert_problem
+from tests.costs import steps
 
 from inorder_controlplane import ControlPlaneSettings, Database, create_app
+from inorder_controlplane.bodies import MAX_NAMES, MAX_PUBLIC_BYTES, parsed
 from inorder_controlplane.guards import HEADERS
-from inorder_controlplane.problems import KINDS
+from inorder_controlplane.problems import KINDS, Problem
 from inorder_controlplane.routes.problems import ADVICE
+
+ECHO = "/api/v1/echo"
+JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
@@ -30,14 +36,21 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     def fails() -> None:
         raise ZeroDivisionError("no secret of ours")
 
-    @app.post("/echo")
-    def echo(value: dict[str, int]) -> dict[str, int]:
-        return value
-
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
         yield client
     await database.close()
+
+
+@pytest.fixture
+def known(site: Site) -> httpx.AsyncClient:
+    """Somebody who may ask, and something that takes a body."""
+
+    @site.app.post(ECHO)
+    def echo(value: dict[str, int]) -> dict[str, int]:
+        return value
+
+    return site.client("viewer")
 
 
 async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
@@ -65,31 +78,95 @@ async def test_a_defect_is_a_problem_without_its_text(
     ],
     ids=["open", "no UTF-8", "NaN", "Infinity", "too great", "half a pair", "twice", "deep", "long number"],
 )  # fmt: skip
-async def test_malformed_bodies(client: httpx.AsyncClient, body: bytes) -> None:
-    assert_problem(await client.post("/echo", content=body, headers={"content-type": "application/json"}), "malformed")
+async def test_malformed_bodies(known: httpx.AsyncClient, body: bytes) -> None:
+    assert_problem(await known.post(ECHO, content=body, headers=JSON), "malformed")
 
 
-async def test_only_json(client: httpx.AsyncClient) -> None:
-    form = await client.post("/echo", data={"a": "1"})
+async def test_only_json(known: httpx.AsyncClient) -> None:
+    form = await known.post(ECHO, data={"a": "1"})
     assert assert_problem(form, "unsupported-media-type")["allowed"] == "application/json"
-    assert (await client.post("/echo", json={"a": 1})).json() == {"a": 1}
+    assert (await known.post(ECHO, json={"a": 1})).json() == {"a": 1}
 
 
-async def test_what_is_not_valid_is_named(client: httpx.AsyncClient) -> None:
-    body = assert_problem(await client.post("/echo", json={"a": "x"}), "invalid")
+async def test_what_is_not_valid_is_named(known: httpx.AsyncClient) -> None:
+    body = assert_problem(await known.post(ECHO, json={"a": "x"}), "invalid")
     assert [each["where"] for each in body["errors"]] == ["body.a"]
 
 
-async def test_bodies_over_the_limit(client: httpx.AsyncClient) -> None:
+async def test_bodies_over_the_limit(known: httpx.AsyncClient) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(17):
             yield b" " * 65536
 
-    headers = {"content-type": "application/json"}
     fits = json.dumps({"a": 1}).encode().ljust(1024 * 1024)
-    assert (await client.post("/echo", content=fits, headers=headers)).status_code == 200
-    assert_problem(await client.post("/echo", content=fits + b" ", headers=headers), "too-large")
-    assert_problem(await client.post("/echo", content=chunks(), headers=headers), "too-large")
+    assert (await known.post(ECHO, content=fits, headers=JSON)).status_code == 200
+    assert_problem(await known.post(ECHO, content=fits + b" ", headers=JSON), "too-large")
+    assert_problem(await known.post(ECHO, content=chunks(), headers=JSON), "too-large")
+
+
+@pytest.mark.parametrize("role", [None, "wrong"])
+async def test_nobody_reads_the_body_of_a_stranger(site: Site, role: str | None) -> None:
+    """Neither how it looks, nor how much of it there is, is found out before who sends it."""
+    site.secrets["wrong"] = "ino_wrong"
+    given = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal given
+        for _ in range(4):
+            given += 1
+            yield b"{" * 65536
+
+    stranger = site.client(role)
+    for method, path in (("POST", "topics"), ("PATCH", "topics/1"), ("PUT", "order"), ("POST", "nothing")):
+        answer = await stranger.request(method, f"/api/v1/{path}", content=chunks(), headers=JSON)
+        assert_problem(answer, "unauthorized")
+        assert answer.headers["connection"] == "close"
+    assert given == 0
+    for path in ("/api/v1/session", "/health/live"):
+        large = assert_problem(
+            await stranger.post(path, content=b" " * (MAX_PUBLIC_BYTES + 1), headers=JSON), "too-large"
+        )
+        assert large["allowed"] == f"at most {MAX_PUBLIC_BYTES} bytes"
+
+
+@pytest.mark.parametrize("body", ["different", "first and last", "last two", "objects", "texts"])
+def test_a_body_costs_no_more_than_it_is_long(body: str) -> None:
+    def made(count: int) -> bytes:
+        names = [f'"{each}": 1' for each in range(count)]  # more than are taken: that must be seen as cheaply
+        wrong = {"first and last": [*names, '"0": 1'], "last two": [*names, f'"{count - 1}": 1']}
+        parts = {"objects": ["{}"] * count, "texts": ['"x"'] * count}
+        return (
+            f"[{', '.join(parts[body])}]".encode()
+            if body in parts
+            else ("{" + ", ".join(wrong.get(body, names)) + "}").encode()
+        )
+
+    def cost(count: int) -> int:
+        def parse() -> None:
+            with contextlib.suppress(Problem):
+                parsed(made(count))
+
+        return steps(parse)
+
+    assert cost(2_000) < 2.5 * cost(1_000)
+
+
+async def test_of_much_that_is_wrong_little_is_told(serve: Serve) -> None:
+    """A body may be wrong in as many ways as it has bytes; each would cost more than a hundred bytes."""
+    site = serve(object())
+    many = {"stages": [["x"] * 1_000]}
+    body = assert_problem(await site.client("viewer").post("/api/v1/order/preview", json=many), "invalid")
+    assert len(body["errors"]) < 10
+    names = {str(each): 1 for each in range(MAX_NAMES + 1)}
+    body = assert_problem(await site.client("viewer").post("/api/v1/order/preview", json=names), "malformed")
+    assert "101 names" in body["detail"]
+
+
+async def test_a_long_name_that_stands_twice_is_shortened(known: httpx.AsyncClient) -> None:
+    name = "x" * 10_000
+    body = assert_problem(await known.post(ECHO, content=f'{{"{name}": 1, "{name}": 1}}', headers=JSON), "malformed")
+    assert "stands twice" in body["detail"]
+    assert len(body["detail"]) < 100
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8080", "", "[::1"])

@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 from tests.client.helpers import PATIENCE
 from tests.controlplane.conftest import Serve, Site
+from tests.costs import ended as ended_soon
 
 from inorder.worker import records
 from inorder.worker.analyses import Analyses, Job, Run
 from inorder.worker.identity import new_owner
 from inorder.worker.schedules import Schedules
 from inorder_controlplane import running
+from inorder_controlplane.analysis_process import masked
 from inorder_controlplane.running import Runner, Silence, due, runner_of
 
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_analysis.py"))
@@ -168,6 +170,28 @@ def test_times_in_a_zone_whose_clock_changes(clock: Clock, serve: Serve) -> None
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["a", "a.", "a://", "a://a:", "a@", ":", "a://a:b@ "])
+def test_masking_costs_no_more_than_a_line_is_long(part: str) -> None:
+    """Whatever an analysis writes: a megabyte without a space, too."""
+    with ended_soon():
+        shown = masked(f"s3://key:hunter2@bucket/{part * (1_000_000 // len(part))} s3://:hunter2@b", ["secret"])
+    assert "hunter2" not in shown
+    assert shown.startswith("s3://key:***@bucket/")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://key:a:b@c@bucket/x@y", "s3://key:***@bucket/x@y"),
+        ("s3://user@bucket:80/x@", "s3://user@bucket:80/x@"),
+        ("at http://h:80/ of a:b@c", "at http://h:80/ of a:b@c"),
+        ("x://a:b@c://d:e@f g://h:i@j", "x://a:***@c://d:***@f g://h:***@j"),
+    ],
+)
+def test_what_is_masked_in_a_line(text: str, shown: str) -> None:
+    assert masked(text, []) == shown
 
 
 async def test_a_run_is_done(replica: Callable[..., Site], traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ class Answer(BaseModel):
 
 
 class Body(BaseModel):
-    """Base of what is sent to the API: nothing but the fields there are, each of its own type."""
+    """Base of what is sent to the API: nothing but the fields there are, each of its own type. Of a list that may be
+    long only the first wrong item is told (FailFast): a body could else cost as many errors as it has items."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, FailFast, Field
 
 from inorder.admin.checks import MOST_SECONDS
 from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
@@ -94,13 +94,13 @@ class Definitions(Body):
     model_config = body_example(_EXAMPLE)
 
     version: Literal[1]
-    order: list[Annotated[list[TopicName], Field(max_length=MAX_TOPICS)]] = Field(
+    order: list[Annotated[list[TopicName], FailFast(), Field(max_length=MAX_TOPICS)]] = Field(
         max_length=MAX_STAGES, description="topics of each stage, the top one first"
     )
-    pinned: list[TopicName] = Field(max_length=MAX_TOPICS)
-    logs: list[LogDefinition] = Field(max_length=10_000)
+    pinned: Annotated[list[TopicName], FailFast()] = Field(max_length=MAX_TOPICS)
+    logs: Annotated[list[LogDefinition], FailFast()] = Field(max_length=10_000)
     automatic: AutomaticOrder | None = Field(default=None, description="null: left as it is")
-    schedules: list[NewSchedule] = Field(
+    schedules: Annotated[list[NewSchedule], FailFast()] = Field(
         default=[],
         max_length=1_000,
         description="of analyses; where they read and write is looked at when they run",

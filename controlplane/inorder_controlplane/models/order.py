@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, FailFast, Field, Tag
 
 from inorder_controlplane.models.common import Answer, Body, Moment, Number, body_example, example
 from inorder_controlplane.models.numbers import GivenNumber
@@ -21,7 +21,7 @@ class WholeOrder(Body):
 
     model_config = body_example({"stages": [["3", "1"], ["2"]]})
 
-    stages: list[list[GivenNumber]] = Field(max_length=64)
+    stages: list[Annotated[list[GivenNumber], FailFast()]] = Field(max_length=64)
 
 
 class Swap(Body):

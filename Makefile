@@ -67,4 +67,4 @@ broker: ## (set-up) what the demo needs from the system
 	@scripts/setup system mosquitto
 
 servers: ## (set-up) what the tests need from the system
-	@scripts/setup system mosquitto redis-server postgresql openssl chromium java
+	@scripts/setup system mosquitto redis-server postgresql pgbouncer openssl chromium java

@@ -128,7 +128,7 @@ class Access:
 
     def _issue(self, store: Store) -> tuple[Token, str]:
         gone = schema.tokens.delete().where(schema.tokens.c.internal.is_(True), schema.tokens.c.expires_ms <= now_ms())
-        store.run(lambda connection: connection.execute(gone))
+        store.write(lambda connection: connection.execute(gone))
         return TokenStore(store).issue(self._name, "admin", expires_s=TOKEN_SECONDS, is_internal=True, by=self._name)
 
 

@@ -54,7 +54,7 @@ class BrowserSessions:
     def end(self, session_hash: str) -> None:
         """Log out. No error where there is no such login."""
         gone = browser_sessions.delete().where(browser_sessions.c.hash == session_hash)
-        self._store.run(lambda connection: connection.execute(gone))
+        self._store.write(lambda connection: connection.execute(gone))
 
 
 def has_admin(store: Store, now_ms: int, *, besides: str = "") -> bool:

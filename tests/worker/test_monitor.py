@@ -8,6 +8,7 @@ import json
 import re
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,49 @@ async def test_a_standby_is_ready_while_it_can_follow(monkeypatch: pytest.Monkey
             assert "the server is gone" in facts["store_error"]
             assert (await samples(standby))["inorder_ready",] == 0
         await until(lambda: standby.health()[0])
+
+
+async def test_a_standby_that_cannot_beat_says_so_once_and_asks_no_more_often_than_it_beats(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, failing, asked = MemoryStore(), TestJournal(), 0
+    interval = 0.05
+
+    def beat(owned: object, member: object = None) -> None:
+        nonlocal asked
+        asked += 1
+        raise StoreUnreachable("memory", "it turned read-only")
+
+    options = {**HTTP, "beat_interval": interval, "lease": 60.0}
+    failing.store = store
+    async with (
+        Worker(settings(**options, name="first"), journal=TestJournal(store)),
+        Worker(settings(**options, name="second"), journal=failing) as standby,
+    ):
+        began = time.monotonic()
+        monkeypatch.setattr(failing, "beat", beat)
+        await until(lambda: asked >= 8)
+        assert asked <= (time.monotonic() - began) / interval + 2
+        assert "turned read-only" in str(standby.health()[1]["store_error"])
+        assert not standby.health()[0]
+        monkeypatch.undo()
+        await until(lambda: standby.health()[0])
+    assert sum("beat_failed" in each.getMessage() for each in caplog.records) == 1
+
+
+async def test_a_store_that_does_not_answer_is_said() -> None:
+    """After a lease, while the call is still out: nothing has failed yet, and nothing works."""
+    journal = TestJournal()
+    async with Worker(settings(**HTTP), journal=journal) as worker, RawClient(worker.address) as client:
+        topic, *_ = await client.resolve("a")
+        journal.hold()
+        client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+        await until(lambda: not worker.health()[0])
+        status, facts = await ready(worker)
+        assert (status, facts["status"]) == (503, "store failed")
+        assert "has not answered for" in facts["store_error"]
+        journal.let_go()
+        await until(lambda: worker.health()[0])
 
 
 async def test_a_full_disk_is_said() -> None:

@@ -275,7 +275,7 @@ def test_postgresql_that_is_not_there() -> None:
 
 def test_postgresql_waits_for_the_disk_even_if_told_not_to(postgres: PostgresServer) -> None:
     store = Store(postgres.database() + "?options=-csynchronous_commit%3Doff")
-    assert store.run(lambda connection: connection.exec_driver_sql("SHOW synchronous_commit").scalar()) == "on"
+    assert store.write(lambda connection: connection.exec_driver_sql("SHOW synchronous_commit").scalar()) == "on"
     store.close()
 
 

@@ -93,3 +93,14 @@ async def test_nothing_of_a_call_is_kept_while_the_next_one_is_waited_for() -> N
     del big
     assert await asyncio.to_thread(gone.wait, 60)
     thread.close()
+
+
+async def test_how_long_a_call_has_not_come_back_is_told() -> None:
+    thread, gate = StoreThread(NAME), threading.Event()
+    assert thread.silence == 0
+    running = thread.call(gate.wait)
+    await asyncio.to_thread(wait_until, lambda: thread.silence > 0.01, what="the call")
+    gate.set()
+    await running
+    await asyncio.to_thread(wait_until, lambda: thread.silence == 0, what="its end")
+    thread.close()

@@ -156,7 +156,7 @@ class Analyses:
     def remove(self, id_: str) -> bool:
         """Forget a run that has ended; false if there is none such."""
         ended = analytics_runs.delete().where(_own.id == id_, _own.outcome.not_in(OPEN))
-        return bool(self._store.run(lambda connection: connection.execute(ended).rowcount))
+        return bool(self._store.write(lambda connection: connection.execute(ended).rowcount))
 
     def trim(self, keep: int) -> int:
         """Forget the oldest runs that have ended, but for the newest ``keep``; return how many."""

@@ -21,6 +21,7 @@ from inorder.core.wire import Access
 from inorder.errors import StoreError, Unauthorized
 from inorder.logs import logger
 from inorder.worker.audit import AuditLog
+from inorder.worker.complaint import Complaint
 from inorder.worker.records import now_ms
 from inorder.worker.settings import WorkerSettings
 from inorder.worker.store import Store
@@ -78,6 +79,7 @@ class Gate:
         self._audit = None if store is None else AuditLog(store)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-tokens")
         self._known: dict[str, tuple[float, Token | None]] = {}
+        self._complaint = Complaint()
 
     # -- coming in ---------------------------------------------------------------------------------------------
 
@@ -121,8 +123,10 @@ class Gate:
         try:
             found = await self._in_thread(partial(self._tokens.of, list(tokens)))
             now = {id_: found.get(id_) for id_ in tokens}
+            self._complaint.clear()
         except StoreError as error:
-            log.warning("event=tokens_not_read error=%s", error)
+            if self._complaint.is_news(error):
+                log.warning("event=tokens_not_read error=%s", error)
         reasons = {id_: _reason(token) for id_, token in now.items()}
         return {id_: reason for id_, reason in reasons.items() if reason}
 

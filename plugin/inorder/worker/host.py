@@ -35,6 +35,7 @@ from inorder.core.stage import Stage
 from inorder.core.wire import Frame, LogRule, ReadLog, TopicInfo
 from inorder.errors import Fenced, InvalidOption, StoreError, StoreReplaced, StoreVersionMismatch
 from inorder.logs import logger
+from inorder.worker.complaint import Complaint
 from inorder.worker.event_logs import EventLogs, stored_now_ms
 from inorder.worker.failpoints import reach
 from inorder.worker.following import recover
@@ -109,6 +110,7 @@ class StageHost:
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: asyncio.TimerHandle | None = None  # ends the wait of what is not urgent
         self._beat_at = 0.0
+        self._complaint = Complaint()  # of beats
         self._looked_at = 0.0
         self._proven_at = 0.0  # when the store last confirmed that our stages are ours
         self._order_epoch = 0  # the one that the history has
@@ -197,6 +199,16 @@ class StageHost:
     def is_ready(self) -> bool:
         """Work is taken."""
         return self._is_ready
+
+    @property
+    def silence(self) -> float:
+        """Seconds for which the store has not answered what it is asked; 0 while it is asked nothing."""
+        return self._thread.silence
+
+    @property
+    def beat_failure(self) -> str:
+        """Why this worker cannot show the store that it lives; empty while it can."""
+        return self._complaint.text
 
     @property
     def state(self) -> str:
@@ -611,10 +623,13 @@ class StageHost:
             if is_due:
                 self._beat_at = now + interval
                 await self._look_around()
+            self._complaint.clear()
         except (Fenced, *VOID):
             raise
         except StoreError as error:
-            log.warning("event=beat_failed error=%s", error)
+            self._beat_at = asyncio.get_running_loop().time() + interval  # else again at once
+            if self._complaint.is_news(error):
+                log.warning("event=beat_failed error=%s", error)
             if self._stages and now - self._proven_at >= self._settings.lease:
                 raise  # others take us for dead by now, and clients are better off with them
 

@@ -89,7 +89,7 @@ class Schedules:
     def remove(self, id_: str) -> bool:
         """Forget a schedule; its runs stay. False if there is none."""
         gone = schedules.delete().where(_own.id == id_)
-        return bool(self._store.run(lambda connection: connection.execute(gone).rowcount))
+        return bool(self._store.write(lambda connection: connection.execute(gone).rowcount))
 
     def fire(self, seen: Schedule, now_ms: int) -> Run | None:
         """Make the run of a schedule that is due; ``None`` where another control plane did, it was changed meanwhile,

@@ -160,9 +160,12 @@ class SqlJournal:
                 self._check_are_ours(rows)
                 break
             except StoreUnreachable:
+                is_over = self._store.is_interrupted or time.monotonic() > deadline
+                if is_over and not self._store.is_sqlite:
+                    raise  # who recovers finds the rows, or does not
                 if self._found_after_all(rows):
                     break
-                if self._store.is_sqlite or self._store.is_interrupted or time.monotonic() > deadline:
+                if self._store.is_sqlite:
                     raise
         self._tails.advance(rows)
         reach("append.after")
@@ -253,7 +256,7 @@ class SqlJournal:
 
     def forget_members(self, owners: Collection[str]) -> None:
         """See Journal."""
-        self._store.run(lambda connection: connection.execute(workers.delete().where(workers.c.owner.in_(owners))))
+        self._store.write(lambda connection: connection.execute(workers.delete().where(workers.c.owner.in_(owners))))
 
     def unblock(self, owner: str) -> bool:
         """See Journal. On SQLite whoever stands still between BEGIN and COMMIT keeps the lock; on PostgreSQL the server
@@ -294,7 +297,7 @@ class SqlJournal:
         parameters: dict[str, Any] = {}
         for index, row in enumerate(rows):
             parameters.update((f"{name}{index}", value) for name, value in zip(Row._fields, row, strict=True))
-        statement = fenced_insert(len(rows))
+        statement = fenced_insert(len(rows), self._store.settings)
         reach("commit.before")
         written = self._store.run(lambda connection: connection.execute(statement, parameters).rowcount)
         reach("commit.after")
@@ -463,9 +466,9 @@ def _snapshot_problem(found: sa.RowMapping) -> Problem | None:
 
 
 @lru_cache(maxsize=64)
-def fenced_insert(count: int) -> sa.TextClause:
+def fenced_insert(count: int, settings: str) -> sa.TextClause:
     """Return PostgreSQL's append of ``count`` rows: all of them if every stage still has its row's epoch, else
-    none. The lock is on the stages' rows, which a claim updates."""
+    none. The lock is on the stages' rows, which a claim updates. ``settings``: see Store; they are evaluated first."""
     types = {"stage": "integer", "seq": "bigint", "epoch": "bigint", "prev_hash": "bytea", "hash": "bytea",
              "entries": "bytea", "format": "integer"}  # fmt: skip
     values = ", ".join(
@@ -475,8 +478,9 @@ def fenced_insert(count: int) -> sa.TextClause:
     owned = ", ".join(f"(CAST(:stage{index} AS integer), CAST(:epoch{index} AS bigint))" for index in range(count))
     columns = ", ".join(Row._fields)
     return sa.text(
-        f"WITH owned AS MATERIALIZED (SELECT stage FROM stages WHERE (stage, epoch) IN ({owned}) "
-        "ORDER BY stage FOR UPDATE) "
+        f"WITH settings AS MATERIALIZED (SELECT {settings}), "
+        "owned AS MATERIALIZED (SELECT stage FROM stages, (SELECT count(*) FROM settings) AS done "
+        f"WHERE (stage, epoch) IN ({owned}) ORDER BY stage FOR UPDATE OF stages) "
         f"INSERT INTO journal ({columns}) SELECT {columns} FROM (VALUES {values}) AS given ({columns}) "
         f"WHERE (SELECT count(*) FROM owned) = {count}"
     )

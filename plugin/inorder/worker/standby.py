@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from inorder.errors import Fenced, StoreError, StoreReplaced, StoreVersionMismatch
 from inorder.logs import logger
+from inorder.worker.complaint import Complaint
 from inorder.worker.following import Follower
 from inorder.worker.hosted import HostedStage
 from inorder.worker.identity import is_gone
@@ -32,6 +33,8 @@ LOOKS: Final = 10
 """Looks at the store in a lease, at least."""
 LONGEST_PAUSE: Final = 0.25
 """Seconds between two looks at most: an owner that leaves is followed by somebody at once."""
+PAUSE_AFTER_FAILURE: Final = 0.5
+"""Seconds to the next look, at least, where the last one failed: it makes a connection."""
 WARM_ROWS: Final = 1000
 """Rows by which a worker may be behind on a stage to be given it; what it has not read makes the pause longer."""
 
@@ -88,7 +91,7 @@ class Standby:
         self._members: dict[str, Member] = {}
         self._claimed: dict[int, float | None] = {}  # not read to the end yet -> when their take-over began
         self._told: dict[int, str] = {}  # stage -> the owner that the log says we follow
-        self._failure = ""
+        self._complaint = Complaint()
         self._moved_here: set[int] = set()  # that an operator wants here, and what was here then
         self.is_drained = False
 
@@ -109,18 +112,17 @@ class Standby:
     async def run(self) -> None:
         """Follow and take over, until cancelled. Raises StoreReplaced, StoreVersionMismatch."""
         while True:
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(max(self._pause, PAUSE_AFTER_FAILURE) if self._complaint.text else self._pause)
             if not (self._followed or self._claimed or self._settings.beat_interval):
                 continue
             try:
                 await self._look()
-                self._failure = ""
+                self._complaint.clear()
             except (StoreReplaced, StoreVersionMismatch):
                 raise  # the numbers that are followed here are not those of the store any more
             except StoreError as error:
-                if str(error) != self._failure:  # not ten times in a lease
+                if self._complaint.is_news(error):
                     log.warning("event=following_failed error=%s", error)
-                self._failure = str(error)
 
     async def close(self) -> None:
         """Let go of the journal and its thread. No error."""
@@ -156,7 +158,7 @@ class Standby:
     @property
     def failure(self) -> str:
         """Why nothing can be followed at present; empty while it can."""
-        return self._failure
+        return self._complaint.text
 
     # -- looking -----------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ T = TypeVar("T")
 NETWORK_FILE_SYSTEMS: Final = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
 )
-_ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database"
+_ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database; several hosts: postgresql://user@/database?host=a:5432&host=b:5432"
 _SCHEMA_PAUSE_MS: Final = 60_000
 """For how long a change of the schema may do nothing in its transaction before PostgreSQL ends it."""
 _SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an empty database wait for each other
@@ -99,6 +99,8 @@ class Store:
         self._connection: sa.Connection | None = None
         parsed = _parsed(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        self.settings = "" if self.is_sqlite else _postgresql().settings_of_writes(timeout, pause)
+        """Expressions that each transaction that writes must evaluate, on a server."""
         self._path = _sqlite_path(parsed) if self.is_sqlite else None
         if self._is_there and self._path is not None:
             parsed = _of_file(parsed, self._path, "ro" if is_read_only else "rw")
@@ -136,12 +138,13 @@ class Store:
         return self.run(read)
 
     def run(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do reads, or one statement that commits by itself. Repeated while the store is locked."""
+        """Do reads, or one statement that commits by itself; on a server that one evaluates ``settings``. Repeated
+        while the store is locked."""
         return self._patiently(lambda: self._attempt(work))
 
     def write(self, work: Callable[[sa.Connection], T]) -> T:
         """Do work in one transaction that has the write lock from its start. Repeated while the store is locked."""
-        begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
+        begin = "BEGIN IMMEDIATE" if self.is_sqlite else _postgresql().begin(self.settings)
         return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work)))
 
     def write_by_driver(self, work: Callable[[Any], T]) -> T:
@@ -188,7 +191,7 @@ class Store:
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Do reads that all see the store as it was at the first one. Nobody waits for them."""
-        begin = "BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        begin = "BEGIN" if self.is_sqlite else _postgresql().BEGIN_READING
         return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work)))
 
     @property
@@ -267,7 +270,8 @@ class Store:
             raise translated from None
 
     def _in_transaction(self, connection: sa.Connection, begin: str, work: Callable[[sa.Connection], T]) -> T:
-        return self._between(connection.exec_driver_sql, begin, lambda: work(connection))
+        # By the driver's cursor: it takes several statements in one message where there are no parameters.
+        return self._between(connection.connection.cursor().execute, begin, lambda: work(connection))
 
     def _between(self, execute: Callable[[str], object], begin: str, work: Callable[[], T]) -> T:
         execute(begin)
@@ -289,8 +293,6 @@ class Store:
         try:
             if self.is_sqlite:
                 self._prepare_sqlite(connection)
-            else:
-                self._prepare_postgresql(connection)
         except BaseException:
             connection.close()
             raise
@@ -307,15 +309,6 @@ class Store:
             raise StoreUnreachable(
                 self.url, "its file system does not support SQLite's WAL mode; use a local disk, or postgresql://"
             )
-
-    def _prepare_postgresql(self, connection: sa.Connection) -> None:
-        connection.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(self._timeout * 1000))}")
-        if self._pause is not None:
-            milliseconds = max(1, round(self._pause * 1000))
-            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {milliseconds}")
-        if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
-            connection.exec_driver_sql("SET synchronous_commit = on")
 
     # -- schema ------------------------------------------------------------------------------------------------
 
@@ -480,7 +473,7 @@ def translate(error: Exception, url: str) -> StoreError:
 def _parsed(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
-    except exc.ArgumentError:
+    except (exc.ArgumentError, ValueError):  # the latter: a port that is no number, as of several hosts
         raise InvalidOption("store", masked(url), _ALLOWED_URLS) from None
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
@@ -516,24 +509,25 @@ def _engine(url: sa.URL, timeout: float, is_sqlite: bool, driver: ModuleType | N
     if is_sqlite:
         options: dict[str, Any] = {"timeout": _BUSY_WAIT_MS / 1000, "check_same_thread": False}
     else:
-        options = {
-            "connect_timeout": max(2, round(timeout)),
-            "tcp_user_timeout": round(timeout * 1000),
-            "keepalives_idle": 5,
-            "keepalives_interval": 2,
-            "keepalives_count": 3,
-            "application_name": "inorder-worker",
-        }
+        options = _postgresql().engine_options(timeout)
     options = {name: value for name, value in options.items() if name not in url.query}
-    try:
-        engine = sa.create_engine(
-            url, connect_args=options, poolclass=NullPool, isolation_level="AUTOCOMMIT", module=driver
-        )
-    except ImportError:
-        raise MissingExtra("a PostgreSQL store", "worker") from None
+    engine = sa.create_engine(
+        url, connect_args=options, poolclass=NullPool, isolation_level="AUTOCOMMIT", module=driver
+    )
     if is_sqlite:
         event.listen(engine, "connect", _plain_sqlite)
+    else:
+        _postgresql().listen(engine, timeout, url.query)
     return engine
+
+
+def _postgresql() -> ModuleType:
+    """Return what knows PostgreSQL; its driver is not loaded for a file."""
+    try:
+        from inorder.worker import postgresql
+    except ImportError:
+        raise MissingExtra("a PostgreSQL store", "worker") from None
+    return postgresql
 
 
 def _driver_error(engine: sa.Engine) -> type[Exception]:

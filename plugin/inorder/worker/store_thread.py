@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -25,11 +26,18 @@ class StoreThread:
         self._name = name
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._since = [0.0]  # when the call that runs began; the thread knows this, and not us, so that we may go
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the call that runs began; 0 while none does. On any thread."""
+        since = self._since[0]
+        return time.monotonic() - since if since else 0.0
 
     def call(self, function: Callable[..., T], *args: object) -> asyncio.Future[T]:
         """Have a function called, and return the future of its result. On the event loop's thread."""
         if self._thread is None:
-            self._thread = threading.Thread(target=_work, args=(self._asked,), name=self._name, daemon=True)
+            self._thread = threading.Thread(target=_work, args=(self._asked, self._since), name=self._name, daemon=True)
             self._thread.start()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._asked.put((future, function, args))
@@ -40,9 +48,11 @@ class StoreThread:
         self._asked.put(None)
 
 
-def _work(queue: SimpleQueue[_Asked | None]) -> None:
+def _work(queue: SimpleQueue[_Asked | None], since: list[float]) -> None:
     while (asked := queue.get()) is not None:
+        since[0] = time.monotonic()
         _answer(*asked)
+        since[0] = 0.0
         del asked  # while the next one is waited for nothing of it is kept
 
 

@@ -134,10 +134,9 @@ class Worker:
     def health(self) -> tuple[bool, dict[str, object]]:
         """Tell whether this worker does what it is there for, and what there is to know of it: plain values, no
         secrets. It is ready when it takes work for its stages, its store answering; a standby, when it can follow."""
-        now, failed = asyncio.get_running_loop().time(), self._server.store_error
-        following = self._standby.failure if self.state == "standby" else ""
-        error = following if failed is None else str(failed)
-        is_ready = self._host.is_ready and not (self._server.is_stopping or following)
+        now = asyncio.get_running_loop().time()
+        error, is_failing = self._store_error()
+        is_ready = self._host.is_ready and not (self._server.is_stopping or is_failing)
         if self._server.is_stopping:
             status = "stopping"
         elif is_ready:
@@ -160,6 +159,18 @@ class Worker:
             "slow_clients_disconnected": [{**_slow(each), "seconds_ago": round(now - each.at)} for each in thrown_out],
         }
         return is_ready, facts
+
+    def _store_error(self) -> tuple[str, bool]:
+        """Return what is wrong with the store, and whether that alone makes the worker unready: as a standby it
+        cannot follow, or show that it is there; or nothing has come back for a whole lease, after which a standby that
+        reaches the store takes over."""
+        failed, silence = self._server.store_error, self._host.silence
+        if failed is not None:
+            return str(failed), False
+        if silence >= self.settings.lease:
+            return f"store {masked(self.settings.store)}: it has not answered for {silence:.0f} s", True
+        failing = self._standby.failure or self._host.beat_failure if self.state == "standby" else ""
+        return failing, bool(failing)
 
     async def _run(self) -> None:
         """Own all background tasks: one that dies stops the worker with its error."""

@@ -5,6 +5,7 @@ process, even when ours is killed, and no file. Only the standard library is use
 """
 
 from inorder.testing.services.mosquitto import Bridge, Mosquitto, bridged_mosquittos
+from inorder.testing.services.pgbouncer import PgBouncer
 from inorder.testing.services.postgres import PostgresServer
 from inorder.testing.services.proxy import FaultProxy
 from inorder.testing.services.redis import RedisServer, replicated_redis
@@ -18,6 +19,7 @@ __all__ = [
     "FaultProxy",
     "MissingBinary",
     "Mosquitto",
+    "PgBouncer",
     "PostgresServer",
     "RedisServer",
     "Server",

@@ -1,0 +1,136 @@
+"""What the store asks of PostgreSQL, and how long it waits for an answer.
+
+Nothing is set for a session. Behind a pooler that gives each transaction another connection (PgBouncer's
+``pool_mode = transaction``) a setting would be somebody else's from the next transaction on, and not ours. What matters
+is set inside of each transaction that writes; nothing is prepared there, either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from inorder.errors import InvalidOption
+
+T = TypeVar("T")
+
+SPARE: Final = 1.0
+"""Seconds after which a server is given up later than it should have given up waiting for a lock by itself."""
+_PREPARED: Final = "prepare_threshold"
+_LONGEST_MS: Final = 2**31 - 1
+
+
+class PatientConnection(psycopg.Connection[Any]):
+    """A connection that waits for an answer no longer than ``patience`` seconds, and is closed then.
+
+    The driver waits for ever: the system's keepalives are answered for a server that stands still, and for one that
+    itself waits for a standby.
+    """
+
+    patience: float = math.inf
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
+        """See psycopg. Raises OperationalError when the time is over."""
+        return super().wait(self._watched(gen), *args, **kwargs)
+
+    def _watched(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Pass on what the driver and its waiting say to each other; the waiting reports several times a second that
+        nothing came."""
+        ends = monotonic() + self.patience
+        try:
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                if not ready and monotonic() > ends:
+                    self.close()
+                    raise psycopg.OperationalError(f"the server has not answered for {self.patience:g} s")
+                wanted = steps.send(ready)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
+def engine_options(timeout: float) -> dict[str, Any]:
+    """Return what a connection is made with; the URL may say otherwise. ``timeout``: seconds, for each of its hosts."""
+    return {
+        "connect_timeout": max(2, round(timeout)),
+        "tcp_user_timeout": round(timeout * 1000),
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "application_name": "inorder-worker",
+    }
+
+
+def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any]) -> None:
+    """Have an engine make patient connections, which prepare statements as the URL says; else those to the server
+    itself do, and those through a pooler do not. Raises InvalidOption."""
+    threshold = _threshold(query)
+
+    def connect(dialect: object, record: object, arguments: Any, options: dict[str, Any]) -> PatientConnection:
+        given = {name: value for name, value in options.items() if name != _PREPARED}
+        connection = PatientConnection.connect(*arguments, **given, prepare_threshold=None)
+        connection.patience = timeout + SPARE
+        if threshold is not None:
+            connection.prepare_threshold = threshold or None
+        elif not _is_pooled(connection):
+            connection.prepare_threshold = PREPARED_AFTER
+        return connection
+
+    event.listen(engine, "do_connect", connect)
+
+
+PREPARED_AFTER: Final = 5
+"""Times that a statement is run before the server keeps it prepared."""
+
+
+def _threshold(query: Mapping[str, Any]) -> int | None:
+    """Return how often a statement is run before it is prepared, 0: never; ``None`` where the URL does not say it."""
+    given = query.get(_PREPARED)
+    if given is None:
+        return None
+    if not (isinstance(given, str) and given.isascii() and given.isdigit()):
+        raise InvalidOption("store", f"...?{_PREPARED}={given}", f"{_PREPARED}=N, after N times, or 0: never")
+    return int(given)
+
+
+def _is_pooled(connection: PatientConnection) -> bool:
+    """Tell whether a pooler is between us and the server: it has another process there than it told us. Closes a
+    connection that cannot be asked."""
+    connection.autocommit = True  # or the question would begin a transaction
+    try:
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    except psycopg.Error:
+        connection.close()
+        raise
+    return row is None or row[0] != connection.info.backend_pid
+
+
+def settings_of_writes(timeout: float, pause: float | None = None) -> str:
+    """Return expressions that set, for the transaction that they are evaluated in, what a write rests on: it waits for
+    the disk whatever the server is told, for locks ``timeout`` seconds, and no longer than ``pause`` for us."""
+    told = "current_setting('synchronous_commit')"
+    durable = f"CASE {told} WHEN 'off' THEN 'on' ELSE {told} END"
+    settings = [("synchronous_commit", durable), ("lock_timeout", f"'{_milliseconds(timeout)}'")]
+    if pause is not None:
+        settings.append(("idle_in_transaction_session_timeout", f"'{_milliseconds(pause)}'"))
+    return ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings)
+
+
+def begin(settings: str) -> str:
+    """Return what begins a transaction that writes, in one message to the server. READ COMMITTED: an append that waited
+    for a take-over must see it."""
+    return f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {settings}"
+
+
+BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(_LONGEST_MS, max(1, round(seconds * 1000)))

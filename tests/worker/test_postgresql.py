@@ -1,0 +1,127 @@
+"""PostgreSQL behind a pooler, and one that stands still."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.worker.helpers import settings, until
+from tests.worker.raw_client import RawClient
+
+from inorder.core.wire import CreateTimestamps, NewEvent
+from inorder.errors import InvalidOption
+from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer
+from inorder.worker import Worker, postgresql
+from inorder.worker.backup import back_up
+from inorder.worker.following import Follower
+from inorder.worker.journal import Batch, Member
+from inorder.worker.sql_journal import SqlJournal
+from inorder.worker.store import Store
+from inorder.worker.verification import verify
+
+LEAKED = ("synchronous_commit", "lock_timeout", "idle_in_transaction_session_timeout", "default_transaction_isolation")
+COUNT = "SELECT count(*) FROM pg_prepared_statements"
+NOTING = """
+CREATE TABLE seen (setting TEXT);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO seen SELECT current_setting('synchronous_commit') || ' ' || current_setting('lock_timeout');
+    RETURN NEW;
+END $$;
+CREATE TRIGGER noting AFTER INSERT ON journal FOR EACH ROW EXECUTE FUNCTION note();
+CREATE TRIGGER noting AFTER UPDATE ON stages FOR EACH ROW EXECUTE FUNCTION note();
+CREATE TRIGGER noting AFTER INSERT OR UPDATE OR DELETE ON workers FOR EACH ROW EXECUTE FUNCTION note();
+"""
+
+
+@pytest.fixture
+def pooled(postgres: PostgresServer) -> Iterator[tuple[str, str]]:
+    """A database whose commits do not wait for the disk unless they are told to: its URL, and that through a pooler."""
+    direct = postgres.database()
+    with PgBouncer(postgres) as pooler:
+        with psycopg.connect(direct, autocommit=True) as connection:
+            name = direct.rpartition("/")[2]
+            connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+        yield direct, pooler.through(direct)
+
+
+def test_a_pooler_that_mixes_sessions_changes_nothing(pooled: tuple[str, str], tmp_path: Path) -> None:
+    """Every row waits for the disk, nothing is set in sessions of others, and no prepared statements collide."""
+    direct, url = pooled
+    journal = SqlJournal(url)
+    journal.open(2)
+    with psycopg.connect(direct, autocommit=True) as connection:
+        connection.execute(NOTING)
+    epochs = [journal.claim(stage, "a") for stage in range(2)]
+    others = [SqlJournal(url) for _ in range(3)]
+    done = threading.Event()
+
+    def follow(other: SqlJournal) -> int:
+        follower, looks = Follower(other, 2, None), 0
+        while not done.is_set():
+            follower.read_store()
+            looks += 1
+        follower.close()
+        return looks
+
+    with ThreadPoolExecutor(len(others)) as threads:
+        looking = [threads.submit(follow, other) for other in others]
+        for seq in range(1, 41):
+            journal.append([Batch(stage, epochs[stage], seq, b"x") for stage in range(2)])
+            journal.beat(list(enumerate(epochs)), Member("a", "here:1"))
+            if seq in (20, 30):
+                journal.save_snapshot(0, epochs[0], seq, b"state")
+        done.set()
+        assert all(each.result() > 5 for each in looking)
+    assert verify(url).problems == []
+    back_up(url, tmp_path / "backup")
+    journal.forget_members(["a"])
+    journal.close()
+    with psycopg.connect(direct, autocommit=True) as mine, psycopg.connect(url, autocommit=True) as foreign:
+        assert mine.execute("SELECT DISTINCT setting FROM seen").fetchall() == [("on 10s",)]
+        assert mine.execute("SELECT count(*) > 160 FROM seen").fetchone() == (True,)
+        for setting in LEAKED:
+            default = mine.execute(f"SHOW {setting}").fetchone()
+            assert [foreign.execute(f"SHOW {setting}").fetchone() for _ in range(3)] == [default] * 3, setting
+
+
+@pytest.mark.parametrize(("query", "prepared"), [("", True), ("?prepare_threshold=0", False)])
+def test_what_is_prepared(postgres: PostgresServer, query: str, prepared: bool) -> None:
+    """On a server itself, unless the URL says otherwise."""
+    store = Store(postgres.database() + query)
+    for _ in range(10):
+        count = store.run(lambda connection: connection.exec_driver_sql(COUNT).scalar())
+    assert bool(count) is prepared
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql://u@h/d?prepare_threshold=never", "postgresql://u@a:1,b:2/d"])
+def test_urls_that_say_nothing_clear(url: str) -> None:
+    with pytest.raises(InvalidOption, match="store"):
+        Store(url)
+
+
+async def test_a_server_that_stands_still_is_left_for_the_next_host(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections stay open and answer the system's probes: only we can end the wait."""
+    monkeypatch.setattr(postgresql, "SPARE", 0.0)
+    name = postgres.database().rpartition("/")[2]
+    async with FaultProxy(postgres.port) as proxy:
+        hosts = f"host=127.0.0.1:{proxy.port}&host=127.0.0.1:{postgres.port}"
+        own = settings(store=f"postgresql://postgres@/{name}?{hosts}", store_timeout=0.5)
+        async with Worker(own) as worker:
+            async with RawClient(worker.address) as client:
+                topic, *_ = await client.resolve("a")
+                before = await client.create(topic, 1)
+                proxy.stall()
+                client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
+                failure = await client.failure()
+                assert (failure.code, "has not answered for 0.5 s" in failure.message) == ("store", True)
+                assert not worker.health()[0]
+            await until(lambda: worker.health()[0])
+            async with RawClient(worker.address) as client:
+                assert (await client.create(topic, 1, 2))[:1] == before

@@ -108,6 +108,7 @@ BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
     "two hellos": ("protocol", [HELLO, Hello(1, 1, "", "another", 1)]),
     "empty client id": ("protocol", [Hello(1, 1, "", "", 1)]),
     "long client id": ("protocol", [Hello(1, 1, "", "x" * 129, 1)]),
+    "client id for a terminal": ("protocol", [Hello(1, 1, "", "desk\x1b[2J", 1)]),
     "no such stage": ("protocol", [HELLO, CreateTimestamps(1, 1, [])]),
     "counter 0": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(0, 1)])]),
     "odd after": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(1, 1, [2])])]),

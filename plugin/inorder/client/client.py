@@ -31,7 +31,7 @@ from inorder.client.taking import Taker, TakerWatcher
 from inorder.client.workers import Workers
 from inorder.core.access import Permissions
 from inorder.core.lease import Lease
-from inorder.core.names import Filter
+from inorder.core.names import CLIENT_ID, Filter, is_client_id
 from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected, Verdict
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.publisher import ADDS_ABOVE_FROM
@@ -931,10 +931,8 @@ def _new_incarnation() -> int:
 def _checked_id(client_id: str | None) -> str:
     if client_id is None:
         return f"inorder-{secrets.token_hex(4)}"
-    if not isinstance(client_id, str) or not 0 < len(client_id) <= 128 or not _is_text(client_id):
-        raise InvalidOption("client_id", client_id, "a text of 1 to 128 characters")
-    if any(each < " " or "\x7f" <= each <= "\x9f" for each in client_id):
-        raise InvalidOption("client_id", client_id, "a text without control characters")
+    if not isinstance(client_id, str) or not _is_text(client_id) or not is_client_id(client_id):
+        raise InvalidOption("client_id", client_id, CLIENT_ID)
     return client_id
 
 

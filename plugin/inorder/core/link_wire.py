@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from inorder.core.commands import AnyRide
-from inorder.core.wire import Failure, Frame, Hello, Ping, Pong, StageInfo
+from inorder.core.wire import Failure, Frame, Hello, Ping, Pong, StageInfo, check_numbers
 from inorder.errors import ProtocolError
 
 LINK_VERSIONS: Final = (1, 1)
@@ -75,9 +75,11 @@ _ride_decoder: msgspec.msgpack.Decoder[AnyRide] = msgspec.msgpack.Decoder(AnyRid
 def decode_hello(body: bytes) -> AnyHello:
     """Decode the first frame of a connection to a worker. Raises ProtocolError."""
     try:
-        return _hello_decoder.decode(body)
+        hello = _hello_decoder.decode(body)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"the first frame must be a hello ({error})") from None
+    check_numbers(hello)
+    return hello
 
 
 def decode_sender_frame(body: bytes) -> SenderFrame:

@@ -17,6 +17,9 @@ from inorder.core.globs import glob_of
 MAX_SPACE_BYTES: Final = 255
 MAX_NAME_BYTES: Final = 65_535
 """As long as MQTT allows a topic to be."""
+MAX_CLIENT_ID: Final = 128
+CLIENT_ID: Final = f"a text of 1 to {MAX_CLIENT_ID} characters, without control characters"
+"""What :func:`is_client_id` allows, in words."""
 
 
 class FilterKind(StrEnum):
@@ -47,6 +50,11 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
         if self.kind is FilterKind.MQTT:
             return mqtt_covers(self.text, name)
         return glob_of(self.text).covers(name.encode())  # by bytes: ``?`` covers one byte of a longer character
+
+
+def is_client_id(text: str) -> bool:
+    """Tell whether a client may have this id: it is shown to people, on terminals too."""
+    return 0 < len(text) <= MAX_CLIENT_ID and not any(each < " " or "\x7f" <= each <= "\x9f" for each in text)
 
 
 def exact(name: str) -> Filter:

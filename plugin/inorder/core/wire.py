@@ -1099,11 +1099,24 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def decode_client_frame(body: bytes | bytearray | memoryview) -> ClientFrame:
-    """Decode what a client sent (without the length). Raises ProtocolError."""
+    """Decode what a client sent (without the length). Raises ProtocolError, also for a number of more than 64 bits with
+    the sign: whatever sums, stores or sends it on has room for those only. (Of structures inside of frames the worker
+    looks at each.)"""
     try:
-        return _client_decoder.decode(body)
+        frame = _client_decoder.decode(body)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not a frame of a client: {error}") from None
+    check_numbers(frame)
+    return frame
+
+
+def check_numbers(frame: Frame) -> None:
+    """Raise ProtocolError where a number of a frame, or of a list of numbers in it, has more than 64 bits with the
+    sign."""
+    for name, value in zip(frame.__struct_fields__, msgspec.structs.astuple(frame), strict=True):
+        is_list = type(value) is list and value and type(value[0]) is int
+        if (is_list and max(value) > MAX_NUMBER) or (type(value) is int and value > MAX_NUMBER):
+            raise ProtocolError(f"{name} of {type(frame).__name__} has a number over {MAX_NUMBER}")
 
 
 def decode_worker_frame(body: bytes | bytearray | memoryview) -> WorkerFrame:

@@ -10,7 +10,16 @@ from typing import Final
 
 import msgspec
 
-from inorder.core.wire import ClientCounts, ClientReport, EventLife, Report, Reports, SeenLife, ShowReports
+from inorder.core.wire import (
+    MAX_NUMBER,
+    ClientCounts,
+    ClientReport,
+    EventLife,
+    Report,
+    Reports,
+    SeenLife,
+    ShowReports,
+)
 from inorder.worker.work import Session
 
 MAX_EVENTS: Final = 20_000
@@ -19,6 +28,13 @@ MAX_LIVES: Final = 200
 """Lives that are kept of one event: its publisher's and of so many subscribers."""
 GAUGES: Final = ("waiting", "waiting_bytes", "undelivered", "pending")
 """Counts of now: of a client that is gone nothing remains of them."""
+MAX_TOLD: Final = 2**53
+"""Counts, and times in us, are no higher: nobody has counted that far since 1970, and sums of them stay numbers that
+everybody can read."""
+MAX_LIVES_TOLD: Final = 1_000
+"""Lives in one report."""
+MAX_WORD: Final = 32
+"""Characters of a verdict."""
 MAX_GONE: Final = 10_000
 """Clients whose counts are remembered for when they come back."""
 _COUNTERS: Final = tuple(each for each in ClientCounts.__struct_fields__ if each not in GAUGES)
@@ -73,7 +89,7 @@ class ClientReports:
     def totals(self) -> ClientCounts:
         """The sums, and what all clients have now of what is counted as of now."""
         now = {name: sum(getattr(report.counts, name) for _, report in self._last.values()) for name in GAUGES}
-        return ClientCounts(**self._sums, **now)
+        return ClientCounts(**{name: min(count, MAX_NUMBER) for name, count in (self._sums | now).items()})
 
     def show(self, asked: ShowReports, now_us: int) -> Reports:
         """Return what an operator asks for."""
@@ -91,6 +107,25 @@ class ClientReports:
         return [seen for _, seen in sorted(found, key=lambda each: each[0])]
 
 
-def well_formed(life: EventLife) -> bool:
+def well_formed(report: Report) -> bool:
+    """Tell whether a client can have seen that."""
+    return (
+        all(0 <= count <= MAX_TOLD for count in msgspec.structs.astuple(report.counts))
+        and -MAX_TOLD <= report.offset_us <= MAX_TOLD
+        and -1 <= report.error_us <= MAX_TOLD
+        and len(report.lives) <= MAX_LIVES_TOLD
+        and all(map(_is_life, report.lives))
+    )
+
+
+def _is_life(life: EventLife) -> bool:
     """Tell whether a life can be one: a topic, a number, and times of a publisher or of a subscriber."""
-    return life.topic > 0 and life.number > 0 and len(life.times) == (2 if life.verdict else 3) and min(life.times) >= 0
+    times, numbers = life.times, (life.topic, life.number, life.waited_topic, life.waited_number)
+    return (
+        life.topic > 0
+        and life.number > 0
+        and 0 <= min(numbers) <= max(numbers) <= MAX_NUMBER
+        and len(life.verdict) <= MAX_WORD
+        and len(times) == (2 if life.verdict else 3)
+        and 0 <= min(times) <= max(times) <= MAX_TOLD
+    )

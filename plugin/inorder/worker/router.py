@@ -92,7 +92,7 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
     _check_stage(frame.stage, host)
     _require(0 <= frame.low <= MAX_NUMBER, "low")
     for event in frame.events:
-        if not (0 < event.counter <= MAX_NUMBER and event.topic > 0):
+        if not (0 < event.counter <= MAX_NUMBER and 0 < event.topic <= MAX_NUMBER):
             raise ProtocolError(f"counter {event.counter} or topic {event.topic} is out of range")
         if event.after:
             _check_pairs(event.after, "after")
@@ -161,7 +161,7 @@ def _name(frame: NameTopics, session: Session, host: StageHost) -> Callable[[], 
 
 def _change_order(frame: ChangeOrder, session: Session, host: StageHost) -> Callable[[], None]:
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
-    _require(all(topic > 0 for stage in frame.stages for topic in stage), "stages")
+    _require(all(0 < topic <= MAX_NUMBER for stage in frame.stages for topic in stage), "stages")
     command = Reorder(*session, frame.request, frame.order_epoch, frame.stages, frame.by)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)

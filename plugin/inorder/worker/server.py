@@ -13,6 +13,7 @@ from typing import cast
 
 from inorder.core.commands import LeaveSession, OpenSession
 from inorder.core.link_wire import LinkHello, SenderFrame
+from inorder.core.names import CLIENT_ID, is_client_id
 from inorder.core.wire import (
     MAX_NUMBER,
     PROTOCOL_VERSIONS,
@@ -52,7 +53,6 @@ from inorder.worker.slow import SlowClient, SlowClients
 from inorder.worker.standby import Standby
 from inorder.worker.work import Session, StageElsewhere, Work
 
-MAX_CLIENT_ID = 128
 BACKLOG = 1024
 log = logger("inorder.worker")
 
@@ -226,8 +226,8 @@ class Server:
             theirs = f"{hello.lowest_version} to {hello.highest_version}"
             text = f"this worker speaks protocol versions {low} to {high}, not {theirs}"
             connection.fail("version", text, [low, high])
-        elif not (0 < len(hello.client_id) <= MAX_CLIENT_ID and -(2**63) <= hello.incarnation < 2**63):
-            connection.fail("protocol", f"a client id has 1 to {MAX_CLIENT_ID} characters, an incarnation 64 bits")
+        elif not is_client_id(hello.client_id):
+            connection.fail("protocol", f"a client id is {CLIENT_ID}")
         elif not self._the_host.is_ready:
             connection.fail("store", self._store_text())
         else:
@@ -283,11 +283,11 @@ class Server:
         now = _now_us()
         if isinstance(frame, ShowReports):
             connection.send([self.reports.show(frame, now)])
-        elif all(map(well_formed, frame.lives)):
+        elif well_formed(frame):
             connection.send([Reported(frame.request, now)])
             self.reports.take(connection.session, frame, now)
         else:
-            raise ProtocolError("lives is out of range or not well formed")
+            raise ProtocolError("a report is out of range or not well formed")
         self._the_host.submit(Work(connection, size, lambda: None))
 
     def _placed(self, frame: ShowWorker | DrainWorker | MoveStage) -> Frame:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from inorder.paho.publication import Outgoing, Publication
 
@@ -107,3 +111,59 @@ def test_what_the_broker_has_is_not_sent_again(outgoing: Outgoing) -> None:
     outgoing.connecting()
     published(outgoing, 1)
     assert sent(outgoing) == [1], "the broker may have forgotten it"
+
+
+def closed(outgoing: Outgoing, *mids: int) -> Publication | None:
+    """Have the broker close a connection, and paho keep these."""
+    refused = outgoing.closed()
+    outgoing.connecting()
+    published(outgoing, *mids, qos=1)
+    return refused
+
+
+def test_what_the_broker_closes_each_connection_over_is_refused(outgoing: Outgoing) -> None:
+    """Of several it may be any: they are sent one after the other, and those that have an answer go on."""
+    published(outgoing, 1, 2, 3, qos=1)
+    for _ in range(2):
+        assert sent(outgoing) == [1, 2, 3]
+        assert closed(outgoing, 1, 2, 3) is None
+    assert sent(outgoing) == [1]
+    outgoing.answered(1)
+    completed(outgoing, 1)
+    for _ in range(2):
+        assert sent(outgoing) == [2, 3]
+        assert closed(outgoing, 2, 3) is None
+    for _ in range(2):
+        assert sent(outgoing) == [2]
+        assert closed(outgoing, 2, 3) is None
+    assert sent(outgoing) == [2]
+    assert closed(outgoing, 3) is outgoing.by_mid[2]
+    assert sent(outgoing) == [3]
+
+
+def test_connections_that_end_without_a_word_are_not_a_refusal_while_others_have_an_answer(outgoing: Outgoing) -> None:
+    published(outgoing, 1, 2, qos=1)
+    for _ in range(20):
+        assert 1 in sent(outgoing)
+        assert closed(outgoing, 1, 2) is None
+        assert 1 in sent(outgoing)
+        outgoing.answered(1)
+        assert closed(outgoing, 1, 2) is None
+    assert outgoing.by_mid[1].closings == 0
+
+
+def test_an_alias_stands_for_its_topic_on_the_connection_that_knows_it(outgoing: Outgoing) -> None:
+    properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties.TopicAlias = 3
+    first, again, other = (Publication(at, name, b"", 0, False, properties, None, is_total=True) for at, name in
+                           enumerate(["a", "a", "b"]))  # fmt: skip
+    for each, topic in [(first, "a"), (first, "a")]:
+        assert outgoing.wire_topic(each) == topic, "it was not sent yet"
+    outgoing.sent(first)
+    assert outgoing.wire_topic(again) == ""
+    assert outgoing.wire_topic(other) == "b"
+    outgoing.sent(other)
+    assert outgoing.wire_topic(again) == "a"
+    outgoing.sent(again)
+    outgoing.connecting()
+    assert outgoing.wire_topic(again) == "a"

@@ -22,6 +22,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from inorder.errors import InorderError, LinkError
 from inorder.logs import logger
 from inorder.paho.embedding import CallbackOnGap as CallbackOnGap
+from inorder.paho.limits import Limits, limits_of
 from inorder.paho.loops import Loops
 from inorder.paho.sending import DISCONNECT_SECONDS
 from inorder.paho.subscriptions import Subscriptions
@@ -68,6 +69,7 @@ class Client(Loops, Subscriptions):
         ordering.outgoing.connecting()
         ordering.outgoing.window = self._max_inflight_messages
         self._acks.clear()
+        self._received_aliases.clear()
         with self._requests_lock:
             self._subscribes.clear()
             self._unsubscribes.clear()
@@ -95,16 +97,28 @@ class Client(Loops, Subscriptions):
     def _handle_connack(self) -> MQTTErrorCode:
         ordering, packet = self._ordering, self._in_packet["packet"]
         if ordering is not None and ordering.life is not None and len(packet) > 1 and packet[1] == 0:
+            self._limits = limits_of(bytes(packet)) if self._protocol == paho.MQTTv5 else Limits()
             ordering.life.ens.report_soon(ordering.life.connected, bool(packet[0] & 1))
             self._number_kept()  # before anything that on_connect publishes
         return super()._handle_connack()
 
-    def _do_on_disconnect(self, *args: Any, **kwargs: Any) -> None:
-        ordering = self._ordering
+    def _do_on_disconnect(
+        self,
+        packet_from_broker: bool,
+        v1_rc: MQTTErrorCode,
+        reason: ReasonCode | None = None,
+        properties: Properties | None = None,
+    ) -> None:
+        ordering, tell = (
+            self._ordering,
+            partial(super()._do_on_disconnect, packet_from_broker, v1_rc, reason, properties),
+        )
         if ordering is None:
-            super()._do_on_disconnect(*args, **kwargs)
+            tell()
             return
         self._parting = None
+        if packet_from_broker or v1_rc == MQTTErrorCode.MQTT_ERR_CONN_LOST:
+            self._closed_by_broker(reason)
         if not self._is_calling_back:
             ordering.settle()
             self._run_due()
@@ -114,7 +128,7 @@ class Client(Loops, Subscriptions):
                 _linger(self._sock)
         else:
             self._lost(LinkError("the connection to the broker ended"))
-        super()._do_on_disconnect(*args, **kwargs)
+        tell()
 
     @property
     def _is_calling_back(self) -> bool:

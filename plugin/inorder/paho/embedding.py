@@ -21,6 +21,7 @@ from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.paho import library
 from inorder.paho.failures import disconnect_reason, error_code
+from inorder.paho.limits import Limits
 from inorder.paho.ordering import Arrived, Ordering
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 
@@ -57,6 +58,9 @@ class Embedding(paho.Client):
         self._is_reading_on = False
         self._acks: deque[Arrived] = deque()
         self._due_lock, self._send_lock, self._requests_lock = threading.Lock(), threading.Lock(), threading.RLock()
+        self._limits = Limits()
+        self._aliases: dict[int, str] = {}  # as the application's publishes name them
+        self._received_aliases: dict[int, bytes] = {}
         self._subscribes: dict[int, list[Filter | None]] = {}
         self._unsubscribes: dict[int, list[Filter]] = {}
         self._silent: set[int] = set()

@@ -54,6 +54,7 @@ _CODES: Final = (
     (errors.VersionMismatch, MQTTErrorCode.MQTT_ERR_PROTOCOL),
     (errors.TooManyUnconfirmed, MQTTErrorCode.MQTT_ERR_QUEUE_SIZE),
     (errors.PayloadTooLarge, MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE),
+    (errors.InvalidOption, MQTTErrorCode.MQTT_ERR_NOT_SUPPORTED),
     (errors.LinkError, MQTTErrorCode.MQTT_ERR_CONN_LOST),
 )
 _REASONS: Final = (

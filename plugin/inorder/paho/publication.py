@@ -6,16 +6,21 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from paho.mqtt.client import MQTTMessageInfo
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 
 from inorder.errors import InorderError
+from inorder.paho.aliases import alias_of
 from inorder_adapters.mqtt.properties import PublishProperties, stamped_properties
 from inorder_adapters.payload_form import wire_payload
 from inorder_adapters.stamp_property import MAX_PROPERTY_BYTES
+
+CLOSINGS_UNTIL_CAREFUL: Final = 2
+MAX_CLOSINGS: Final = 3
+"""Connections that a broker closes over one publish, sent alone, before that counts as its refusal."""
 
 PacketProperties = PublishProperties | Properties | None
 
@@ -37,10 +42,14 @@ class Publication:
             that after a reconnection, before the timestamp is known to stand; what is sent after its release is
             released by nobody, and takes up the broker's window for good.
         is_accepted: by the broker. error: why it never will be.
+        alias: the broker's short name of the topic (MQTT 5), 0 for none.
+        closings: how many connections in a row the broker has closed over it.
     """
 
     __slots__ = (
+        "alias",
         "call",
+        "closings",
         "dup",
         "error",
         "in_payload",
@@ -78,6 +87,8 @@ class Publication:
         self.own = None if properties is None else bytes(properties.pack())  # type: ignore[no-untyped-call]
         self.pairs = user_pairs(properties)
         self.is_total = is_total
+        self.alias = alias_of(properties)
+        self.closings = 0
         self.dup = False
         self.is_wanted = self.is_sent = self.is_received = self.is_accepted = False
         self.is_ready = not is_total
@@ -108,6 +119,8 @@ class Outgoing:
             reconnection paho wants all it keeps sent at once, whatever its window; brokers close the connection over
             that, each time, or refuse what is above their window.
         window: how many may be in flight; 0 for any number.
+        unanswered: what was sent with QoS 1 or 2 on this connection and has no answer, by message id, the oldest first.
+        is_careful: one is sent after the other, as the broker has closed connections over one of several.
     """
 
     def __init__(self) -> None:
@@ -115,6 +128,10 @@ class Outgoing:
         self.by_mid: dict[int, Publication] = {}
         self.in_flight: set[int] = set()
         self.window = 0
+        self.unanswered: dict[int, Publication] = {}
+        self.is_careful = False
+        self._fruitless = 0  # connections in a row that the broker has closed without an answer to any
+        self._aliases: dict[int, str] = {}
         self._queue: deque[Publication] = deque()
         self._calls = itertools.count()
         self._lock = threading.Lock()
@@ -135,7 +152,11 @@ class Outgoing:
             return True
         if not head.is_ready:
             return False
-        return not head.qos or not 0 < self.window <= len(self.in_flight) or head.mid in self.in_flight
+        if not head.qos:
+            return True
+        if self.is_careful and self.unanswered:
+            return False
+        return not 0 < self.window <= len(self.in_flight) or head.mid in self.in_flight
 
     def want(self, publication: Publication, *, dup: bool) -> None:
         """Paho wants it sent."""
@@ -164,6 +185,7 @@ class Outgoing:
                 if publication.error is None and not publication.is_received:
                     if publication.qos:
                         self.in_flight.add(publication.mid)
+                        self.unanswered[publication.mid] = publication
                     return publication
         return None
 
@@ -176,13 +198,48 @@ class Outgoing:
         """It could not be sent: it stays the next one."""
         with self._lock:
             self.in_flight.discard(publication.mid)
+            self.unanswered.pop(publication.mid, None)
             self._queue.appendleft(publication)
+
+    def answered(self, mid: int) -> None:
+        """The broker has said what becomes of one: it goes on with what it is sent."""
+        if self.unanswered.pop(mid, None) is not None:
+            self._fruitless, self.is_careful = 0, False
+
+    def closed(self) -> Publication | None:
+        """The broker has closed the connection. Return what it always does that over; it is not to be sent again.
+
+        Brokers of MQTT 3.1.1, and some of MQTT 5, refuse a publish by that. What was sent behind it has no answer
+        either, nor may what was sent before: after two such connections one is sent after the other.
+        """
+        unanswered, self.unanswered = list(self.unanswered.values()), {}
+        if not unanswered:
+            return None
+        if not self.is_careful:
+            self._fruitless += 1
+            self.is_careful = self._fruitless >= CLOSINGS_UNTIL_CAREFUL
+            return None
+        (publication,) = unanswered
+        publication.closings += 1
+        return publication if publication.closings >= MAX_CLOSINGS else None
+
+    def wire_topic(self, publication: Publication) -> str:
+        """Return the topic to send: none, where the application uses an alias that this connection knows."""
+        is_known = publication.alias and self._aliases.get(publication.alias) == publication.topic
+        return "" if is_known else publication.topic
+
+    def sent(self, publication: Publication) -> None:
+        """It was sent: the broker knows its topic by its alias from now on."""
+        if publication.alias:
+            self._aliases[publication.alias] = publication.topic
 
     def connecting(self) -> None:
         """A new connection begins. Paho will want again what it keeps (QoS 1 and 2); QoS 0 that was not sent yet is
         sent on the new one. What was sent with QoS 2 the broker may have: it counts there from the beginning, before
         paho sends it, or its release, again."""
         with self._lock:
+            self.unanswered.clear()
+            self._aliases.clear()
             self.in_flight = {mid for mid in self.in_flight if mid in self.by_mid and self.by_mid[mid].qos == 2}
             for publication in self.by_mid.values():
                 publication.is_wanted = publication.is_sent = publication.is_received = False

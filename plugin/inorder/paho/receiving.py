@@ -11,6 +11,7 @@ from paho.mqtt.enums import MQTTErrorCode
 
 from inorder.core.notifications import Gap
 from inorder.logs import logger
+from inorder.paho.aliases import aliases_allowed, named
 from inorder.paho.embedding import Embedding
 from inorder.paho.message import ours, without_stamp
 from inorder.paho.ordering import Arrived
@@ -25,6 +26,12 @@ PUBACK too long: what the event waits for may be behind it in a full window."""
 
 class Receiving(Embedding):
     """Messages, gaps and acknowledgements."""
+
+    def _handle_publish(self) -> MQTTErrorCode:
+        if self._ordering is not None and self._protocol == paho.MQTTv5 and aliases_allowed(self._connect_properties):
+            read = self._in_packet
+            read["packet"] = bytearray(named(read["command"], bytes(read["packet"]), self._received_aliases))
+        return super()._handle_publish()
 
     def _handle_on_message(self, message: paho.MQTTMessage) -> None:
         ordering = self._ordering

@@ -14,9 +14,10 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from inorder.errors import InorderError, InvalidTopic, LinkError, Refused
 from inorder.logs import logger
+from inorder.paho.aliases import alias_of
 from inorder.paho.embedding import Embedding
 from inorder.paho.failures import error_code
-from inorder.paho.publication import Publication, Written, user_pairs
+from inorder.paho.publication import PacketProperties, Publication, Written, user_pairs
 from inorder_adapters import mqtt_rules
 from inorder_adapters.stamp_property import STAMP_PROPERTY, check_properties
 
@@ -26,6 +27,7 @@ INLINE_SECONDS: Final = 2.0
 """How long a call waits for a timestamp where no network loop of paho runs that could send later."""
 DISCONNECT_SECONDS: Final = 5.0
 """How long ``disconnect()`` and ``loop_stop()`` wait for the timestamps of what was published before."""
+PACKET_TOO_LARGE: Final = 0x95
 _RELEASED: Final = (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel)
 
 
@@ -40,7 +42,7 @@ class Sending(Embedding):
         retain: bool = False,
         properties: Properties | None = None,
     ) -> MQTTMessageInfo:
-        """Publish, as paho does; what paho refuses takes no number.
+        """Publish, as paho does; what paho refuses takes no number, nor what is over the limits that the broker told.
 
         Raises:
             InvalidOption: a user property of the name ``inorder``, a ValueError.
@@ -55,6 +57,14 @@ class Sending(Embedding):
                 self._go_on(reads=False)
             except InorderError as error:
                 _log.error("event=publish_unconnected topic=%s error=%s", topic, error)
+        topic = self._named(topic, properties)
+        try:
+            self._limits.check_call(topic, payload, qos, retain, properties)
+        except InorderError as error:
+            _log.error("event=publish_failed topic=%s error=%s", topic, error)
+            info = MQTTMessageInfo(self._mid_generate())
+            info.rc = error_code(error)
+            return info
         info = super().publish(topic, payload, qos, retain, properties)
         if qos and info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and (message := self._out_messages.get(info.mid)):
             self._number(message)  # the window is full: its number is that of this call all the same
@@ -64,6 +74,18 @@ class Sending(Embedding):
         elif self._is_inline and self._sock is not None:
             self._send_all(INLINE_SECONDS)
         return info
+
+    def _named(self, topic: str, properties: Properties | None) -> str:
+        """Return the topic that an alias stands for, by the application's earlier publishes; any other as it is. Raises
+        ValueError for one that stands for nothing, over which brokers close the connection."""
+        alias = alias_of(properties) if self._protocol == paho.MQTTv5 else 0
+        if not alias:
+            return topic
+        if topic:
+            self._aliases[alias] = topic
+        elif alias not in self._aliases:
+            raise ValueError(f"Invalid topic: nothing was published before with a topic and the alias {alias}.")
+        return self._aliases[alias]
 
     def _number_kept(self) -> None:
         """What paho kept while there was no connection gets its numbers before anything that is published now."""
@@ -97,7 +119,7 @@ class Sending(Embedding):
         if is_total:
             try:
                 mqtt_rules.check_topic(text)
-            except InvalidTopic:  # an alias without a name, or what the broker is to refuse
+            except InvalidTopic:  # what the broker is to refuse
                 is_total = False
         own = properties if self._protocol == paho.MQTTv5 else None
         return Publication(mid, text, bytes(payload), qos, retain, own, info, is_total=is_total)
@@ -147,12 +169,14 @@ class Sending(Embedding):
         if publication.is_sent:
             return True
         payload, properties = publication.on_the_wire(has_properties=self._protocol == paho.MQTTv5)
+        topic = ordering.outgoing.wire_topic(publication).encode()
         written = None if publication.qos else Written(publication, self._written)
         publication.is_sent = True
         try:
+            self._check_limits(publication, topic, payload, properties)
             code = super()._send_publish(
                 publication.mid,
-                publication.topic.encode(),
+                topic,
                 payload,
                 publication.qos,
                 publication.retain,
@@ -160,15 +184,45 @@ class Sending(Embedding):
                 written,
                 properties,
             )
+        except InorderError as error:
+            self._publish_failed(publication, error)
+            return True
         except ValueError as error:
-            publication.error = Refused(f"the publish was refused by paho-mqtt: {error}")
-            self._publish_failed(publication, publication.error, MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE)
+            refusal = Refused(f"the publish was refused by paho-mqtt: {error}")
+            self._publish_failed(publication, refusal, MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE)
             return True
         if code == MQTTErrorCode.MQTT_ERR_NO_CONN:
             publication.is_sent = False
             ordering.outgoing.put_back(publication)
             return False
+        ordering.outgoing.sent(publication)
         return True
+
+    def _check_limits(
+        self, publication: Publication, topic: bytes, payload: bytes, properties: PacketProperties
+    ) -> None:
+        """Raise PayloadTooLarge or InvalidOption for what the broker would close the connection over. Now the stamp is
+        there, which may be a long one, and the broker, which may be another one."""
+        limits = self._limits
+        size = 0
+        if limits.packet_bytes:
+            own = 0 if properties is None else len(properties.pack())  # type: ignore[no-untyped-call]
+            size = len(topic) + own + len(payload)
+        limits.check(size, len(publication.payload), publication.qos, publication.retain, publication.alias)
+
+    def _closed_by_broker(self, reason: ReasonCode | None) -> None:
+        """The broker has ended a connection. Where it does that each time over one publish, that counts as refused."""
+        ordering = self._ordering
+        with self._requests_lock:
+            is_asked = bool(self._subscribes or self._unsubscribes)  # it may be over one of these
+        if ordering is None or is_asked or not self.is_connected():
+            return
+        publication = ordering.outgoing.closed()
+        if publication is not None:
+            why = "" if reason is None else f" ({reason})"
+            error = Refused(f"the broker closed {publication.closings} connections over it{why}")
+            code = MQTTErrorCode.MQTT_ERR_PAYLOAD_SIZE if reason == PACKET_TOO_LARGE else None
+            ordering.put(lambda client: client._publish_failed(publication, error, code))
 
     def _send_all(self, seconds: float) -> None:
         """Wait until everything that paho wants sent was sent, and send it here if nobody else does."""
@@ -236,6 +290,7 @@ class Sending(Embedding):
                 self._accepted(publication)
         if ordering is not None:
             ordering.outgoing.in_flight.discard(mid)
+            ordering.outgoing.answered(mid)
             if ordering.outgoing.is_due:
                 ordering.put(lambda client: client._send_ready())
         code = super()._do_on_publish(mid, reason_code, properties)
@@ -247,6 +302,7 @@ class Sending(Embedding):
         ordering, body = self._ordering, self._in_packet["packet"]
         publication = None if ordering is None else ordering.outgoing.by_mid.get(int.from_bytes(body[:2], "big"))
         if ordering is not None and publication is not None:
+            ordering.outgoing.answered(publication.mid)
             if len(body) > 2 and body[2] >= 0x80:  # paho goes on as if it were accepted
                 self._refuse(publication, Refused(f"the publish was refused by the broker: code 0x{body[2]:02X}"))
             else:
@@ -260,6 +316,7 @@ class Sending(Embedding):
             for message in dropped:
                 publication = self._ordering.outgoing.by_mid.pop(message.mid, None)
                 self._ordering.outgoing.in_flight.discard(message.mid)
+                self._ordering.outgoing.unanswered.pop(message.mid, None)
                 if publication is not None:
                     self._refuse(publication, Refused("the application dropped it"))
         return dropped

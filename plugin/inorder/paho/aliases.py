@@ -1,0 +1,39 @@
+"""Topic aliases of MQTT 5 in what the broker sends, which it does where the application has allowed it. paho leaves the
+topic empty; a message without a topic has no place in the order."""
+
+from __future__ import annotations
+
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+
+def alias_of(properties: Properties | None) -> int:
+    """Return the topic alias of a publish, 0 where it has none."""
+    return 0 if properties is None else int(vars(properties).get("TopicAlias", 0))
+
+
+def aliases_allowed(connect: Properties | None) -> bool:
+    """Tell whether the properties of a CONNECT allow the broker to use aliases."""
+    return connect is not None and bool(vars(connect).get("TopicAliasMaximum", 0))
+
+
+def named(command: int, packet: bytes, known: dict[int, bytes]) -> bytes:
+    """Return a PUBLISH with the topic that its alias stands for; any other as it is.
+
+    Args:
+        command: its first byte.
+        packet: all behind the fixed header.
+        known: topics by alias of this connection, to which it may add one.
+    """
+    end = 2 + int.from_bytes(packet[:2], "big")
+    topic, properties = packet[2:end], Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    try:
+        properties.unpack(packet[end + 2 if command & 0x06 else end :])  # type: ignore[no-untyped-call]
+    except Exception:  # not well formed: paho, which reads it next, says so
+        return packet
+    alias = alias_of(properties)
+    if topic and alias:
+        known[alias] = topic
+    elif not topic and alias in known:
+        return len(known[alias]).to_bytes(2, "big") + known[alias] + packet[2:]
+    return packet

@@ -1,0 +1,137 @@
+"""What brokers refuse by closing the connection: it is told as paho tells it, and nothing waits behind it for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import paho.mqtt.client as stock
+import pytest
+from tests.paho.conftest import Make
+from tests.paho.helpers import connect, subscribed, until
+
+import inorder.paho as mqtt
+from inorder.errors import InvalidOption, PayloadTooLarge
+from inorder.paho.limits import Limits, limits_of
+from inorder.testing.ens_recorder import unique
+from inorder.testing.services import Mosquitto
+
+LIMIT = 400
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Mosquitto]:
+    """A broker that takes packets of 400 bytes, and topic aliases."""
+    with Mosquitto(extra=[f"max_packet_size {LIMIT}"], listener_options=["max_topic_alias 5"]) as broker:
+        yield broker
+
+
+def test_limits_are_those_of_the_connack() -> None:
+    said: Any = mqtt.Properties(2)  # type: ignore[no-untyped-call]
+    said.MaximumPacketSize, said.MaximumQoS, said.RetainAvailable, said.TopicAliasMaximum = 100, 1, 0, 7
+    limits = limits_of(b"\0\0" + said.pack())
+    assert limits == Limits(100, 1, False, 7)
+    limits.check(91, 50, 1, False, 7)
+    with pytest.raises(PayloadTooLarge, match="50 bytes is over the limit of 49"):
+        limits.check(92, 50, 1, False, 0)
+    for wrong in [(2, False, 0), (0, True, 0), (0, False, 8)]:
+        with pytest.raises(InvalidOption, match="broker"):
+            limits.check(0, 0, *wrong)
+    assert limits_of(b"\0\0" + mqtt.Properties(2).pack()) == Limits(alias=0)  # type: ignore[no-untyped-call]
+    assert limits_of(b"\0\0\xff") == Limits(), "paho's affair"
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_is_over_the_limit_that_the_broker_told_is_refused_at_once(small: Mosquitto, make: Make, qos: int) -> None:
+    topic, client = unique("t"), make()
+    log = subscribed(client, small, topic, qos=1)
+    refused = [client.publish(topic, "x" * (LIMIT - 100), qos), client.publish(topic, "x" * (LIMIT + 100), qos)]
+    assert [info.rc for info in refused] == [mqtt.MQTT_ERR_PAYLOAD_SIZE] * 2
+    client.publish(topic, "y" * 100, qos)
+    until(lambda: log.messages != [], "the next one")
+    assert [(each.payload[:1], each.inorder.sequence) for each in log.messages] == [(b"y", 1)], "no number was taken"
+
+
+def test_what_is_over_the_limit_with_a_long_stamp_is_refused(small: Mosquitto, make: Make) -> None:
+    """The room that is kept for a stamp is not enough for every one: its number is given back."""
+    topic, client = unique("t"), make()
+    log = subscribed(client, small, topic, qos=1)
+    limits, client._limits = client._limits, Limits(alias=0)
+    payload = "x" * (LIMIT - len(topic) - 20)  # without a stamp it would fit
+    info = client.publish(topic, payload, 1)
+    client._limits = limits
+    assert info.rc == mqtt.MQTT_ERR_SUCCESS
+    until(lambda: bool(log.published), "the word")
+    assert info.rc == mqtt.MQTT_ERR_PAYLOAD_SIZE
+    client.publish(topic, "next", 1)
+    until(lambda: log.payloads == [b"next"], "the next one")
+    assert log.messages[0].inorder.verdict == mqtt.Verdict.IN_ORDER
+
+
+def test_what_the_broker_refuses_by_closing_is_refused_in_the_end(small: Mosquitto, make: Make) -> None:
+    """MQTT 3.1.1 tells no limit: a payload that fits alone does not fit with its stamp. What is behind it goes on."""
+    topic, client = unique("t"), make(protocol=mqtt.MQTTv311)
+    bare: Any = stock.Client(mqtt.CallbackAPIVersion.VERSION2)
+    codes: list[Any] = []
+    client.on_publish = lambda c, u, mid, reason, properties: codes.append((mid, reason.is_failure))
+    client.reconnect_delay_set(0.01, 0.02)
+    try:
+        log = subscribed(bare, small, topic, qos=1)
+        connect(client, small)
+        infos = [client.publish(topic, payload, 1) for payload in ("a", "x" * (LIMIT - len(topic) - 20), "b")]
+        until(lambda: len(codes) == 3, "the word about all of them")
+        until(lambda: len(log.messages) >= 2, "the others")
+    finally:
+        bare.disconnect()
+        bare.loop_stop()
+    assert dict(codes) == {infos[0].mid: False, infos[1].mid: True, infos[2].mid: False}
+    assert infos[1].rc != mqtt.MQTT_ERR_SUCCESS
+    assert list(dict.fromkeys(each[-1:] for each in log.payloads)) == [b"a", b"b"]
+
+
+def test_topic_aliases_keep_the_order_of_their_publisher(small: Mosquitto, make: Make) -> None:
+    """An alias alone names its topic; it has its number, also over a connection that does not know it."""
+    topic, client = unique("t"), make()
+    log = subscribed(make(), small, topic, qos=1)
+    connect(client, small)
+    aliased: Any = mqtt.Properties(3)  # type: ignore[no-untyped-call]
+    aliased.TopicAlias = 5
+    with pytest.raises(ValueError, match="alias 5"):
+        client.publish("", "never named", properties=aliased)
+    for at in range(12):
+        client.publish("" if at % 4 else topic, str(at), at % 3, properties=aliased)
+        client.publish(topic, f"{at} plain", 1)
+    client.reconnect()
+    client.publish("", "12", 1, properties=aliased)
+    until(lambda: log.payloads[-1:] == [b"12"], "the last one")
+    assert log.payloads == [text for at in range(12) for text in (b"%d" % at, b"%d plain" % at)] + [b"12"]
+    assert {each.inorder.verdict for each in log.messages} == {mqtt.Verdict.IN_ORDER}
+    aliased.TopicAlias = 6
+    assert client.publish(topic, "over the broker's limit", properties=aliased).rc == mqtt.MQTT_ERR_NOT_SUPPORTED
+
+
+def test_what_the_broker_names_by_an_alias_has_its_topic() -> None:
+    """An empty topic has no place in the order, and no handler of a topic either."""
+    client: Any = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    told: list[tuple[str, bytes]] = []
+    client.on_message = lambda c, u, message: told.append((message.topic, message.payload))
+    client._connect_properties = mqtt.Properties(1)  # type: ignore[no-untyped-call]
+    client._connect_properties.TopicAliasMaximum = 10
+
+    def receive(topic: bytes, alias: int, payload: bytes, qos: int = 0) -> None:
+        properties: Any = mqtt.Properties(3)  # type: ignore[no-untyped-call]
+        if alias:
+            properties.TopicAlias = alias
+        body = len(topic).to_bytes(2, "big") + topic + (b"\0\1" if qos else b"") + properties.pack() + payload
+        client._in_packet = {"command": 0x30 | qos << 1, "packet": bytearray(body)}
+        client._handle_publish()
+
+    receive(b"a", 1, b"1", 2)  # told when it is released
+    receive(b"", 1, b"2")
+    receive(b"b", 0, b"3")
+    receive(b"", 2, b"4")  # of no name: as paho has it
+    receive(b"c", 1, b"5")
+    receive(b"", 1, b"6", 1)
+    client._in_packet = {"command": 0x62, "packet": bytearray(b"\0\1")}
+    client._handle_pubrel()
+    assert told == [("a", b"2"), ("b", b"3"), ("", b"4"), ("c", b"5"), ("c", b"6"), ("a", b"1")]

@@ -14,6 +14,7 @@ import pytest
 from inorder.errors import InvalidOption
 from inorder.traces.schema import NAMES
 from inorder_analytics.columns import arrow_schema
+from inorder_analytics.looking import Filter, Following
 from inorder_analytics.reading import Traces, rows, survey
 
 TOPICS = [
@@ -124,6 +125,18 @@ def test_one_file_alone_and_urls(tmp_path: Path) -> None:
     assert numbers(traces) == [7]
     assert [each.file for each in traces.damaged] == ["memory:///traces-of-a-test/bad.parquet"]
     assert [each.file.file for each in traces.survey().files] == ["memory:///traces-of-a-test/run/a.parquet"]
+
+
+def test_what_is_followed_shows_a_row_once_though_its_file_grows_or_is_merged(tmp_path: Path) -> None:
+    every = [{"client": "c", "kind": "notified", "delivery_index": at} for at in range(1, 5)]
+    write(tmp_path / "a.parquet", *every[:2])
+    following = Following(Traces(tmp_path), Filter())
+    assert [row["delivery_index"] for row in following.begin(1)] == [2]
+    write(tmp_path / "a.parquet", *every[:3])
+    assert [row["delivery_index"] for row in following.look()] == [3]
+    (tmp_path / "a.parquet").unlink()
+    write(tmp_path / "full.parquet", *every)
+    assert [row["delivery_index"] for row in following.look()] == [4]
 
 
 # -- B77 ---------------------------------------------------------------------------------------------------------------

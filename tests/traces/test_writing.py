@@ -224,6 +224,33 @@ async def test_what_arrow_fails_at_is_counted_as_dropped(
     assert "event=traces_not_made rows=101" in caplog.text
 
 
+async def test_a_file_that_is_small_grows(tmp_path: Path) -> None:
+    """A client that records a little, for long, makes few files: each flush has what is there on the disk, in the file
+    that was there before. It grows up to a bound, and a new one begins where it is gone (it was merged, or removed)."""
+    made = recorder(Traces(tmp_path, rows_per_file=40))
+    writer = made._writer
+    assert writer is not None
+
+    async def flushed(*numbers: int) -> None:
+        for number in numbers:
+            notified(made, number)
+        made.flush()
+        await until(lambda: made._handed == writer.done, "these rows on the disk")
+
+    for number in range(1, 31):
+        await flushed(number)
+        assert numbers(rows_in(tmp_path)) == list(range(1, number + 1))
+    assert len(files_in(tmp_path)) == 1
+    await flushed(*range(31, 51))
+    assert [pq.read_metadata(each).num_rows for each in files_in(tmp_path)] == [31, 20]
+    files_in(tmp_path)[-1].unlink()
+    await flushed(51)
+    await flushed(52)
+    await made.close(PATIENCE)
+    assert [each.name[-11:-8] for each in files_in(tmp_path)] == ["001", "003"]
+    assert numbers(rows_in(tmp_path)) == [*range(1, 31), 51, 52]
+
+
 # -- a disk that fails -------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,10 @@ class Folder(Protocol):
     """Where the files of one run go. Whatever fails raises OSError."""
 
     def write(self, name: str, fill: Any) -> None:
-        """Make a file of this name, whole or not at all; ``fill`` is called with what to write it to."""
+        """Make a file of this name, or replace it, whole or not at all; ``fill`` is called with what to write it to."""
+
+    def can_replace(self, name: str) -> bool:
+        """Tell whether there is such a file, and a larger one can take its place at once, with no time in between."""
 
 
 class LocalFolder:
@@ -43,6 +46,10 @@ class LocalFolder:
             with suppress(OSError):
                 made.unlink()
             raise
+
+    def can_replace(self, name: str) -> bool:
+        """See :class:`Folder`."""
+        return (self._path / name).exists()
 
     def check(self) -> None:
         """Raise OSError where nothing can be written."""
@@ -85,6 +92,10 @@ class RemoteFolder:
             with suppress(Exception):
                 self._files.rm_file(made)
             raise
+
+    def can_replace(self, name: str) -> bool:
+        """See :class:`Folder`."""
+        return self._is_object_store and bool(self._files.exists(f"{self._path}/{name}"))
 
     def check(self) -> None:
         """Raise what the store raises where nothing can be written."""

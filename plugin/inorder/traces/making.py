@@ -38,6 +38,15 @@ _OPTIONS: Final[dict[str, Any]] = {
 }
 
 
+def grown(content: pa.Buffer, more: pa.Buffer) -> pa.Buffer:
+    """Return the content of a file with the rows of two."""
+    out = pa.BufferOutputStream(POOL)
+    with pq.ParquetWriter(out, TABLE, **_OPTIONS) as writer:
+        tables = [pq.ParquetFile(pa.BufferReader(each)).read().cast(TABLE) for each in (content, more)]
+        writer.write_table(pa.concat_tables(tables).unify_dictionaries(POOL))
+    return out.getvalue()
+
+
 class File:
     """One file, not written yet. It is made in memory: each of the many small writes to a file of Python's would need
     the interpreter's lock.

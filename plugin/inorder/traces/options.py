@@ -30,7 +30,8 @@ class Traces:
         run: which run this belongs to, 1 to 128 characters or empty; ``None``: what the environment variable
             ``INORDER_RUN`` says, else ``default``. Clients of one run in one place are looked at together.
         rows_per_file: a file is closed at this many rows.
-        flush_interval: a file with rows is closed this long after the one before, s.
+        flush_interval: how often what is new is written, s: into the file before, where that is small, else into one of
+            its own.
         max_buffered_rows: what may wait to be written; rows beyond are dropped, counted, and the count recorded.
         close_timeout: how long closing the client waits for the rest to be written, beyond its own time, s.
 

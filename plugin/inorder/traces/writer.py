@@ -20,7 +20,7 @@ from inorder.logs import logger
 from inorder.traces.arrow import Converter
 from inorder.traces.folder import open_folder
 from inorder.traces.lanes import Lane, Layout
-from inorder.traces.making import File
+from inorder.traces.making import File, grown
 from inorder.traces.options import Traces, safe_name
 from inorder.traces.recorder import Others
 
@@ -29,6 +29,9 @@ _log = logger("inorder.traces")
 RETRY_SECONDS: Final = 1.0
 """Pause before a file is tried again that could not be written."""
 KEPT_LANES: Final = 4
+GROWN_ROWS: Final = 32_768
+"""Files that are due grow up to so many rows: the last one is replaced by one that has the next rows, too. It takes
+tens of milliseconds to make such a file anew, every ``flush_interval``."""
 
 
 class Writer:
@@ -52,6 +55,7 @@ class Writer:
         self._used: deque[Lane] = deque(maxlen=KEPT_LANES)
         self._open: File | None = None
         self._made: deque[File] = deque()  # finished, and not written yet
+        self._last: tuple[int, pa.Buffer] | None = None  # rows and content of the file written last, where it may grow
         self._is_due = False
         self._failed_at: float | None = None
         # rows that are not recorded, by incarnation: dropped by the event loop, and here; those that files, written or
@@ -213,17 +217,31 @@ class Writer:
             return False
         file = self._made[0]
         try:
-            self._folder.write(f"{self._prefix}-{self._files + 1:06d}.parquet", lambda to: to.write(file.content))
+            rows, content, number = self._grown(file)
+            self._folder.write(self._name(number), lambda to: to.write(content))
         except Exception as error:  # each store raises errors of its own library
             self._failed(error)
             return False
         self._made.popleft()
-        self._files += 1
+        self._files = number
+        self._last = (rows, content) if rows < min(GROWN_ROWS, self._full) else None
         self.done += file.weight
         if self._failed_at is not None:
             self._failed_at = None
             _log.info("event=traces_written_again folder=%s dropped=%d", self._folder, self._untold.total())
         return True
+
+    def _grown(self, file: File) -> tuple[int, pa.Buffer, int]:
+        """Return rows, content and number of the file to write: the last one again with these rows, where it is small
+        and still there; nobody but this writer changes it. Else a new one."""
+        if self._last is not None and self._folder.can_replace(self._name(self._files)):
+            rows = self._last[0] + file.rows
+            if rows <= min(GROWN_ROWS, self._full):
+                return rows, grown(self._last[1], file.content), self._files
+        return file.rows, file.content, self._files + 1
+
+    def _name(self, number: int) -> str:
+        return f"{self._prefix}-{number:06d}.parquet"
 
     def _failed(self, error: Exception) -> None:
         if self._failed_at is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import os
 import re
 import shlex
 import subprocess
@@ -23,7 +22,9 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from typer.testing import CliRunner
 
+from inorder.cli.app import app
 from inorder.testing.services import Mosquitto, RedisServer, WorkerServer
 
 PROJECT = Path(__file__).parent.parent
@@ -119,12 +120,9 @@ def problem_of(command: list[str]) -> str | None:
 @cache
 def help_of(*names: str) -> str | None:
     """Return the help text of a command of inorder; ``None`` if there is no such command."""
-    command = [sys.executable, "-m", "inorder", *names, "--help"]
-    environment = {**os.environ, "COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1", "TERM": "dumb"}
-    run = subprocess.run(
-        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=environment
-    )
-    return run.stdout if run.returncode == 0 else None
+    wide = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    shown = CliRunner().invoke(app, [*names, "--help"], prog_name="inorder", env=wide)
+    return shown.output if shown.exit_code == 0 else None
 
 
 # -- Python blocks -----------------------------------------------------------------------------------------------------

@@ -135,29 +135,6 @@ def test_several_callbacks_match_one_message(mosquitto: Mosquitto, make: Make) -
     assert log.gaps == []
 
 
-def test_overlapping_filters_give_as_many_copies_as_the_broker_sends(mosquitto: Mosquitto, make: Make) -> None:
-    """B08, B09: paho has a message for each copy, so have we; each beside its twin, in the order."""
-    root = unique("ov")
-    bare: Any = stock.Client(mqtt.CallbackAPIVersion.VERSION2)
-    try:
-        theirs = subscribed(bare, mosquitto, f"{root}/#", f"{root}/a")
-        ours = subscribed(make(protocol=mqtt.MQTTv311), mosquitto, f"{root}/#", f"{root}/a")
-        publisher = make()
-        connect(publisher, mosquitto)
-        for at in range(20):
-            publisher.publish(f"{root}/a", str(at))
-        publisher.publish(f"{root}/end", "end")
-        until(lambda: ours.payloads[-1:] == [b"end"], "all messages")
-        until(lambda: any(each.endswith(b"end") for each in theirs.payloads), "all messages of paho's")
-    finally:
-        bare.disconnect()
-        bare.loop_stop()
-    assert len(ours.messages) == len(theirs.messages)
-    numbers = [each.inorder.sequence or 0 for each in ours.messages[:-1]]
-    assert numbers == sorted(numbers)
-    assert set(numbers) == set(range(1, 21))
-
-
 @pytest.mark.parametrize("filter", ["$share/g/{}/#", "$SYS/broker/uptime"])
 def test_what_cannot_be_ordered_is_pahos(mosquitto: Mosquitto, make: Make, filter: str) -> None:
     """B36: members of a shared subscription get what the broker deals them, no gap is reported, messages say so."""

@@ -7,7 +7,7 @@ import atexit
 import concurrent.futures
 import secrets
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +17,7 @@ from typing import Any, Final
 from inorder.client.client import Client as Engine
 from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
+from inorder.client.copies import Copies
 from inorder.client.taking import PassedOver
 from inorder.core.names import Filter
 from inorder.core.notifications import Event, Gap, Verdict
@@ -35,7 +36,6 @@ Item = Callable[[Any], None]
 """Something that paho's thread is to do with its client."""
 
 EXIT_SECONDS: Final = 3.0
-MAX_REMEMBERED: Final = 4096
 MAX_UNDIGESTED: Final = 1000
 """Arrivals that the event loop's thread has not looked at, from which on paho's waits for it."""
 
@@ -249,9 +249,8 @@ class Ordering:
         self.is_woken = False
         self.outgoing = Outgoing()
         self.given = self.digested = 0
-        self._copies: dict[tuple[str, int], list[Arrived]] = {}
-        self._told: OrderedDict[tuple[str, int], InOrder] = OrderedDict()
-        self._repeats: dict[tuple[int, int], int] = {}
+        self._copies = Copies[Arrived]()
+        self._given = InOrder()  # how the last event stands to the order
         self.unhandled: set[tuple[str, int]] = set()
         self._under_way = weakref.WeakValueDictionary[int, Arrived]()
         self._left: set[Filter] = set()
@@ -278,6 +277,7 @@ class Ordering:
         ens = PahoEns(address, properties=protocol == 5, ready=self._ready)
         life = Life(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
         life.open()
+        self._copies.clear()
         self.life = life
         publications = list(self.outgoing.all())
         self._left_sent = [each for each in publications if goes_on and each.is_sent]
@@ -315,6 +315,7 @@ class Ordering:
         for arrived in [each for _, each in sorted(self._under_way.items())]:
             if not (arrived.is_due or arrived.is_done):
                 self._deliver(arrived, InOrder(Verdict.LATE))
+        self._copies.clear()  # they were among these
 
     def restore(self) -> None:
         """Somebody reads again: the workers are to know of the subscriptions that the broker has kept meanwhile."""
@@ -385,46 +386,45 @@ class Ordering:
         arrived = arrival.source
         if not isinstance(arrived, Arrived):
             arrived = Arrived(repaired(event, self._protocol), 0.0)
-        told = InOrder(event.verdict, event.number, event.deps)
+        self._given = told = InOrder(event.verdict, event.number, event.deps)
         self._deliver(arrived, told)
-        if event.number is not None and self._has_copies(event.topic):
-            key = event.topic, event.number
-            for copy in self._copies.pop(key, ()):
-                self._deliver(copy, told)
-            self._told[key] = told
-            if len(self._told) > MAX_REMEMBERED:
-                self._told.popitem(last=False)
+        for copy in self._copies.turn(event.topic, event.number):
+            self._deliver(copy, told)
 
     def gap(self, gap: Gap) -> None:
         """See :class:`~inorder.client.taking.Taker`."""
+        self._copies.interrupted()
+        for copy in self._copies.skipped(gap.topic, gap.first, gap.last):
+            self._drop(copy)
         self.put(lambda client: client._tell_gap(gap))
 
     def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
         """See :class:`~inorder.client.taking.Taker`. The library's application gets what came before the subscription
-        counted at the workers, and as many copies as its filters overlap."""
+        counted at the workers, and of copies for filters that overlap those that can be beside their twin."""
         arrived = arrival.source
         if not isinstance(arrived, Arrived):
             return
-        key = arrival.topic, number
+        name = arrival.topic
         if why == "before":
-            self._deliver(arrived, InOrder(Verdict.LATE, number))
+            self._deliver_alone(arrived, InOrder(Verdict.LATE, number))
         elif arrival.redelivered:
-            if key in self.unhandled:
-                self.unhandled.discard(key)
-                self._deliver(arrived, InOrder(Verdict.LATE, number))
+            if (name, number) in self.unhandled:
+                self.unhandled.discard((name, number))
+                self._deliver_alone(arrived, InOrder(Verdict.LATE, number))
             else:
                 self._drop(arrived)
-        elif not self._is_copy(arrival.topic, topic, number):
-            self._drop(arrived)
-        elif (told := self._told.get(key)) is not None:
-            self._deliver(arrived, told)
+        elif why == "twin_waits":
+            for copy in self._copies.keep(name, number, arrived, self._copies_allowed(name)):
+                self._drop(copy)
+        elif self._copies.follows(name, number, self._copies_allowed(name)):
+            self._deliver(arrived, self._given)
         else:
-            self._copies.setdefault(key, []).append(arrived)
+            self._drop(arrived)
 
     def unrouted(self, arrival: Arrival) -> None:
         """See :class:`~inorder.client.taking.Taker`: the library's own behaviour."""
         if isinstance(arrival.source, Arrived):
-            self._deliver(arrival.source, InOrder())
+            self._deliver_alone(arrival.source, InOrder())
 
     def failed(self, error: InorderError) -> None:
         """See :class:`~inorder.client.taking.Taker`."""
@@ -441,19 +441,14 @@ class Ordering:
             publication.error = error
             self.put(lambda client: client._publish_failed(publication, error))
 
-    def _has_copies(self, topic: str) -> bool:
-        return self.life is not None and self.life.ens.copies_of(topic) > 1
+    def _copies_allowed(self, topic: str) -> int:
+        """Return how many copies of one event the broker may send beside the first."""
+        return 0 if self.life is None else self.life.ens.copies_of(topic) - 1
 
-    def _is_copy(self, name: str, topic: int, number: int) -> bool:
-        if self.life is None:
-            return False
-        allowed = self.life.ens.copies_of(name) - 1
-        if allowed < 1:
-            return False
-        if len(self._repeats) >= MAX_REMEMBERED:
-            self._repeats.clear()
-        seen = self._repeats[topic, number] = self._repeats.get((topic, number), 0) + 1
-        return seen <= allowed
+    def _deliver_alone(self, arrived: Arrived, told: InOrder) -> None:
+        """Deliver what has no place in the order: no copy of the event before it is beside its twin any more."""
+        self._copies.interrupted()
+        self._deliver(arrived, told)
 
     def _deliver(self, arrived: Arrived, told: InOrder) -> None:
         arrived.message.inorder = told

@@ -81,12 +81,14 @@ class Seen:
 
     Attributes:
         store_error, workers_error: why the store or the workers do not answer, ``None`` while they do.
+        outdated: how the store was found to be an older copy of itself; empty while it was not.
         order_change_s: for how long a change of the topic order runs, ``None`` while none does.
     """
 
     at_ms: int
     store_error: str | None = None
     workers_error: str | None = None
+    outdated: str = ""
     stages: Sequence[StageSeen] = ()
     workers: Sequence[WorkerSeen] = ()
     stuck: Sequence[StuckSeen] = ()
@@ -141,6 +143,9 @@ def _unreachable(seen: Seen) -> Iterator[Alarm]:
     if seen.store_error is not None:
         detail = f"{seen.store_error}. Workers commit nothing without it, so no timestamps are made."
         yield Alarm("store", "critical", "The store does not answer", detail, "/workers")
+    if seen.outdated:
+        detail = f"{seen.outdated}. Nothing is numbered: stop all workers, run inorder renew, and start them again."
+        yield Alarm("outdated", "critical", "The store is an older copy of itself", detail, "/workers")
     if seen.workers_error is not None:
         detail = f"{seen.workers_error}. Publishers and strict subscribers wait."
         yield Alarm("workers", "critical", "The workers do not answer", detail, "/workers")

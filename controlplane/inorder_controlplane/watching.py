@@ -218,6 +218,7 @@ class Watching:
             at_ms,
             store_error=found.get("store_error"),
             workers_error=said.get("workers_error"),
+            outdated=store.outdated if store else "",
             stages=[StageSeen(each.stage, each.owner, each.state) for each in store.stages] if store else (),
             workers=[WorkerSeen(each.owner, each.address, each.state, each.lag) for each in store.workers]
             if store

@@ -354,6 +354,15 @@ class StoreReplaced(StoreError):
         super().__init__(url, f"{what}; start the worker again")
 
 
+class StoreOutdated(StoreError):
+    """The store is an older copy of what workers have had: numbers that were given since would be given again, to other
+    events. Nothing is numbered until it has got a domain id of its own."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        hint = "stop all its workers, run `inorder renew` on it, and start them again"
+        super().__init__(url, f"it is an older copy of itself: {reason}; {hint}")
+
+
 class BackupError(StoreError):
     """A backup file that cannot be used (it is none, is damaged, or of a newer release), or cannot be made."""
 

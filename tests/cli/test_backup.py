@@ -1,4 +1,4 @@
-"""``inorder backup`` and ``inorder restore``: what they say, and their exit codes."""
+"""``inorder backup``, ``inorder restore`` and ``inorder renew``: what they say, and their exit codes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Cli, Start
+
+from inorder.worker.sql_journal import SqlJournal
 
 
 def test_there_and_back(cli: Cli, start: Start) -> None:
@@ -18,6 +20,7 @@ def test_there_and_back(cli: Cli, start: Start) -> None:
     cli("backup", "x.backup", "--store", "sqlite:///numbers.db").assert_refused(1, "x.backup", "there already")
     refused = cli("restore", "x.backup", "--store", "sqlite:///numbers.db", "--force")
     refused.assert_refused(1, f"/{child.pid}-", "stop it first")
+    cli("renew", "--store", "sqlite:///numbers.db").assert_refused(1, f"/{child.pid}-", "stop it first")
     assert child.interrupt().code == 0
     cli("restore", "x.backup", "--store", "sqlite:///numbers.db").assert_refused(1, "holds numbers already", "--force")
     forced = cli("restore", "x.backup", "--store", "sqlite:///numbers.db", "--force", "--json")
@@ -32,7 +35,26 @@ def test_there_and_back(cli: Cli, start: Start) -> None:
     assert json.loads(again.line())["type"] == "ready"
 
 
+def test_a_store_that_was_found_an_older_copy_is_renewed(cli: Cli) -> None:
+    here = ("--store", "sqlite:///numbers.db")
+    journal = SqlJournal(here[1])
+    former = journal.open(1)
+    journal.mark_outdated("row 9 is missing")
+    journal.close()
+    for command in ("status", "verify"):
+        told = cli(command, *here)
+        assert told.code == 1
+        assert "an older copy of itself: row 9 is missing" in " ".join(told.out.split())
+    cli("worker", "--port", 0, *here).assert_refused(1, "row 9 is missing", "inorder renew")
+    done = cli("renew", *here, "--json")
+    assert (done.code, done.json["former_domain"]) == (0, former.domain)
+    assert cli("verify", *here, "--json").json["domain"] == done.json["domain"] != former.domain
+    text = cli("renew", *here)
+    assert (text.code, f"before {done.json['domain']}" in text.out) == (0, True)
+
+
 def test_what_cannot_be_done(cli: Cli) -> None:
+    cli("renew", "--store", "sqlite:///nothing.db").assert_refused(1, "nothing.db")
     cli("backup", "x.backup", "--store", "sqlite:///nothing.db").assert_refused(1, "nothing.db")
     Path("x.backup").write_bytes(b"no backup")
     cli("restore", "x.backup", "--store", "sqlite:///new.db").assert_refused(1, "x.backup", "no backup of inorder")

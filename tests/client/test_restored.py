@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ from tests.client.helpers import (
 )
 
 from inorder import Client
-from inorder.errors import Forgotten
+from inorder.errors import Forgotten, StoreOutdated
 from inorder.worker.backup import back_up
-from inorder.worker.restoring import restore
+from inorder.worker.restoring import renew, restore
+from inorder.worker.verification import verify
 
 
 class Restorable:
@@ -161,3 +163,57 @@ async def test_a_publisher_goes_on_where_the_epochs_are_lower_than_before(site: 
         await published(publisher, "a", 1)
         await point.put_back(publisher, is_lost=True)
         assert (await publisher.publish("a", b"x")).number == 2
+
+
+def put_copy(source: Path, target: Path) -> None:
+    """Put the files of an SQLite store somewhere else, with nothing that another one had there."""
+    for suffix in ("", "-wal", "-shm"):
+        there = target.with_name(target.name + suffix)
+        there.unlink(missing_ok=True)
+        if (here := source.with_name(source.name + suffix)).exists():
+            shutil.copyfile(here, there)
+
+
+def witnesses(client: Client, row: int) -> bool:
+    """Tell whether a worker has told a client of this row of stage 0."""
+    workers: Any = client._worker
+    return bool(workers._positions) and workers._positions[0].row >= row
+
+
+async def test_an_older_copy_is_found_out_by_what_clients_show_and_goes_on_once_renewed(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A copy of the file was put back: no number is given twice without a word, and `inorder renew` is the way out."""
+    url, copy = f"sqlite:///{site.store}", tmp_path / "copy.db"
+    async with site.client("one") as one, site.client("publisher") as publisher:
+        await one.subscribe("a")
+        await published(publisher, "a", 2)
+        await site.stop()
+        put_copy(site.store, copy)
+        await site.start()
+        await published(publisher, "a", 3, first=2)
+        assert len(await take_events(one, 5)) == 5
+        last = site.worker._host.standings[0].row
+        await until(lambda: witnesses(one, last) and witnesses(publisher, last), "what the worker tells of its journal")
+        await site.stop()
+        put_copy(copy, site.store)
+        await site.start()
+        await until(lambda: "older copy" in str(site.worker.health()[1]["store_error"]), "the worker to find out")
+        waiting = publisher.publish("a", b"new")
+        assert not site.worker.health()[0]
+        assert "inorder_store_outdated 1.0" in site.worker.answer("/metrics").body.decode()
+        await until(lambda: "older copy" in caplog.text.partition("event=worker_lost")[2], "clients to be told")
+        assert ["older copy" in each.detail for each in verify(url).problems] == [True]
+        await site.stop()
+        with pytest.raises(StoreOutdated, match=r"clients were told of row .* run `inorder renew`"):
+            await site.start()
+        assert not waiting.done()
+        former = one._domain
+        renewed = renew(url, beat_interval=0.0)
+        assert (renewed.former, verify(url).problems) == (former, [])
+        await site.start()
+        assert (await waiting).number == 3
+        seen = await take_through(one, b"new")
+        assert [(gap.first, gap.last, gap.reason) for gap in gaps_of(seen)] == [(6, 6, "restored")]
+        assert [(each.number, each.verdict) for each in events_of(seen)] == [(3, "in_order")]
+        assert one._domain == publisher._domain == renewed.domain

@@ -41,6 +41,12 @@ def test_what_does_not_answer() -> None:
     assert "locked" in alarms(seen, Limits())[0].detail
 
 
+def test_a_store_that_is_an_older_copy() -> None:
+    (alarm,) = alarms(replace(QUIET, outdated="clients were told of row 9 of stage 0"), Limits())
+    assert (alarm.id, alarm.severity) == ("outdated", "critical")
+    assert "row 9 of stage 0. Nothing is numbered: stop all workers, run inorder renew" in alarm.detail
+
+
 def test_stages_that_nobody_has() -> None:
     stages = [StageSeen(0, "", "free"), StageSeen(1, "w1", "dead"), StageSeen(2, "w2", "suspect")]
     assert found(replace(QUIET, stages=stages)) == [

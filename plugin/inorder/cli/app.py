@@ -11,7 +11,7 @@ import typer
 from inorder.cli import failures, options, output
 from inorder.cli.analytics import analytics
 from inorder.cli.analyze import analyze
-from inorder.cli.backup import backup, restore
+from inorder.cli.backup import backup, renew, restore
 from inorder.cli.bench import bench
 from inorder.cli.check import check
 from inorder.cli.config import config
@@ -55,7 +55,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, up, worker, controlplane, pub, sub, replay, check, status, verify, backup, restore, config):
+for command in (
+    demo,
+    up,
+    worker,
+    controlplane,
+    pub,
+    sub,
+    replay,
+    check,
+    status,
+    verify,
+    backup,
+    restore,
+    renew,
+    config,
+):
     app.command()(command)
 app.command()(analyze)
 app.command()(report)

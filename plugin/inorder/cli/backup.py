@@ -1,4 +1,5 @@
-"""``inorder backup`` and ``inorder restore``: a whole store as one file, and back."""
+"""``inorder backup`` and ``inorder restore``: a whole store as one file, and back; ``inorder renew``: for one that was
+put back in any other way."""
 
 from __future__ import annotations
 
@@ -85,4 +86,31 @@ def restore(
             f"before {done.former}",
             markup=False,
         )
+    return ExitCode.OK
+
+
+def renew(
+    store: options.Store = None,
+    timeout: Timeout = 10.0,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Give a store a new domain id, after an older copy of it was put back (a file, a disk image, a dump).
+
+    Stop all its workers first. Numbers that were given since the copy was made would be given again; under the new
+    domain id clients that have seen them begin anew, with one gap for each topic. A worker that finds out by what its
+    clients show that its store is an older copy numbers nothing until this was done. A copy that is to live beside the
+    store it was made of needs it, too. Exit codes: 0 done, 1 not, 2 wrong usage.
+    """
+    with needs("worker", "a renewal of the store"):
+        from inorder.worker.restoring import renew as renew_store
+    loaded = options.settings(config, store={"url": store})
+    beat = loaded.settings.worker.beat_interval or 1.0
+    with loaded.located("store"):
+        done = renew_store(loaded.settings.store.url, beat_interval=beat, timeout=timeout)
+    if json:
+        output.emit({"store": done.url, "domain": done.domain, "former_domain": done.former})
+    else:
+        output.console().print(f"{done.url}: domain {done.domain}, before {done.former}", markup=False)
     return ExitCode.OK

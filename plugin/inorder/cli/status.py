@@ -29,10 +29,10 @@ def status(
     """Show the stages of a store with their owners and epochs, and all workers: active, standby, suspect or dead.
 
     It is what a standby sees in the store. Nothing is written, and no worker is asked. Exit codes: 0 every stage has an
-    owner that lives, 1 one has not (or there is no store), 2 wrong usage.
+    owner that lives, 1 one has not (or there is no store, or it is an older copy of itself), 2 wrong usage.
     """
     found = look(config, store, lease)
-    is_ok = all(each.state == "active" for each in found.stages)
+    is_ok = not found.outdated and all(each.state == "active" for each in found.stages)
     if json:
         output.emit({"ok": is_ok, **asdict(found)})
     else:
@@ -53,6 +53,9 @@ def _print(found: Overview) -> None:
     from rich.markup import escape
 
     console = output.console()
+    if found.outdated:
+        reason = f"{found.outdated}; see inorder renew --help"
+        console.print(f"[red]the store is an older copy of itself[/]: {escape(reason)}", soft_wrap=True)
     for stage in found.stages:
         who = f"{stage.owner} at {stage.address}" if stage.owner else "nobody"
         facts = f"epoch {stage.epoch}, row {stage.row}"

@@ -28,6 +28,8 @@ from inorder.core.wire import (
     Frame,
     Hello,
     Opened,
+    Position,
+    Positions,
     ReadLog,
     Renew,
     Settle,
@@ -107,6 +109,7 @@ class Workers:
         self._needed: set[int] = set()
         self._was_reached: set[int] = set()
         self._asked = Asked()
+        self._positions: dict[int, Position] = {}
         self._domain = 0
         self._is_lacking = asyncio.Event()
         self._listener: WorkerLink | None = None  # which may be connecting
@@ -241,6 +244,7 @@ class Workers:
             asked=self._asked.pairs(),
             asked_epoch=self._events.asked_epoch(),
             recent=self._asked.recent(clock.waking_or_sleeping()),
+            positions=list(self._positions.values()),
         )
 
     def _open(self, address: str) -> None:
@@ -358,6 +362,7 @@ class Workers:
         self._routes.clear()
         self._needed.clear()
         self._asked.clear()
+        self._positions.clear()
         self._hello = replace(self._hello, incarnation=self._events.other_domain(welcome.domain))
         for link in self._links:
             link.own = {}
@@ -377,8 +382,18 @@ class Workers:
         elif isinstance(frame, Opened):
             link.take_opened(frame)
             self._tell_opened()
+        elif isinstance(frame, Positions):
+            self._remember(frame.positions)
         elif link in self._routes.values():
             self._events.worker_frame(frame)
+
+    def _remember(self, positions: list[Position]) -> None:
+        """Keep of each stage what was furthest: a worker with an older copy of the store tells less, and must be shown
+        more."""
+        for each in positions:
+            known = self._positions.get(each.stage)
+            if known is None or (each.epoch, each.row) > (known.epoch, known.row):
+                self._positions[each.stage] = each
 
     def link_silent(self, link: WorkerLink) -> None:
         """See LinkEvents."""

@@ -64,6 +64,17 @@ class StageInfo(msgspec.Struct, frozen=True, array_like=True):
     address: str
 
 
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """How far the journal of a stage was, by a worker's word: it had this row in this epoch. ``life``: of the worker's
+    process; ``code`` proves to workers of the same store that one of them has said so, and is opaque to others."""
+
+    stage: int
+    epoch: int
+    row: int
+    life: int
+    code: bytes
+
+
 class SpaceFilter(msgspec.Struct, frozen=True, array_like=True):
     """A filter in its space. ``reads_properties``: the subscriber can read stamps beside the payload there. ``qos``: of
     a durable subscription, as its client subscribed at the broker (R18)."""
@@ -389,7 +400,8 @@ class Hello(Frame, tag=16):
     is forgotten, these and lower ones are never numbered (R1). ``asked_epoch``: the order epoch in which the oldest
     open request was made; where topics came to the stage since, what was asked of others counts as well (R14).
     ``recent``: the lowest counter that was asked for only in the last ten minutes; a stage that has not dropped the
-    session knows that it has not, and forgets nothing from there on. 0: not told.
+    session knows that it has not, and forgets nothing from there on. 0: not told. ``positions``: the last one of each
+    stage that the client was told in this domain.
     """
 
     lowest_version: int
@@ -401,6 +413,7 @@ class Hello(Frame, tag=16):
     asked: list[int] = []
     asked_epoch: int = 1
     recent: int = 0
+    positions: list[Position] = []
 
 
 class Resolve(Frame, tag=17):
@@ -844,6 +857,15 @@ class OrderChanged(Frame, tag=44):
     refusal: str = ""
 
 
+class Positions(Frame, tag=45):
+    """How far the journals of this worker's stages are, once in a while: a client keeps the last one of each stage, and
+    shows it with its next hellos. A worker whose store is an older copy finds that out by it."""
+
+    from_version: ClassVar[int] = 2
+
+    positions: list[Position]
+
+
 class LoggedEvents(Frame, tag=80):
     """Answers ReadLog.
 
@@ -1053,6 +1075,7 @@ WorkerFrame = (
     | Moved
     | TopicOrder
     | OrderChanged
+    | Positions
     | LoggedEvents
     | Done
     | Logs

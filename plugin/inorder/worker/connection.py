@@ -22,6 +22,7 @@ from inorder.core.wire import (
     Frame,
     FrameSplitter,
     Hello,
+    Positions,
     Welcome,
     decode_client_frame,
     encode_frame,
@@ -87,6 +88,7 @@ class Connection(asyncio.Protocol):
         passed: what it came in with, after the hello.
         permitted: topics, by id, that were found to be ones that it may publish to.
         audits: question -> entry of the audit log that waits for its answer.
+        positions: what it was told last of how far the journals are.
     """
 
     def __init__(self, owner: ConnectionOwner) -> None:
@@ -113,6 +115,7 @@ class Connection(asyncio.Protocol):
         self.passed = NOBODY
         self.permitted: set[int] = set()
         self.audits: dict[int, int] = {}
+        self.positions = Positions([])
         self._waiting: list[bytes] | None = None  # what came while the hello is looked at
         self.version = PROTOCOL_VERSIONS[1]
 

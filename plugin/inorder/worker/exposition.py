@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from inorder.core.tally import TopicFigures
-from inorder.errors import MissingExtra
+from inorder.errors import MissingExtra, StoreOutdated
 from inorder.worker.host import StageHost
 from inorder.worker.metrics import COMMIT_BUCKETS
 from inorder.worker.server import Server
@@ -141,6 +141,8 @@ METRICS: Final[tuple[Metric, ...]] = (
            _one(lambda v: v.host.logs.damaged)),
     Metric("inorder_store_failures_total", "counter", (), "failures of the store, each attempt to recover too",
            _one(lambda v: v.host.metrics.failures)),
+    Metric("inorder_store_outdated", "gauge", (), "1 while nothing is numbered: the store is an older copy of itself",
+           _one(lambda v: int(isinstance(v.server.store_error, StoreOutdated)))),
     Metric("inorder_fences_total", "counter", (), "times that stages of this worker had been taken over by another one",
            _one(lambda v: v.host.metrics.fences)),
     Metric("inorder_takeovers_total", "counter", (),

@@ -33,8 +33,9 @@ from inorder.core.commands import (
 from inorder.core.event_log import split
 from inorder.core.stage import Stage
 from inorder.core.wire import Frame, LogRule, ReadLog, TopicInfo
-from inorder.errors import Fenced, InvalidOption, StoreError, StoreReplaced, StoreVersionMismatch
+from inorder.errors import Fenced, InvalidOption, StoreError, StoreOutdated, StoreReplaced, StoreVersionMismatch
 from inorder.logs import logger
+from inorder.worker.attesting import Standing
 from inorder.worker.complaint import Complaint
 from inorder.worker.event_logs import EventLogs, stored_now_ms
 from inorder.worker.failpoints import reach
@@ -114,6 +115,8 @@ class StageHost:
         self._looked_at = 0.0
         self._proven_at = 0.0  # when the store last confirmed that our stages are ours
         self._order_epoch = 0  # the one that the history has
+        self._rows: dict[int, int] = {}  # stage -> the highest row that we know was durable, whoever had the stage then
+        self._doubt = ""  # why the store must be an older copy
         self.metrics = HostMetrics()
         self.logs = EventLogs(journal, self, sink, settings.log_trim_interval)
         self.rates = TopicRates(lambda: self.stages)
@@ -147,6 +150,8 @@ class StageHost:
             await self._wake.wait()
             self._wake.clear()
             try:
+                if self._doubt:
+                    await self._give_up(self._doubt)
                 if self._joining:
                     await self._let_join()
                 if self._leaving:
@@ -234,6 +239,17 @@ class StageHost:
     def _owned(self) -> dict[int, int]:
         """The epoch of each stage that is ours in the store."""
         return {**self._claimed, **self.epochs}
+
+    @property
+    def standings(self) -> dict[int, Standing]:
+        """Where the journals of the stages here are."""
+        return {index: hosted.standing for index, hosted in self._stages.items()}
+
+    def doubt(self, reason: str) -> None:
+        """There is proof that the store is an older copy: take no more work."""
+        self._doubt = self._doubt or reason
+        self._is_ready = False
+        self._wake.set()
 
     def has(self, stage: int) -> bool:
         """Tell whether a stage is here."""
@@ -528,6 +544,8 @@ class StageHost:
             self._open.log[:0] = batch.log  # goes along with the next row
         else:
             await append
+            for row in rows:
+                self._stages[row.stage].durable = self._rows[row.stage] = row.seq
             self.metrics.committed(time.perf_counter() - began, batch.commands)
             self._failures = 0
             self._proven_at = loop.time()
@@ -624,7 +642,7 @@ class StageHost:
                 self._beat_at = now + interval
                 await self._look_around()
             self._complaint.clear()
-        except (Fenced, *VOID):
+        except (Fenced, StoreOutdated, *VOID):
             raise
         except StoreError as error:
             self._beat_at = asyncio.get_running_loop().time() + interval  # else again at once
@@ -749,6 +767,7 @@ class StageHost:
                 epoch = self._claimed.pop(hosted.index, None)
                 if epoch is None:  # lost again, or let go meanwhile
                     continue
+                await self._check_end(hosted)
                 hosted.own(epoch)
                 self._stages[hosted.index] = hosted
                 joined.append(hosted)
@@ -808,8 +827,12 @@ class StageHost:
 
     async def _take_again(self) -> None:
         """Claim our stages anew, by the epochs that we know of ours, and read them from the store."""
+        if self._doubt:
+            await self._give_up(self._doubt)
         epochs = await self._in_store(partial(self._claim_again, self.epochs))
         self._stages = await self._in_store(partial(self._recover, epochs))
+        for hosted in self._stages.values():
+            await self._check_end(hosted)
         self._arrange()
         self._brief(self._stages.values())
 
@@ -832,6 +855,24 @@ class StageHost:
         for stage, epoch in epochs.items():
             stages[stage].own(epoch)
         return stages
+
+    async def _check_end(self, hosted: HostedStage) -> None:
+        """A journal only gets longer: one that ends before what this process has read or written of it belongs to an
+        older copy, which was put back under us. Raises StoreOutdated."""
+        last = await self._in_store(partial(self._journal.last_row, hosted.index))
+        known = max(hosted.seq, self._rows.get(hosted.index, 0))
+        if last < known:
+            await self._give_up(
+                f"stage {hosted.index} had row {known} when this worker saw it last, and ends at {last}"
+            )
+        self._rows[hosted.index] = last
+
+    async def _give_up(self, reason: str) -> None:
+        """Let go of our stages, and tell all workers that nobody may go on with this store. Raises StoreOutdated."""
+        self._doubt = reason
+        await self._in_store(partial(self._journal.release, list(self._owned.items())))
+        await self._in_store(partial(self._journal.mark_outdated, reason))
+        raise StoreOutdated(self._journal.url, reason)
 
     def _topics_in_order(self) -> list[TopicInfo]:
         placed = [(stage, text) for stage, texts in enumerate(self._topic_order) for text in texts]

@@ -25,6 +25,7 @@ from inorder.core.commands import (
 )
 from inorder.core.stage import Stage
 from inorder.core.wire import LogRule, TopicInfo
+from inorder.worker.attesting import Standing
 from inorder.worker.journal import Batch
 
 Monotonic = Callable[[], float]
@@ -75,10 +76,12 @@ class HostedStage:
         stage: the state machine.
         epoch: of our ownership; 0 before ``own``.
         seq: number of the last row that was closed (committed or on its way).
+        began, durable: the last row when our ownership began, and the last one that was committed since.
     """
 
     def __init__(self, stage: Stage, epoch: int = 0, monotonic: Monotonic = time.monotonic) -> None:
         self.stage, self.epoch, self.seq = stage, epoch, 0
+        self.began = self.durable = 0
         stage.epoch = epoch
         self._monotonic = monotonic
         self._now = 0  # stage time when the clock was last set
@@ -92,6 +95,11 @@ class HostedStage:
     def index(self) -> int:
         """Which stage this is."""
         return self.stage.index
+
+    @property
+    def standing(self) -> Standing:
+        """Where its journal is, of what is durable."""
+        return Standing(self.epoch, self.began, self.durable)
 
     def now(self) -> int:
         """Return the stage's time in milliseconds. It stands still while no worker has the stage (R10)."""
@@ -178,6 +186,7 @@ class HostedStage:
     def own(self, epoch: int) -> None:
         """The stage is ours from now on: let its time go on from where it stood."""
         self.epoch = self.stage.epoch = epoch
+        self.began = self.durable = self.seq
         self._since = self._monotonic()
         self.stage.changed_heads()  # whoever connects is told all of them
         self.stage.begin_tally()

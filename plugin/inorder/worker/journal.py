@@ -7,8 +7,9 @@ Contract, shown by ``inorder.testing.journal_conformance``:
 2. ``append`` writes all its batches or none, and only if no batch's stage has a higher epoch (Fenced).
 3. An append that returned is durable. One that raised may or may not be; the caller claims again and replays.
 4. ``replay`` and ``read_on`` yield rows in order, and never one whose chain or numbering was not checked.
-5. ``claim`` and ``read_map`` of a journal that was opened find out whether the store is still the same one
-   (StoreReplaced): a restored store has another domain id. It has higher epochs too, so no claim slips in between.
+5. ``claim``, ``read_map`` and ``beat`` of a journal that was opened find out whether the store is still the same one
+   (StoreReplaced): a restored store has another domain id. It has higher epochs too, so no claim slips in between. Nor
+   does anybody go on with one that was found to be an older copy (StoreOutdated).
 6. Changes of event logs (R18) are written with the rows that caused them, or not at all.
 """
 
@@ -21,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from inorder.errors import Fenced, StoreReplaced
+from inorder.errors import Fenced, StoreOutdated, StoreReplaced
 from inorder.worker import memory_log
 from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, checked, row_hash
 from inorder.worker.log_rows import LogReader, LogWrite
@@ -40,11 +41,15 @@ class StoreInfo:
         domain: 32 random bits.
         stages: how many.
         topic_order: ``space:name`` of the topics that each stage began with; all its workers see the same.
+        key: with which workers prove to each other what they have told clients (see ``attesting``).
+        outdated: how it was found to be an older copy of itself; empty if it was not.
     """
 
     domain: int
     stages: int
     topic_order: tuple[tuple[str, ...], ...] = ()
+    key: bytes = field(default=b"", repr=False)
+    outdated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,12 @@ class Journal(Protocol):
         """Return the newest snapshot that is whole, ``None`` if there is none. Raises StoreCorrupt if all are
         damaged and the rows they replaced are gone, StoreVersionMismatch for one of a newer release."""
 
+    def last_row(self, stage: int) -> int:
+        """Return the number of the last row of a stage, 0 if it has none."""
+
+    def mark_outdated(self, reason: str) -> None:
+        """Keep that this store was found to be an older copy, and why, so that nobody goes on with it."""
+
     def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
         """Show that the owner of these (stage, epoch) pairs lives, and what there is to know of it (its own ``beat`` is
         not taken). Raises Fenced if one is not owned any more."""
@@ -179,10 +190,18 @@ def new_domain() -> int:
     return secrets.randbelow(2**32 - 1) + 1
 
 
-def require_same(url: str, before: int, domain: int) -> None:
-    """Raise StoreReplaced if a store has another domain id than when it was opened."""
+def new_key() -> bytes:
+    """Return a fresh key for what clients witness."""
+    return secrets.token_bytes(32)
+
+
+def require_same(url: str, before: int, domain: int, outdated: str) -> None:
+    """Raise StoreReplaced if a store has another domain id than when it was opened, StoreOutdated if it was found to be
+    an older copy."""
     if domain != before:
         raise StoreReplaced(url, before, domain)
+    if outdated:
+        raise StoreOutdated(url, outdated)
 
 
 def frozen_order(order: TopicOrder) -> tuple[tuple[str, ...], ...]:
@@ -236,6 +255,7 @@ class MemoryStore:
     """What a store holds, for journals in memory that share it."""
 
     info: StoreInfo | None = None
+    outdated: str = ""
     epochs: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     owners: dict[int, str] = field(default_factory=dict)
     addresses: dict[int, str] = field(default_factory=dict)
@@ -259,7 +279,7 @@ class MemoryJournal:
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """See Journal."""
         if self.store.info is None:
-            self.store.info = StoreInfo(new_domain(), stages, frozen_order(topic_order))
+            self.store.info = StoreInfo(new_domain(), stages, frozen_order(topic_order), new_key())
         self._domain = self.store.info.domain
         return self.store.info
 
@@ -342,10 +362,19 @@ class MemoryJournal:
         kept = self.store.snapshots[stage]
         return kept[-1] if kept else None
 
+    def last_row(self, stage: int) -> int:
+        """See Journal."""
+        return self._tail(stage).seq
+
+    def mark_outdated(self, reason: str) -> None:
+        """See Journal."""
+        self.store.outdated = reason
+
     def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
         """See Journal."""
         members = self.store.members
         with self.store.lock:
+            self._check_domain()
             self._check_epochs(owned)
             for stage, _ in owned:
                 self.store.beats[stage] += 1
@@ -380,7 +409,7 @@ class MemoryJournal:
 
     def _check_domain(self) -> None:
         if self._domain and self.store.info is not None:
-            require_same(self.url, self._domain, self.store.info.domain)
+            require_same(self.url, self._domain, self.store.info.domain, self.store.outdated)
 
     def _check_epochs(self, owned: Iterable[tuple[int, int]]) -> None:
         for stage, epoch in owned:

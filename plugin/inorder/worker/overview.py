@@ -12,7 +12,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from inorder.worker.identity import is_gone
-from inorder.worker.journal import DRAINED, Holder, Member
+from inorder.worker.journal import DRAINED, Holder, Member, StoreInfo
 from inorder.worker.sql_journal import read_holders, read_last_rows, read_workers
 from inorder.worker.store import Store
 from inorder.worker.watch import State, Watch
@@ -49,11 +49,12 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it."""
+    """All of it. ``outdated``: how the store was found to be an older copy, which nobody works on; else empty."""
 
     domain: int
     stages: list[StageView]
     workers: list[WorkerView]
+    outdated: str = ""
 
 
 class Lookout:
@@ -75,7 +76,7 @@ class Lookout:
         holders, members, rows = store.read(_read)
         self._watch.see(holders, members, rows, now)
         self._names = {each.owner for each in holders if each.owner} | {each.owner for each in members}
-        return _view(info.domain, holders, members, rows, self._watch)
+        return _view(info, holders, members, rows, self._watch)
 
     @property
     def is_sure(self) -> bool:
@@ -102,7 +103,9 @@ def _read(connection: sa.Connection) -> tuple[list[Holder], list[Member], dict[i
     return read_holders(connection), read_workers(connection), read_last_rows(connection)
 
 
-def _view(domain: int, holders: list[Holder], members: list[Member], rows: dict[int, int], watch: Watch) -> Overview:
+def _view(
+    info: StoreInfo, holders: list[Holder], members: list[Member], rows: dict[int, int], watch: Watch
+) -> Overview:
     def state(owner: str) -> State:
         return "dead" if is_gone(owner) else watch.state(owner)
 
@@ -118,4 +121,5 @@ def _view(domain: int, holders: list[Holder], members: list[Member], rows: dict[
         is_drained = each.pins == DRAINED
         pins = [] if is_drained else list(each.pins)
         workers.append(WorkerView(each.owner, each.address, state(each.owner), own, pins, lag, is_drained))
-    return Overview(domain, stages, sorted(workers, key=lambda each: (not each.stages, each.owner)))
+    workers.sort(key=lambda each: (not each.stages, each.owner))
+    return Overview(info.domain, stages, workers, info.outdated)

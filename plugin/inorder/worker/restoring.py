@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from inorder.errors import BackupError, StoreInUse
+from inorder.errors import BackupError, StoreInUse, StoreUnreachable
 from inorder.worker import records, schema, upgrading
 from inorder.worker.backup import Backup, Table
 from inorder.worker.identity import is_gone, process_of
-from inorder.worker.journal import new_domain
-from inorder.worker.store import Store, meta_seal, stage_seal
+from inorder.worker.journal import new_domain, new_key
+from inorder.worker.store import Store, meta_problem, meta_seal, stage_seal
 from inorder.worker.verification import check
 
 WATCHED_BEATS: Final = 3
@@ -60,6 +60,36 @@ def restore(
         before.check(store, force=force)
         _watch(store, before, WATCHED_BEATS * beat_interval)
         return store.write(lambda connection: _replace(store, connection, backup, before))
+    finally:
+        store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A store has a domain id of its own. ``domain``: the new one; ``former``: the one before."""
+
+    url: str
+    domain: int
+    former: int
+
+
+def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Renewed:
+    """Give a store a domain id of its own, because it is an older copy of itself, or a copy that is to live beside the
+    one that it was made of. Nothing else changes, and an error leaves the store as it was.
+
+    Raises StoreInUse where a worker lives on it; StoreUnreachable (also if there is no store yet), StoreReadOnly,
+    StoreVersionMismatch and StoreCorrupt.
+    """
+    store = Store(url, timeout=timeout, is_there=True)
+    try:
+        info = store.look()
+        if info is None:
+            raise StoreUnreachable(store.url, "there is no store yet, so there is nothing to renew")
+        before = store.run(lambda connection: _State.read(store, connection))
+        before.check(store, force=True)
+        _watch(store, before, WATCHED_BEATS * beat_interval)
+        domain = store.write(lambda connection: _renew_alone(store, connection, before))
+        return Renewed(store.url, domain, info.domain)
     finally:
         store.close()
 
@@ -140,11 +170,19 @@ def _replace(store: Store, connection: sa.Connection, backup: Backup, before: _S
     if version < schema.SCHEMA_VERSION:
         store.upgrade(connection)
     records.count_on(connection)
-    domain = _renew(connection, {stage: (epoch, beat) for stage, _, epoch, beat in before.owners})
+    domain = _renew(store, connection, {stage: (epoch, beat) for stage, _, epoch, beat in before.owners})
     report = check(store, connection)
     if report.problems:
         raise BackupError(backup.path, f"what it holds is damaged: {report.problems[0].detail}")
     return Restored(store.url, domain, backup.header.domain, len(report.stages), count, backup.header.made)
+
+
+def _renew_alone(store: Store, connection: sa.Connection, before: _State) -> int:
+    _lock(store, connection)
+    _require_unchanged(store, before, _State.read(store, connection))
+    if store.read_version(connection) != schema.SCHEMA_VERSION:
+        store.upgrade(connection)
+    return _renew(store, connection, {})
 
 
 def _lock(store: Store, connection: sa.Connection) -> None:
@@ -167,11 +205,14 @@ def _insert(connection: sa.Connection, backup: Backup, table: Table, rows: list[
     return len(rows)
 
 
-def _renew(connection: sa.Connection, former: dict[int, tuple[int, int]]) -> int:
+def _renew(store: Store, connection: sa.Connection, former: dict[int, tuple[int, int]]) -> int:
     """Give the store a domain id of its own, and each stage an epoch that no worker of either store has had."""
     domain = new_domain()
-    meta = {**connection.execute(sa.select(schema.meta)).mappings().one(), "domain": domain}
-    connection.execute(schema.meta.update().values(domain=domain, seal=meta_seal(meta)))
+    found = connection.execute(sa.select(schema.meta)).mappings().one()
+    if problem := meta_problem(found):
+        raise problem.error(store.url)
+    changed = {"domain": domain, "witness_key": new_key().hex(), "outdated": ""}
+    connection.execute(schema.meta.update().values(**changed, seal=meta_seal({**found, **changed})))
     stages: Sequence[sa.RowMapping] = connection.execute(sa.select(schema.stages)).mappings().all()
     for row in stages:
         epoch, beat = former.get(row["stage"], (0, 0))

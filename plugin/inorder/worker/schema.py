@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 """As a number; as Alembic's revision it has four digits."""
 ALEMBIC_SINCE: Final = 3
 """Stores of older versions have no ``alembic_version``."""
@@ -27,6 +27,8 @@ meta = sa.Table(
     sa.Column("stages", sa.Integer, nullable=False, comment="number of stages, fixed when the store is made"),
     sa.Column("created", sa.Text, nullable=False, comment="ISO 8601, UTC; for people only"),
     sa.Column("topic_order", sa.Text, nullable=False, server_default="[]", comment="JSON: topics of each stage"),
+    sa.Column("witness_key", sa.Text, nullable=False, server_default="", comment="hexadecimal; see attesting"),
+    sa.Column("outdated", sa.Text, nullable=False, server_default="", comment="how it was found an older copy, if so"),
     sa.Column("seal", sa.Text, nullable=False, server_default="", comment="SHA-256 over the other columns but id"),
 )
 

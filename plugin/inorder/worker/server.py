@@ -27,6 +27,7 @@ from inorder.core.wire import (
     Hello,
     MoveStage,
     Opened,
+    Positions,
     Report,
     Reported,
     ShowReports,
@@ -39,11 +40,12 @@ from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
 from inorder.listening import stop_listening
 from inorder.logs import logger
 from inorder.worker.admission import Admission
+from inorder.worker.attesting import Attestor
 from inorder.worker.cluster import Cluster
 from inorder.worker.connection import FRAME_COST, Connection, common_version
 from inorder.worker.gate import Gate
 from inorder.worker.host import StageHost
-from inorder.worker.journal import Holder
+from inorder.worker.journal import Holder, StoreInfo
 from inorder.worker.links import Links
 from inorder.worker.peers import Peers
 from inorder.worker.reports import ClientReports, well_formed
@@ -77,6 +79,7 @@ class Server:
         self.addresses: list[str] = []
         self._host: StageHost | None = None
         self._domain = 0
+        self._attestor = Attestor(0, b"")
         self._sockets: list[socket.socket] = []
         self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
@@ -105,10 +108,11 @@ class Server:
         for family, address in unique if port else unique[:1]:  # a free port is free in one family only
             self._sockets.append(self._listen(family, address))
 
-    async def serve(self, host: StageHost, domain: int) -> None:
+    async def serve(self, host: StageHost, info: StoreInfo) -> None:
         """Accept clients and hand their frames to the host. Raises InvalidOption for bad TLS files."""
-        self._host, self._domain = host, domain
-        self._peers.serve(host, domain)
+        self._host, self._domain = host, info.domain
+        self._attestor = Attestor(info.domain, info.key)
+        self._peers.serve(host, info.domain)
         self._admission.serve(host)
         context = self.settings.ssl_context()
         loop = asyncio.get_running_loop()
@@ -417,7 +421,8 @@ class Server:
         return f"the worker cannot use its store: {self._store_error or 'it is being read'}"
 
     def _open_session(self, connection: Connection, hello: Hello, version: int) -> None:
-        if not self._the_host.is_ready:  # while its token was looked at
+        self._see_positions(hello)
+        if not self._the_host.is_ready:  # since its token was looked at
             connection.fail("store", self._store_text())
             return
         session = hello.client_id, hello.incarnation
@@ -436,7 +441,14 @@ class Server:
         session, version = connection.session, common_version(hello, PROTOCOL_VERSIONS)
         if session != (hello.client_id, hello.incarnation) or version is None:
             raise ProtocolError("a second hello is that of the same session")
+        self._see_positions(hello)
         return lambda: self._welcome(connection, session, hello, version)
+
+    def _see_positions(self, hello: Hello) -> None:
+        """Look whether what workers of this store have told a client can be true of it. Of each stage one is shown."""
+        host = self._the_host
+        if host.is_ready and (reason := self._attestor.contradiction(hello.positions[: host.count], host.standings)):
+            host.doubt(reason)
 
     def _welcome(self, connection: Connection, session: Session, hello: Hello, version: int) -> None:
         """Tell each stage here of the session, once for each connection."""
@@ -487,6 +499,7 @@ class Server:
         self._heads_queued = False
         stages = list(self._the_host.stages.values())
         changed = [stage.changed_heads() for stage in stages]
+        positions = Positions(self._attestor.positions(self._the_host.standings))
         for client_id, connection in self._sessions.items():
             assert connection.session is not None
             if not connection.is_writable:
@@ -499,6 +512,9 @@ class Server:
                     heads += stage.heads(client_id, topics if told else None)
             if heads:
                 self._the_host.reply(connection.session, Heads(heads))
+            if connection.positions != positions:
+                connection.positions = positions
+                self._the_host.reply(connection.session, positions)
 
 
 def _now_us() -> int:

@@ -49,14 +49,14 @@ from inorder.worker.journal import (
 )
 from inorder.worker.log_rows import LogReader, LogWrite, SqlLogReader
 from inorder.worker.schema import SCHEMA_VERSION, journal, meta, snapshots, stages, workers
-from inorder.worker.store import Conflict, Store, chunks, stage_problem, stage_seal
+from inorder.worker.store import Conflict, Store, chunks, meta_seal, stage_problem, stage_seal
 
 CHUNK_ROWS: Final = 64
 KEPT_SNAPSHOTS: Final = 2
 
 _STAGE = sa.select(stages).where(stages.c.stage == sa.bindparam("of"))
 _MAP = sa.select(*(stages.c[name] for name in Holder._fields)).order_by(stages.c.stage)
-_META = sa.select(meta.c.domain, meta.c.schema_version)
+_META = sa.select(meta.c.domain, meta.c.schema_version, meta.c.outdated)
 _EPOCHS = sa.select(stages.c.stage, stages.c.epoch, stages.c.owner).where(
     stages.c.stage.in_(sa.bindparam("of", expanding=True))
 )
@@ -236,6 +236,21 @@ class SqlJournal:
             raise StoreCorrupt(self.url, f"snapshots of stage {stage} at rows {damaged} are damaged")
         return None
 
+    def last_row(self, stage: int) -> int:
+        """See Journal."""
+        return self._tail(stage).seq
+
+    def mark_outdated(self, reason: str) -> None:
+        """See Journal. What was found first stays."""
+
+        def write(connection: sa.Connection) -> None:
+            found = connection.execute(sa.select(meta).with_for_update()).mappings().one()
+            if found["domain"] == self._domain and not found["outdated"]:
+                seal = meta_seal({**found, "outdated": reason})
+                connection.execute(meta.update().values(outdated=reason, seal=seal))
+
+        self._store.write(write)
+
     def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
         """See Journal."""
 
@@ -249,6 +264,7 @@ class SqlJournal:
                 _show(connection, member)
 
         self._store.write(write)
+        self._check_store()
 
     def read_members(self) -> list[Member]:
         """See Journal."""
@@ -360,7 +376,7 @@ class SqlJournal:
     def _check_store(self) -> None:
         if self._domain:
             found = self._store.run(lambda connection: connection.execute(_META).one())
-            require_same(self.url, self._domain, found.domain)
+            require_same(self.url, self._domain, found.domain, found.outdated)
             if found.schema_version != SCHEMA_VERSION:
                 reason = f"its schema has version {found.schema_version} now, this release knows {SCHEMA_VERSION}"
                 raise StoreVersionMismatch(self.url, f"{reason}: a newer one has brought it up to date")

@@ -40,7 +40,7 @@ from inorder.worker import schema, upgrading
 from inorder.worker.chain import Problem, seal
 from inorder.worker.failpoints import reach
 from inorder.worker.identity import Process, locks_of
-from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain
+from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
 from inorder.worker.settings import masked
 
 T = TypeVar("T")
@@ -359,7 +359,9 @@ class Store:
         found = connection.execute(sa.select(*columns)).mappings().one()
         if "seal" in found and (problem := meta_problem(found)):
             raise problem.error(self.url)
-        return StoreInfo(found["domain"], found["stages"], frozen_order(json.loads(found.get("topic_order", "[]"))))
+        order = frozen_order(json.loads(found.get("topic_order", "[]")))
+        key, outdated = bytes.fromhex(found.get("witness_key", "")), found.get("outdated", "")
+        return StoreInfo(found["domain"], found["stages"], order, key, outdated)
 
     def upgrade(self, connection: sa.Connection) -> None:
         """Inside a transaction: step by step, unless another worker did so meanwhile."""
@@ -389,11 +391,11 @@ class Store:
         if self.read_version(connection) is not None:
             return self._read_meta(connection)
         schema.metadata.create_all(connection)
-        info = StoreInfo(new_domain(), stages, frozen_order(topic_order))
+        info = StoreInfo(new_domain(), stages, frozen_order(topic_order), new_key())
         values = {
             "id": 1, "schema_version": schema.SCHEMA_VERSION, "domain": info.domain, "stages": stages,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "topic_order": json.dumps(info.topic_order),
+            "topic_order": json.dumps(info.topic_order), "witness_key": info.key.hex(), "outdated": "",
         }  # fmt: skip
         connection.execute(schema.meta.insert(), {**values, "seal": meta_seal(values)})
         connection.execute(schema.alembic_version.insert(), {"version_num": schema.revision(schema.SCHEMA_VERSION)})
@@ -404,15 +406,15 @@ class Store:
 
 # -- seals -------------------------------------------------------------------------------------------------------
 
-_META_SINCE: Final = {"topic_order": 2, "seal": 3}
+_META_SINCE: Final = {"topic_order": 2, "seal": 3, "witness_key": 8, "outdated": 8}
 """Columns of meta that older stores lack."""
-_META_SEALED: Final = ("schema_version", "domain", "stages", "created", "topic_order")
+_META_SEALED: Final = ("schema_version", "domain", "stages", "created", "topic_order", "witness_key", "outdated")
 _STAGE_SEALED: Final = ("stage", "epoch", "owner", "address", "beat")
 
 
 def meta_seal(row: Mapping[Any, Any]) -> str:
     """Return the seal of the row of ``meta``."""
-    return seal("meta", *(row[name] for name in _META_SEALED))
+    return seal("meta", *(row[name] for name in _META_SEALED if name in row))
 
 
 def stage_seal(row: Mapping[Any, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreCorrupt
+from inorder.errors import StoreCorrupt, StoreOutdated
 from inorder.worker import schema
 from inorder.worker.chain import EMPTY_TAIL, Problem, Row, Tail, snapshot_problem, walk
 from inorder.worker.log_rows import row_problem
@@ -59,6 +59,7 @@ def verify(url: str, *, timeout: float = 10.0) -> Report:
     """Check every row of a store, as it is at this moment; workers go on meanwhile.
 
     What cannot be found this way: rows missing at the very end of a journal, as after an older copy was put back.
+    Workers find that out by what clients show them (see ``attesting``); then it is told here, too.
 
     Raises InvalidOption, StoreUnreachable (also if there is no store yet), and StoreVersionMismatch for a schema that
     is not this release's.
@@ -126,6 +127,8 @@ class _Walk:
     def _check_meta(self) -> int:
         found = self._connection.execute(sa.select(schema.meta)).mappings().one()
         self._add(meta_problem(found))
+        if found["outdated"]:
+            self._add(Problem("meta", None, None, StoreOutdated(self._store.url, found["outdated"]).reason))
         self._report.domain = found["domain"]
         return int(found["stages"])
 

@@ -75,7 +75,7 @@ class Worker:
             self._links.serve(self._host, info.domain, self._server.advertised)
             await self._standby.begin(self._server.advertised)
             await self._host.begin()
-            await self._server.serve(self._host, info.domain)
+            await self._server.serve(self._host, info)
         except BaseException:
             self._server.stop_accepting()
             await self._standby.close()

@@ -1,0 +1,102 @@
+"""Older copies of a store are found out: by what clients show, and by what a worker knows itself. A client that lies
+stops nobody."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.worker.helpers import TestJournal, kinds, settings, until
+from tests.worker.raw_client import RawClient
+
+from inorder.core.wire import Position, Positions, Resolve
+from inorder.errors import StoreOutdated, StoreUnreachable
+from inorder.worker import Worker
+from inorder.worker.attesting import Attestor, Standing
+from inorder.worker.journal import MemoryJournal, MemoryStore
+
+KEY = bytes(range(32))
+HERE = {0: Standing(6, 500, 520), 1: Standing(3, 0, 0)}
+"""Stage 0 is in epoch 6 since row 500, and has row 520."""
+
+
+def _told(epoch: int, row: int, *, by: Attestor | None = None, stage: int = 0) -> list[Position]:
+    return (by or Attestor(7, KEY)).positions({stage: Standing(epoch, 0, row)})
+
+
+@pytest.mark.parametrize(("epoch", "row"), [(5, 501), (5, 10**9), (6, 521), (7, 1), (6, 510)])
+def test_what_a_worker_of_this_store_has_told_and_cannot_be_is_the_proof(epoch: int, row: int) -> None:
+    """The last one was told by another owner of epoch 6: there are two copies that each had one."""
+    reason = Attestor(7, KEY).contradiction(_told(epoch, row), HERE)
+    assert reason == (
+        f"clients were told of row {row} of stage 0 in epoch {epoch}, and here it has row 520, in epoch 6 since row 500"
+    )
+
+
+def test_what_may_be_true_says_nothing() -> None:
+    ours = Attestor(7, KEY)
+    assert (
+        ours.contradiction([*_told(5, 500), *_told(1, 1), *_told(6, 520, by=ours), *_told(6, 1, by=ours)], HERE) == ""
+    )
+    assert ours.contradiction(_told(9, 9, stage=2), HERE) == ""  # another worker's
+    assert ours.positions(HERE) == [Position(0, 6, 520, ours._life, ours._code(0, 6, 520, ours._life))]
+
+
+def test_what_no_worker_of_this_store_has_told_says_nothing() -> None:
+    """R12 has it for leases, and so it is here: a peer's word alone stops nobody."""
+    ours, (true,) = Attestor(7, KEY), _told(7, 900)
+    assert ours.contradiction([true], HERE)
+    forged = [replace(true, **{name: getattr(true, name) + 1}) for name in ("epoch", "row", "life")]
+    forged += [replace(true, stage=1), replace(true, code=bytes(16)), replace(true, code=b"")]
+    forged += [*_told(7, 900, by=Attestor(8, KEY)), *_told(7, 900, by=Attestor(7, KEY[::-1]))]
+    assert [ours.contradiction([each], HERE) for each in forged] == [""] * len(forged)
+
+
+async def test_a_forged_position_stops_no_worker_and_many_are_not_looked_at() -> None:
+    async with Worker(settings(heads_interval=0.02), journal=TestJournal()) as worker:
+        async with RawClient(worker.address) as client:
+            await client.resolve("a")
+            (position,) = (await client.next(Positions)).positions
+            assert (position.stage, position.row) == (0, worker._host.standings[0].row)
+        liar = RawClient(worker.address, "liar")
+        liar.hello.positions = [replace(position, row=2**62), *[replace(position, stage=at) for at in range(10_000)]]
+        async with liar:
+            assert liar.welcome.domain
+            assert worker.health()[0]
+
+
+def _roll_back(journal: MemoryJournal) -> int:
+    """Put a copy without its last row back; return the number of that one."""
+    return journal.store.rows[0].pop().seq
+
+
+async def test_a_worker_under_which_an_older_copy_was_put_back_numbers_nothing_more() -> None:
+    """Its connection broke, as when a database is recovered to an earlier time, and it reads the journal again."""
+    journal = TestJournal()
+    async with Worker(settings(retry_max=0.01), journal=journal) as worker, RawClient(worker.address) as client:
+        await client.resolve("a")
+        before = _roll_back(journal)
+        journal.error = StoreUnreachable("memory", "the server was restarted")
+        client.send(Resolve(9, [("s", "b")]))
+        await until(lambda: "older copy" in str(worker.health()[1]["store_error"]))
+        told = f"stage 0 had row {before} when this worker saw it last, and ends at {before - 1}"
+        assert (journal.store.outdated, worker.health()[0]) == (told, False)
+    with pytest.raises(StoreOutdated, match="inorder renew"):
+        async with Worker(settings(), journal=TestJournal(journal.store)):
+            pass
+
+
+async def test_a_standby_that_has_read_more_than_there_is_does_not_take_over() -> None:
+    store, quick = MemoryStore(), settings(beat_interval=0.02, lease=0.3)
+    first, journal = Worker(quick, journal=TestJournal(store)), MemoryJournal(store)
+    async with first:
+        async with RawClient(first.address) as client:
+            await client.resolve("a")
+        await until(lambda: kinds(journal)[-1] == "LeaveSession")
+        async with Worker(quick, journal=TestJournal(store)) as second:
+            await until(lambda: second._standby._follower.rows.get(0) == store.rows[0][-1].seq)
+            _roll_back(journal)
+            first.stop()
+            await first.wait_stopped()
+            await until(lambda: bool(store.outdated))
+            assert (second.state, store.epochs[0]) == ("standby", 2)
+            await until(lambda: not second.health()[0])

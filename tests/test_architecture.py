@@ -55,8 +55,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.traces"
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
-        " inorder.settings inorder.logs inorder.demo inorder.testing.services inorder.traces inorder_controlplane"
-        " inorder_analytics inorder_analytics.spark inorder_bench",
+        " inorder.settings inorder.logs inorder.listening inorder.demo inorder.testing.services inorder.traces"
+        " inorder_controlplane inorder_analytics inorder_analytics.spark inorder_bench",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names inorder.core.filters",
         # The three know what all adapters share, and nothing of each other.
@@ -68,7 +68,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         " inorder_adapters",
         # Of inorder only the command line knows it.
         "inorder_controlplane": "inorder inorder.errors inorder.core inorder.client inorder.admin inorder.worker"
-        " inorder.settings inorder.logs inorder_webui",
+        " inorder.settings inorder.logs inorder.listening inorder_webui",
         "inorder_webui": "",
         # What topic order a trace suggests is what the stages would do (R15).
         "inorder_analytics": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics.checks",

@@ -1,8 +1,22 @@
-"""The end of listening for connections."""
+"""Listening for connections: how many there may be, who goes when there are too many, and the end of it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+try:
+    import resource
+except ImportError:  # not on Windows, where nothing but memory bounds open sockets
+    resource = None  # type: ignore[assignment]
+
+C = TypeVar("C", bound=Hashable)
+
+RESERVED: Final = 64
+"""Open files that no connection from outside takes: for the store, brokers, other workers and what is loaded late."""
+MOST: Final = 65_536
+"""Connections, however many files may be open."""
 
 
 def stop_listening(listener: asyncio.Server) -> None:
@@ -12,3 +26,63 @@ def stop_listening(listener: asyncio.Server) -> None:
     for sock in listener.sockets:
         loop.remove_reader(sock)
     loop.call_soon(listener.close)
+
+
+def raise_open_files() -> None:
+    """Let this process have as many files open as it may allow itself, and has a use for."""
+    if resource is not None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * MOST if hard < 0 else min(hard, 2 * MOST)
+        if 0 <= soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def places(share: float) -> int:
+    """Return how many connections there may be, of a share (0 to 1) of what this process may have open."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else MOST
+    if limit < 0:  # RLIM_INFINITY
+        return MOST
+    return min(MOST, max(2, int((limit - RESERVED) * share)))
+
+
+class Doors(Generic[C]):
+    """Who is in, where there is a bound. Whoever is not known yet makes room for the next one, the oldest first: so
+    nobody is kept out by others who say nothing.
+
+    Args:
+        room: how many may be in.
+        spare: as many of these places are for those who are needed, and for those who are not known yet.
+    """
+
+    def __init__(self, room: int, spare: int = 0) -> None:
+        self.room, self._spare = room, min(spare, room // 2)
+        self._strangers: dict[C, None] = {}
+        self._known: set[C] = set()
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._known)
+
+    def came(self, who: C) -> C | None:
+        """Somebody comes in, or is a stranger again. Return who has to go for that, if anybody has."""
+        self._known.discard(who)
+        self._strangers.pop(who, None)
+        self._strangers[who] = None
+        if len(self) <= self.room:
+            return None
+        oldest = next(iter(self._strangers))
+        del self._strangers[oldest]
+        return oldest
+
+    def knows(self, who: C, *, is_needed: bool = False) -> bool:
+        """Somebody is known now. Return whether there is a place."""
+        if who not in self._known:
+            if not is_needed and len(self._known) >= self.room - self._spare:
+                return False
+            self._strangers.pop(who, None)
+            self._known.add(who)
+        return True
+
+    def left(self, who: C) -> None:
+        """Somebody is gone."""
+        self._strangers.pop(who, None)
+        self._known.discard(who)

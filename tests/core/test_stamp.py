@@ -59,6 +59,7 @@ def _text(value: object) -> bytes:
         _text([0, 1, 1, 1, [2, 2**64 - 1]]),
         _text([1, 2**63, 1]),
         _text([1, 5, 2**63]),
+        urlsafe_b64encode(b"\x96\x00\x01\x01\x01\x90" + b"\x91" * 20_000),
     ],
 )
 def test_what_is_no_stamp_is_none(text: bytes) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inorder.core.link_wire import decode_hello, decode_receiver_frame, decode_ride, decode_sender_frame
 from inorder.core.names import Filter, FilterKind
 from inorder.core.wire import (
     HEADER_BYTES,
@@ -100,6 +102,7 @@ from inorder.core.wire import (
     WorkerFrame,
     WorkerShown,
     decode_client_frame,
+    decode_logged,
     decode_worker_frame,
     encode_frame,
     encode_logged,
@@ -200,8 +203,8 @@ def test_a_frame_whole_byte_by_byte_and_with_trailing_data(frame: Frame) -> None
     bodies = [body for at in range(len(data)) for body in splitter.feed(data[at : at + 1])]
     assert bodies == [whole]
     splitter = FrameSplitter()
-    assert splitter.feed(data + data[:3]) == [whole]
-    assert splitter.feed(data[3:] + data) == [whole, whole]
+    assert [*splitter.feed(data + data[:3])] == [whole]
+    assert [*splitter.feed(data[3:] + data)] == [whole, whole]
     with pytest.raises(ProtocolError):
         _decode(frame, whole + b"\x00")
 
@@ -245,11 +248,47 @@ def test_elements_of_a_later_version_are_ignored() -> None:
 
 def test_an_oversized_frame_is_refused_as_soon_as_its_length_is_read() -> None:
     splitter = FrameSplitter(max_bytes=10)
-    assert splitter.feed((10).to_bytes(4, "big") + b"x" * 10) == [b"x" * 10]
+    assert [*splitter.feed((10).to_bytes(4, "big") + b"x" * 10)] == [b"x" * 10]
     with pytest.raises(ProtocolError, match="11 bytes is over the limit of 10"):
-        splitter.feed((11).to_bytes(4, "big"))
+        next(splitter.feed((11).to_bytes(4, "big")))
     with pytest.raises(ProtocolError):
-        FrameSplitter().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
+        next(FrameSplitter().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big")))
+
+
+def test_the_limit_is_that_of_the_moment() -> None:
+    """Behind a hello that is good there may be longer frames, in what was read together with it, too."""
+    splitter = FrameSplitter(max_bytes=10)
+    bodies = splitter.feed(b"".join(size.to_bytes(4, "big") + b"x" * size for size in (10, 11, 12)))
+    assert len(next(bodies)) == 10
+    splitter.max_bytes = 11
+    assert len(next(bodies)) == 11
+    with pytest.raises(ProtocolError, match="12 bytes is over the limit of 11"):
+        next(bodies)
+
+
+DEEP = b"\x91" * 100_000
+"""Lists in lists, where a later version might have a field."""
+
+
+@pytest.mark.parametrize(
+    ("decode", "body"),
+    [
+        (decode_client_frame, b"\x93\x01\x05" + DEEP),
+        (decode_worker_frame, b"\x93\x01\x05" + DEEP),
+        (decode_hello, b"\x97\x10\x01\x01\xa0\xa1x\x01" + DEEP),
+        (decode_sender_frame, b"\x94\x32\x00\x01" + DEEP),
+        (decode_receiver_frame, b"\x93\x33\x90" + DEEP),
+        (decode_ride, b"\x93\x11\x01" + DEEP),
+    ],
+    ids=lambda each: each.__name__ if callable(each) else "",
+)
+def test_nesting_without_an_end_is_a_protocol_error(decode: Callable[[Any], object], body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode(body)
+
+
+def test_nesting_without_an_end_is_no_content_of_a_log() -> None:
+    assert decode_logged(b"\x94\xc4\x00\x00\x90" + DEEP) is None
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), max_size=40))

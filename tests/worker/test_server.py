@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 
 import pytest
 from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, settings, until
@@ -12,6 +13,7 @@ from tests.worker.raw_client import RawClient
 
 from inorder.core.commands import LeaveSession
 from inorder.core.globs import MAX_GLOB_BYTES
+from inorder.core.link_wire import MAX_HELLO_BYTES
 from inorder.core.names import Filter, FilterKind, exact
 from inorder.core.settling import MAX_ANSWERS
 from inorder.core.wire import (
@@ -38,7 +40,7 @@ from inorder.core.wire import (
 )
 from inorder.errors import PortInUse
 from inorder.testing.services import Certificates
-from inorder.worker import Worker
+from inorder.worker import Worker, admission
 
 
 async def refused(client: RawClient, *frames: Frame | bytes) -> Failure:
@@ -138,6 +140,41 @@ async def test_bad_frames_end_their_connection_and_no_other(code: str, frames: l
         assert (await refused(RawClient(worker.address), *frames)).code == code
         await bystander.ping()
         assert not {"Create", "SettleNumbers", "ChangeSubscription", "CreateTopics"} & set(kinds(journal))
+
+
+async def test_before_its_hello_nobody_has_much_kept() -> None:
+    """A hello is short; what is as long as a frame may be is read for those who are known."""
+    async with Worker(settings(), journal=TestJournal()) as worker:
+        failure = await refused(RawClient(worker.address), (MAX_HELLO_BYTES + 1).to_bytes(4, "big"))
+        assert (failure.code, str(MAX_HELLO_BYTES) in failure.message) == ("too_large", True)
+        async with RawClient(worker.address) as client:
+            await client.resolve(*(f"{'x' * 1_000}{each}" for each in range(2 * MAX_HELLO_BYTES // 1_000)))
+
+
+async def test_a_hello_that_is_nested_without_an_end_is_refused() -> None:
+    body = encode_frame(HELLO)[4:-3] + b"\x91" * 20_000
+    async with Worker(settings(), journal=TestJournal()) as worker:
+        failure = await refused(RawClient(worker.address), len(body).to_bytes(4, "big") + body)
+    assert failure.code == "protocol"
+
+
+async def test_a_full_worker_keeps_places_for_those_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever says nothing goes for the next one, the oldest first; clients leave the last places to others."""
+    monkeypatch.setattr(admission, "places", lambda share: 6)
+    async with Worker(settings(), journal=TestJournal()) as worker, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(RawClient(worker.address, f"c{each}")) for each in range(3)]
+        silent = [RawClient(worker.address) for _ in range(5)]
+        for each in silent:
+            await each.connect()
+            stack.push_async_callback(each.close)
+        for each in silent[:2]:
+            assert await each.is_closed()
+        assert (await refused(RawClient(worker.address), Hello(1, 1, "", "one more", 1))).code == "full"
+        for client in clients:
+            await client.ping()
+        await clients[0].close()
+        await until(lambda: worker.status()["sessions"] == 2)
+        await stack.enter_async_context(RawClient(worker.address, "one more"))
 
 
 async def test_half_a_frame_waits_for_the_other() -> None:

@@ -17,6 +17,7 @@ from inorder.cli import options, output
 from inorder.cli.connection import worker_tls, worker_token
 from inorder.cli.failures import ExitCode, needs
 from inorder.cli.worker import Store, loop_factory
+from inorder.listening import raise_open_files
 from inorder.logs import set_up
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def controlplane(
     client = {"token": token, "tls_ca": tls_ca}
     loaded = options.settings(config, controlplane=flags, client=client, store={"url": store})
     settings = loaded.settings
+    raise_open_files()
     set_up(settings.worker.log_format)
     with loaded.located("controlplane"), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, is_json=json))

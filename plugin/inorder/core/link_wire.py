@@ -11,10 +11,12 @@ from typing import Final
 import msgspec
 
 from inorder.core.commands import AnyRide
-from inorder.core.wire import Failure, Frame, Hello, Ping, Pong, StageInfo, check_numbers
+from inorder.core.wire import UNREADABLE, Failure, Frame, Hello, Ping, Pong, StageInfo, check_numbers
 from inorder.errors import ProtocolError
 
 LINK_VERSIONS: Final = (1, 1)
+MAX_HELLO_BYTES: Final = 64 * 1024
+"""Of the first frame of a connection: whoever sends it is not known yet."""
 MAX_LINK_FRAME_BYTES: Final = 64 * 1024 * 1024
 """A ride of a very large subscription is one frame."""
 
@@ -76,7 +78,7 @@ def decode_hello(body: bytes) -> AnyHello:
     """Decode the first frame of a connection to a worker. Raises ProtocolError."""
     try:
         hello = _hello_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"the first frame must be a hello ({error})") from None
     check_numbers(hello)
     return hello
@@ -86,7 +88,7 @@ def decode_sender_frame(body: bytes) -> SenderFrame:
     """Decode what came from the end that has rides to send. Raises ProtocolError."""
     try:
         return _sender_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"not a frame of a worker with rides: {error}") from None
 
 
@@ -94,7 +96,7 @@ def decode_receiver_frame(body: bytes) -> ReceiverFrame:
     """Decode what the end that takes rides answered. Raises ProtocolError."""
     try:
         return _receiver_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"not an answer of a worker that takes rides: {error}") from None
 
 
@@ -107,5 +109,5 @@ def decode_ride(raw: msgspec.Raw) -> AnyRide:
     """Return a ride of a frame. Raises ProtocolError."""
     try:
         return _ride_decoder.decode(raw)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"not a ride: {error}") from None

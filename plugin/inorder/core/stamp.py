@@ -48,7 +48,7 @@ def decode_stamp(text: bytes) -> Stamp | None:
     try:
         # padding beyond what is needed is ignored
         stamp = _decoder.decode(a2b_base64(text.translate(_FROM_URL) + b"=="))
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, msgspec.MsgspecError, RecursionError):
         return None
     if isinstance(stamp, TotalStamp):
         counting = (stamp.topic, stamp.number, *stamp.deps)

@@ -12,7 +12,7 @@ is said to it instead is up to who sends it. (docs/PROTOCOL.md, "Versions", says
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import ClassVar, Final
 
@@ -387,7 +387,7 @@ class Failure(Frame, tag=3):
 
 FAILURE_CODES: Final = (
     "unauthorized", "version", "protocol", "replaced", "stopping", "store", "too_large", "domain", "fenced", "moved",
-    "forbidden",
+    "forbidden", "full",
 )  # fmt: skip
 
 
@@ -1110,6 +1110,10 @@ _logged_decoder: msgspec.msgpack.Decoder[Logged] = msgspec.msgpack.Decoder(Logge
 _worker_decoder: msgspec.msgpack.Decoder[WorkerFrame] = msgspec.msgpack.Decoder(WorkerFrame)
 
 
+UNREADABLE: Final = (msgspec.DecodeError, RecursionError)
+"""What decoding raises for bytes that are none of ours; the second where they are nested without an end."""
+
+
 def known_to(version: int, frames: Iterable[Frame]) -> list[Frame]:
     """Return the frames that a peer of this protocol version has."""
     return [each for each in frames if each.from_version <= version]
@@ -1127,7 +1131,7 @@ def decode_client_frame(body: bytes | bytearray | memoryview) -> ClientFrame:
     looks at each.)"""
     try:
         frame = _client_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"not a frame of a client: {error}") from None
     check_numbers(frame)
     return frame
@@ -1146,7 +1150,7 @@ def decode_worker_frame(body: bytes | bytearray | memoryview) -> WorkerFrame:
     """Decode what a worker sent (without the length). Raises ProtocolError."""
     try:
         return _worker_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"not a frame of a worker: {error}") from None
 
 
@@ -1159,7 +1163,7 @@ def decode_logged(content: bytes) -> Logged | None:
     """Decode what the event log has; ``None`` for what no client of ours has sent."""
     try:
         return _logged_decoder.decode(content)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
 
 
@@ -1175,21 +1179,20 @@ class FrameSplitter:
         self.max_bytes = max_bytes
         self._pending = bytearray()
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Return the bodies that are whole now. Raises ProtocolError."""
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
+        """Yield the bodies that are whole now. Raises ProtocolError, for the frame that is too long: what is made of
+        those before it may change ``max_bytes``."""
         pending = self._pending
         pending += data
-        bodies: list[bytes] = []
         start, end = 0, len(pending)
-        while end - start >= HEADER_BYTES:
-            length = int.from_bytes(pending[start : start + HEADER_BYTES], "big")
-            if length > self.max_bytes:
-                raise ProtocolError(f"a frame of {length} bytes is over the limit of {self.max_bytes}")
-            if end - start - HEADER_BYTES < length:
-                break
-            start += HEADER_BYTES
-            bodies.append(bytes(pending[start : start + length]))
-            start += length
-        if start:
+        try:
+            while end - start >= HEADER_BYTES:
+                length = int.from_bytes(pending[start : start + HEADER_BYTES], "big")
+                if length > self.max_bytes:
+                    raise ProtocolError(f"a frame of {length} bytes is over the limit of {self.max_bytes}")
+                if end - start - HEADER_BYTES < length:
+                    break
+                start += HEADER_BYTES + length
+                yield bytes(pending[start - length : start])
+        finally:
             del pending[:start]
-        return bodies

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
-from typing import Any
+from typing import Any, Final
 
 from inorder.core.access import CHANGES
 from inorder.core.wire import (
@@ -20,11 +20,19 @@ from inorder.core.wire import (
     TopicInfo,
 )
 from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
+from inorder.listening import Doors, places
 from inorder.logs import logger
 from inorder.worker.audit import described, request_of
 from inorder.worker.connection import Connection
 from inorder.worker.gate import Gate
 from inorder.worker.host import StageHost
+
+SHARE: Final = 0.75
+"""Of what this process may have open, for connections to a worker; the rest is for the control plane beside it."""
+SPARE: Final = 16
+"""Places that clients leave to other workers, control planes and those who are about to say who they are."""
+TELL_INTERVAL: Final = 10.0
+"""Seconds between two lines about the same want of room."""
 
 log = logger("inorder.worker")
 
@@ -40,6 +48,8 @@ class Admission:
         self._gate = gate
         self._host: StageHost
         self._tasks: set[asyncio.Task[None]] = set()
+        self._doors: Doors[Connection] = Doors(places(SHARE), SPARE)
+        self._told = float("-inf")
 
     def serve(self, host: StageHost) -> None:
         """Comes before everything else."""
@@ -57,6 +67,16 @@ class Admission:
 
     # -- coming in ---------------------------------------------------------------------------------------------
 
+    def opened(self, connection: Connection) -> None:
+        """A connection is there. Where there is no place for it, the oldest that has not said hello is cut."""
+        oldest = self._doors.came(connection)
+        if oldest is None:
+            return
+        if (now := asyncio.get_running_loop().time()) >= self._told + TELL_INTERVAL:
+            self._told = now
+            log.warning("event=connections_full places=%d action=cut_without_hello", self._doors.room)
+        oldest.abort()
+
     def admit(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
         """Go on with a hello if its token is good, else fail the connection."""
         try:
@@ -69,7 +89,14 @@ class Admission:
             self._start(self._look_up(connection, token, then))
         else:
             connection.passed = known
+            self._let_in(connection, then)
+
+    def _let_in(self, connection: Connection, then: Callable[[], None]) -> None:
+        is_needed = connection.is_link or connection.passed.is_internal
+        if self._doors.knows(connection, is_needed=is_needed):
             then()
+        else:
+            connection.fail("full", f"the worker has {self._doors.room} places, and keeps the last ones for operators")
 
     async def _look_up(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
         try:
@@ -80,7 +107,7 @@ class Admission:
             connection.fail("store", f"the worker cannot use its store: {error}")
         else:
             if connection.is_current:
-                then()
+                self._let_in(connection, then)
         connection.go_on()
 
     async def watch(self, connections: Collection[Connection]) -> None:
@@ -193,6 +220,7 @@ class Admission:
 
     def closed(self, connection: Connection) -> None:
         """A connection has ended: what became of its open changes it is not told, nor do we know."""
+        self._doors.left(connection)
         for entry in connection.audits.values():
             self._start(self._gate.end_audit(entry, "unknown", {}))
         connection.audits.clear()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from inorder.core.link_wire import (
+    MAX_HELLO_BYTES,
     MAX_LINK_FRAME_BYTES,
     LinkHello,
     SenderFrame,
@@ -78,7 +79,7 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         session: (client id, incarnation) after a client's hello.
-        link: another worker's hello, after it.
+        link: another worker's hello, after it; ``is_link``: there was one.
         is_current: frames of this connection are taken; false once it is failing, closed or superseded.
         welcome: the answer to the hello, once it is on its way; ``is_welcome``: it has left, others may follow.
         opened: (stage, epoch) of the stages here that were told of the session.
@@ -94,7 +95,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, owner: ConnectionOwner) -> None:
         self._owner = owner
         self._settings = owner.settings
-        self._splitter = FrameSplitter(owner.settings.max_frame_bytes)
+        self._splitter = FrameSplitter(min(MAX_HELLO_BYTES, owner.settings.max_frame_bytes))
         self._transport: Any = None  # asyncio.Transport, or uvloop's that looks like it
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0
@@ -105,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._decode: Callable[[bytes], ClientFrame | SenderFrame] = decode_client_frame
         self.session: Session | None = None
         self.link: LinkHello | None = None
+        self.is_link = False
         self.is_current = True
         self.welcome: Welcome | None = None
         self.is_welcome = False
@@ -241,6 +243,7 @@ class Connection(asyncio.Protocol):
     def welcomed(self, session: Session, version: int) -> None:
         """A client's hello was accepted."""
         self.session, self.version = session, version
+        self._splitter.max_bytes = self._settings.max_frame_bytes
         self._stop_timer()
 
     def linked(self, hello: LinkHello) -> None:
@@ -293,6 +296,7 @@ class Connection(asyncio.Protocol):
         if isinstance(hello, Hello):
             self._owner.greeted(self, hello)
         elif isinstance(hello, LinkHello):
+            self.is_link = True
             self._owner.link_greeted(self, hello)
         else:
             self.close()

@@ -217,6 +217,7 @@ class Server:
     def opened(self, connection: Connection) -> None:
         """See ConnectionOwner."""
         self._connections.add(connection)
+        self._admission.opened(connection)
         if self._is_closed:  # its handshake took until now, and nobody waits for a good-bye any more
             connection.abort()
         elif self._is_stopping:

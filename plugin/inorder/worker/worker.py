@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from inorder.errors import InorderError
+from inorder.listening import raise_open_files
 from inorder.logs import logger, set_up
 from inorder.worker.cluster import Cluster
 from inorder.worker.exposition import View
@@ -218,7 +219,9 @@ SWITCH_INTERVAL = 0.0005
 
 
 def set_pace() -> None:
-    """Have the interpreter go at a worker's pace; for the whole process, so whoever runs a worker says so."""
+    """Have the interpreter go at a worker's pace, with as many connections as the system allows; for the whole process,
+    so whoever runs a worker says so."""
+    raise_open_files()
     # Stages keep many small objects and make no cycles; at its default pace the collector took a sixth of the time.
     gc.set_threshold(*COLLECTED_AFTER)
     # A commit takes the interpreter lock several times; while the loop computes, each would wait for a whole interval.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -371,3 +372,36 @@ def test_one_shot_helpers(
     message = subscribe.simple(topic, port=mosquitto.port)
     assert (message.payload, message.inorder.verdict) == (b"kept", mqtt.Verdict.RETAINED)
     assert configuration(worker).workers == (worker.url,)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_no_connection_until_it_connects(mosquitto: Mosquitto, make: Make) -> None:
+    """It is told so, instead of rc 0 for what nobody sends; the parent's goes on."""
+    topic, client = unique("t"), make()
+    log = subscribed(client, mosquitto, topic, qos=1)
+    client._out_message_mutex.acquire()
+    client._send_lock.acquire()  # as a thread of the parent's may at that moment
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            codes = [client.publish(topic, "from nowhere", qos).rc for qos in (0, 1)]
+            was = f"{codes == [mqtt.MQTT_ERR_NO_CONN] * 2} {client.is_connected()} {client.subscribe(topic)[0]:d}"
+            client.drop_out_messages()
+            client.on_message = None
+            connect(client, mosquitto)
+            client.publish(topic, f"child {was}", 1).wait_for_publish(PATIENCE)
+            client.disconnect()
+            os.write(write, b"done")
+        finally:
+            os._exit(0)
+    client._out_message_mutex.release()
+    client._send_lock.release()
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"done"
+    os.waitpid(child, 0)
+    client.publish(topic, "parent", 1)
+    until(lambda: len(log.messages) == 2, "both messages")
+    assert log.payloads == [b"child True False 4", b"parent"]
+    assert {each.inorder.verdict for each in log.messages} == {mqtt.Verdict.IN_ORDER}

@@ -86,6 +86,60 @@ def test_a_new_process_gets_what_its_session_kept(mosquitto: Mosquitto, make: Ma
     assert {each.inorder.verdict for each in again.messages[:-1]} <= {mqtt.Verdict.LATE, None}
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages wait for their handlers as long as a test may take."""
+    monkeypatch.setattr("inorder.paho.client.UNHEARD_SECONDS", 10 * PATIENCE)
+
+
+def kept_without_handlers(mosquitto: Mosquitto, make: Make, root: str) -> Any:
+    """Return a client that gets three messages of its session before any handler is set."""
+    first = persistent(make, root, mqtt.MQTTv311)
+    log = Log(first)
+    kept(first, mosquitto.port)
+    first.subscribe(f"{root}/#", 1)
+    assert log.subscribed.wait(PATIENCE)
+    first.disconnect()
+    first.loop_stop()
+    publisher = make()
+    connect(publisher, mosquitto)
+    for at in range(3):
+        publisher.publish(f"{root}/{at % 2}", str(at), 1).wait_for_publish(PATIENCE)
+    client = persistent(make, root, mqtt.MQTTv311)
+    kept(client, mosquitto.port)
+    until(lambda: len(client._unheard) == 3, "what the session has")
+    assert len(client._acks) == 3, "it is not acknowledged"
+    return client
+
+
+@pytest.mark.usefixtures("patient")
+def test_handlers_that_are_set_late_get_what_the_session_kept(mosquitto: Mosquitto, make: Make) -> None:
+    """paho acknowledges and drops it, without a word."""
+    client = kept_without_handlers(mosquitto, make, root := unique("t"))
+    told = list[bytes]()
+    client.message_callback_add(f"{root}/1", lambda c, u, message: told.append(message.payload))
+    until(lambda: told == [b"1"], "what has a handler")
+    client.on_message = lambda c, u, message: told.append(message.payload)
+    until(lambda: told == [b"1", b"0", b"2"], "the others")
+    until(lambda: not client._acks, "the acknowledgements")
+    client.on_message = None
+    client.publish(f"{root}/0", "nobody wants it", 1).wait_for_publish(PATIENCE)
+    client.publish(f"{root}/1", "the end", 1)
+    until(lambda: told[-1:] == [b"the end"], "the next one")
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_has_no_handler_after_all_is_said(
+    mosquitto: Mosquitto, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = kept_without_handlers(mosquitto, make, root := unique("t"))
+    client._unheard_until = 0.0
+    until(lambda: not client._acks, "the acknowledgements")
+    (record,) = [each for each in caplog.records if "message_unheard" in each.getMessage()]
+    assert f"{root}/0" in record.getMessage()
+    assert len(client._unheard) == 0
+
+
 def test_a_worker_that_restarts_is_a_pause(mosquitto: Mosquitto, make: Make) -> None:
     """Publishes wait, and leave in the order of the calls when it is back; nothing is lost."""
     topic = unique("t")

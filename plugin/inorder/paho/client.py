@@ -24,6 +24,7 @@ from inorder.logs import logger
 from inorder.paho.embedding import CallbackOnGap as CallbackOnGap
 from inorder.paho.limits import Limits, limits_of
 from inorder.paho.loops import Loops
+from inorder.paho.receiving import UNHEARD_SECONDS
 from inorder.paho.sending import DISCONNECT_SECONDS
 from inorder.paho.subscriptions import Subscriptions
 
@@ -99,6 +100,8 @@ class Client(Loops, Subscriptions):
         if ordering is not None and ordering.life is not None and len(packet) > 1 and packet[1] == 0:
             self._limits = limits_of(bytes(packet)) if self._protocol == paho.MQTTv5 else Limits()
             ordering.life.ens.report_soon(ordering.life.connected, bool(packet[0] & 1))
+            if packet[0] & 1 and self._unheard_until is None:
+                self._unheard_until = time.monotonic() + UNHEARD_SECONDS
             self._number_kept()  # before anything that on_connect publishes
         return super()._handle_connack()
 
@@ -124,6 +127,7 @@ class Client(Loops, Subscriptions):
             self._run_due()
         if self._is_parted and not self._has_session:
             ordering.end()
+            self._unheard.clear()
             if self._is_inline and not self._is_external:
                 _linger(self._sock)
         else:

@@ -21,6 +21,7 @@ from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.paho import library
 from inorder.paho.failures import disconnect_reason, error_code
+from inorder.paho.forking import renew_locks, tell_of_forks
 from inorder.paho.limits import Limits
 from inorder.paho.ordering import Arrived, Ordering
 from inorder_adapters.mqtt.arrivals import ArrivalReader
@@ -51,12 +52,23 @@ class Embedding(paho.Client):
         configuration = configured() if inorder is None else inorder
         self._ordering: Ordering | None = None
         if configuration.is_ordering:
-            self._ordering = Ordering(configuration, partial(_wake, weakref.ref(self)))
-            weakref.finalize(self, self._ordering.end).atexit = False
+            self._embed(configuration)
+            tell_of_forks(self)
+        self._begin_state()
+
+    def _embed(self, configuration: ClientConfiguration) -> None:
+        self._ordering = Ordering(configuration, partial(_wake, weakref.ref(self)))
+        weakref.finalize(self, self._ordering.end).atexit = False
+
+    def _begin_state(self) -> None:
+        """Begin as a client that was never connected."""
         self._reader = ArrivalReader()
         self._arriving: Arrived | None = None
         self._is_reading_on = False
         self._acks: deque[Arrived] = deque()
+        self._unheard: deque[Arrived] = deque()  # what waits for a handler, until when; others were told since
+        self._unheard_until: float | None = None
+        self._is_passed = self._is_unheard_due = self._has_warned = False
         self._due_lock, self._send_lock, self._requests_lock = threading.Lock(), threading.Lock(), threading.RLock()
         self._limits = Limits()
         self._aliases: dict[int, str] = {}  # as the application's publishes name them
@@ -73,6 +85,26 @@ class Embedding(paho.Client):
         self._parting: tuple[float, Callable[[], object]] | None = None
         self._leaving: threading.Timer | None = None
         self._life_lock = threading.RLock()
+
+    def in_child(self) -> None:
+        """This process was forked: the connections, and what is under way, are the parent's. Nothing is published, and
+        nothing read, until the child connects. Sockets are closed without a word of TLS, nor to event loops, which the
+        parent shares."""
+        ordering = self._ordering
+        assert ordering is not None
+        for each in (self._sock, self._sockpairR, self._sockpairW):
+            if each is not None:
+                with suppress(OSError):
+                    each.close()
+        if self._sock is not None:
+            self._state = type(self._state)["MQTT_CS_CONNECTION_LOST"]
+        self._sock = self._sockpairR = self._sockpairW = self._thread = None
+        self._inflight_messages = 0
+        for held in (self._out_packet, self._out_messages, self._in_messages):
+            held.clear()
+        renew_locks(self)
+        self._embed(ordering.left_to_parent())
+        self._begin_state()
 
     # -- what is new -------------------------------------------------------------------------------------------
 

@@ -184,6 +184,7 @@ class Loops(Sending, Receiving):
             try:
                 ordering.is_woken = False
                 self._send_ready()
+                self._tell_unheard()
                 while due and time.monotonic() < deadline:
                     due.popleft()(self)
                 self._acknowledge()

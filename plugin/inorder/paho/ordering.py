@@ -41,6 +41,8 @@ MAX_UNDIGESTED: Final = 1000
 
 _open: weakref.WeakSet[Life] = weakref.WeakSet()
 _closing: set[concurrent.futures.Future[None]] = set()
+_of_parents: list[Life] = []
+"""In a forked child: never collected, for that would be taken for tasks that were left undone."""
 
 
 class Arrived:
@@ -326,6 +328,15 @@ class Ordering:
             life.ens.report_soon(life.ens.unordered, unordered, [])
             life.ens.report_soon(life.ens.expect, filters)
             life.ens.report_soon(life.subscribed, filters, lambda error: None)
+
+    def left_to_parent(self) -> ClientConfiguration:
+        """This process was forked: what there is is the parent's. Return what another one is made with."""
+        if self.life is not None:
+            _of_parents.append(self.life)
+            self.life = None
+        _open.clear()
+        _closing.clear()
+        return replace(self._configuration, client_id=self._name)
 
     def end(self) -> None:
         """The session is over."""

@@ -6,10 +6,11 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
+from msgspec import structs
 from paho.mqtt import client as paho
 from paho.mqtt.enums import MQTTErrorCode
 
-from inorder.core.notifications import Gap
+from inorder.core.notifications import Gap, Verdict
 from inorder.logs import logger
 from inorder.paho.aliases import aliases_allowed, named
 from inorder.paho.embedding import Embedding
@@ -22,6 +23,9 @@ ACK_SECONDS: Final = 0.5
 ACKS_HELD: Final = 8
 """A PUBACK waits for the callback, as paho has it. Where the event waits for its turn, the broker must not wait for the
 PUBACK too long: what the event waits for may be behind it in a full window."""
+UNHEARD_SECONDS: Final = 5.0
+MAX_UNHEARD: Final = 10_000
+"""How long, and how many, messages of a session that the broker has kept wait for a handler."""
 
 
 class Receiving(Embedding):
@@ -56,6 +60,11 @@ class Receiving(Embedding):
 
     def _tell(self, arrived: Arrived) -> None:
         ordering, message = self._ordering, arrived.message
+        if self._on_message is None and not self._has_handler(message):
+            if self._keep_unheard(arrived):
+                return
+        elif self._unheard:
+            self._is_passed = True
         try:
             super()._handle_on_message(message)
         except BaseException:
@@ -67,6 +76,64 @@ class Receiving(Embedding):
         arrived.is_done = True
         if message.qos:
             self._acknowledge()
+
+    # -- messages that came before their handlers ------------------------------------------------------------------
+
+    @property
+    def on_message(self) -> paho.CallbackOnMessage | None:
+        """See paho."""
+        return self._on_message
+
+    @on_message.setter
+    def on_message(self, func: paho.CallbackOnMessage | None) -> None:
+        with self._callback_mutex:
+            self._on_message = func
+        self._look_at_unheard()
+
+    def message_callback_add(self, sub: str, callback: paho.CallbackOnMessage) -> None:
+        """See paho."""
+        super().message_callback_add(sub, callback)
+        self._look_at_unheard()
+
+    def _has_handler(self, message: paho.MQTTMessage) -> bool:
+        with self._callback_mutex, suppress(UnicodeDecodeError):
+            matching = self._on_message_filtered.iter_match(message.topic)  # type: ignore[no-untyped-call]
+            return next(matching, None) is not None
+        return False
+
+    def _keep_unheard(self, arrived: Arrived) -> bool:
+        """A message has no handler, and paho would acknowledge and drop it. What a broker has kept comes as soon as the
+        first connection is there, when a program may not have set its handlers: that waits a while, unacknowledged."""
+        if time.monotonic() < (self._unheard_until or 0.0) and len(self._unheard) < MAX_UNHEARD:
+            self._unheard.append(arrived)
+            return True
+        if not self._has_warned:
+            self._has_warned = True
+            hint = "no callback is set for it: such messages are dropped, as paho does; this is said once"
+            _log.warning(
+                "event=message_unheard topic=%s hint=%s", arrived.message._topic.decode(errors="replace"), hint
+            )
+        return False
+
+    def _look_at_unheard(self) -> None:
+        """There is another handler, or enough was waited: tell, in a turn of the loop, what waits for one."""
+        if self._unheard and self._ordering is not None:
+            self._is_unheard_due = True
+            self._ordering.ask_for_turn()
+
+    def _tell_unheard(self) -> None:
+        """Tell what came before its handler, in the order in which it came."""
+        is_over = self._unheard and time.monotonic() >= (self._unheard_until or 0.0)
+        if not (self._is_unheard_due or is_over):
+            return
+        self._is_unheard_due = False
+        for _ in range(len(self._unheard)):
+            arrived = self._unheard.popleft()
+            told = arrived.message.inorder
+            if self._is_passed and told.verdict is Verdict.IN_ORDER:  # others were told meanwhile
+                arrived.message.inorder = structs.replace(told, verdict=Verdict.LATE)
+            self._tell(arrived)
+        self._is_passed = self._is_passed and bool(self._unheard)
 
     def _tell_gap(self, gap: Gap) -> None:
         with self._callback_mutex:

@@ -38,6 +38,7 @@ async def test_subscriptions_are_listed(live: Live) -> None:
                 "away_s": None,
                 "filters": [{"space": "memory", "filter": "a"}, {"space": "memory", "filter": "b"}],
                 "topics": 2,
+                "token": None,
             },
             {
                 "client": ODD,
@@ -46,6 +47,7 @@ async def test_subscriptions_are_listed(live: Live) -> None:
                 "away_s": None,
                 "filters": [{"space": "memory", "filter": "#"}],
                 "topics": 5,
+                "token": None,
             },
         ]
         assert [each["client"] for each in (await live.get("/subscriptions", sort="-topics"))["items"]] == [

@@ -112,10 +112,15 @@ class RawClient:
 
     async def failure(self) -> Failure:
         """Return the Failure that ends this connection; it must really end."""
+        frame = await self.failure_frame()
+        assert await self.is_closed()
+        return frame
+
+    async def failure_frame(self) -> Failure:
+        """Return the next Failure."""
         frame = await self.read()
         while not isinstance(frame, Failure):
             frame = await self.read()
-        assert await self.is_closed()
         return frame
 
     async def is_closed(self) -> bool:

@@ -14,11 +14,13 @@ from inorder.core.access import MAY_SEND, ROLES
 from inorder.core.filters import filter_of
 from inorder.core.names import exact
 from inorder.core.wire import (
+    AskDurable,
     AskNumbers,
     ChangeLog,
     ChangeOrder,
     CreateTimestamps,
     Done,
+    Durable,
     EndSubscription,
     Failure,
     Frame,
@@ -286,6 +288,69 @@ async def test_also_where_the_request_enters_below_its_topics_stage(url: str) ->
             stamped += [event.counter for event in answer.events]
             refused += answer.refused
         assert (stamped, refused) == ([1], [2])
+
+
+async def test_a_durable_subscription_is_of_the_tokens_of_one_name(url: str, tokens: TokenStore) -> None:
+    """Another one neither reads its filters, nor ends it, nor throws its client out; nor after a restart."""
+    _, secret = tokens.issue("desk", "client", subscribe=["s:a"])
+    _, same = tokens.issue("desk", "client", subscribe=["s:a"])
+    _, other = tokens.issue("other", "client", subscribe=["s:#"])
+    _, viewer = tokens.issue("eve", "viewer")
+    filters = [SpaceFilter("s", exact("a"))]
+    async with worker(url) as running, RawClient(running.address, "d", token=secret) as client:
+        client.send(Subscribe(1, filters, durable=True))
+        await client.next(Subscribed)
+        for stranger in (other, viewer):
+            failure = await refusal(RawClient(running.address, "d", 2, token=stranger))
+            assert (failure.code, failure.message.split(" (")[0]) == (
+                "forbidden", "the client id 'd' is another token's",
+            )  # fmt: skip
+        await client.ping()
+    async with worker(url) as running:
+        assert (await refusal(RawClient(running.address, "d", 2, token=other))).code == "forbidden"
+        async with RawClient(running.address, "d", 3, token=same) as client:
+            client.send(AskDurable(1))
+            assert (await client.next(Durable)).filters == filters
+
+
+async def test_what_no_token_has_made_is_for_one_that_may_read_all_of_it(url: str, tokens: TokenStore) -> None:
+    """As what a release has made that did not know tokens."""
+    _, secret = tokens.issue("desk", "client", subscribe=["s:a/#"])
+    _, less = tokens.issue("other", "client", subscribe=["s:a/b"])
+    filters = [SpaceFilter("s", filter_of("s", "a/+"))]
+    async with worker(url, require_token=False) as running:
+        async with RawClient(running.address, "d") as client:
+            client.send(Subscribe(1, filters, durable=True))
+            await client.next(Subscribed)
+        assert (await refusal(RawClient(running.address, "d", 2, token=less))).code == "forbidden"
+        async with RawClient(running.address, "d", 2, token=secret) as client:
+            client.send(AskDurable(1), Subscribe(1, filters, durable=True))
+            assert (await client.next(Durable)).filters == filters
+            await client.next(Subscribed)
+        assert "another token's" in (await refusal(RawClient(running.address, "d", 3, token=less))).message
+
+
+async def test_tokens_of_one_name_make_so_many_topics_and_no_more(url: str, tokens: TokenStore) -> None:
+    """Nothing of a frame beyond is done; what is there already counts for nobody, also after a restart."""
+    secrets = [tokens.issue("desk", "client")[1] for _ in range(2)]
+    _, admins = tokens.issue("admin", "admin")
+    async with worker(url, max_token_topics=3) as running, RawClient(running.address, "x", token=admins) as admin:
+        await admin.resolve("old/1", "old/2", "old/3", "old/4")
+        async with RawClient(running.address, "a", token=secrets[0]) as client:
+            assert client.welcome.access.max_topics == 3
+            await client.resolve("old/1", "new/1", "new/2")
+            client.send(Resolve(1, [("s", f"new/{number}") for number in range(1, 100)]))
+            assert (await client.failure_frame()).message == (
+                "the token may make 3 topics; it has made 2, and 97 more are too many"
+            )
+    async with worker(url, max_token_topics=3) as running, RawClient(running.address, "x", token=admins) as admin:
+        async with RawClient(running.address, "b", token=secrets[1]) as client:
+            client.send(Subscribe(1, [SpaceFilter("s", exact(name)) for name in ("old/2", "new/3", "new/4")]))
+            assert (await client.failure_frame()).code == "forbidden"
+            await client.resolve("new/3", "old/4")
+        admin.send(ShowOrder(1))
+        names = [each.name for each in (await admin.next(TopicOrder)).topics]
+    assert names == ["old/1", "old/2", "old/3", "old/4", "new/1", "new/2", "new/3"]
 
 
 # -- the audit log ---------------------------------------------------------------------------------------------------

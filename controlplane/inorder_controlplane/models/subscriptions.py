@@ -26,6 +26,7 @@ class Subscription(Answer):
             "away_s": 12.5,
             "filters": [{"space": SPACE, "filter": "plant/#"}],
             "topics": 17,
+            "token": "desk",
         }
     )
 
@@ -36,6 +37,7 @@ class Subscription(Answer):
                                  "than session_timeout")  # fmt: skip
     filters: list[SpaceFilter]
     topics: int = Field(description="that it covers now")
+    token: str | None = Field(description="the name of the token that it is of; null: none")
 
 
 class ClientPair(Answer):

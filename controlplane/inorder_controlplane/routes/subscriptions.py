@@ -84,6 +84,7 @@ def _shown(each: KnownSubscription) -> Subscription:
         away_s=_away(each),
         filters=[SpaceFilter(space=one.space, filter=one.filter.text) for one in each.filters],
         topics=each.topics,
+        token=each.owner or None,
     )
 
 

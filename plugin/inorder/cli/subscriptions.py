@@ -39,7 +39,8 @@ def list_all(
     for each in found:
         kind = "durable, " if each.durable else ""
         filters = ", ".join(f"{one.space}:{one.filter.text}" for one in each.filters)
-        output.say(output.printable(f"{each.client_id}: {kind}{_presence(each)}; {filters}"))
+        owner = f" (token: {each.owner})" if each.owner else ""
+        output.say(output.printable(f"{each.client_id}: {kind}{_presence(each)}; {filters}{owner}"))
     if not found:
         output.say("nobody is subscribed")
     return ExitCode.OK
@@ -69,6 +70,7 @@ def _plain(each: KnownSubscription) -> dict[str, object]:
         "away": each.away_ms / 1000 if each.away_ms > 0 else None,
         "filters": [f"{one.space}:{one.filter.text}" for one in each.filters],
         "topics": each.topics,
+        "token": each.owner or None,
     }
 
 

@@ -122,6 +122,7 @@ class SubscriptionRide(Ride, tag=4):
         saved: flat pairs, the saved clock of a durable subscription that resumes (R18).
         is_new: it resumes in another process, or topics begin anew; else it was only answered before.
         resumed: where it resumes, filled stage by stage.
+        owner: see the session.
     """
 
     client_id: str
@@ -138,6 +139,7 @@ class SubscriptionRide(Ride, tag=4):
     saved: list[int] = []
     is_new: bool = True
     resumed: list[Resumed] = []
+    owner: str = ""
 
 
 class SubscribedRide(Ride, tag=5):
@@ -377,6 +379,8 @@ class OpenSession(Command, tag=3):
         recent: the lowest that it has asked for only lately; a stage that still knows all the sessions it has dropped
             since then forgets nothing from there on but what it dropped. 0: that is not known.
         proves: it is believed nothing of numbers that cannot be known where it says so (``claims``).
+        owner: whose it is, and what is kept for it: the name of its token; empty: nobody's.
+        max_topics: how many topics may be made for that owner; 0: any.
     """
 
     client_id: str
@@ -388,6 +392,8 @@ class OpenSession(Command, tag=3):
     own: int = 1
     recent: int = 0
     proves: bool = False
+    owner: str = ""
+    max_topics: int = 0
 
 
 class LeaveSession(Command, tag=4):

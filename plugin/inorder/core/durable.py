@@ -78,4 +78,4 @@ class DurableSubscriptions:
         state = self._state
         session = state.sessions.get((known.client_id, known.incarnation))
         away = -1 if session is None else 0 if session.connected else max(1, state.now - session.since)
-        return KnownSubscription(known.client_id, known.durable, away, known.filters, len(known.active))
+        return KnownSubscription(known.client_id, known.durable, away, known.filters, len(known.active), known.owner)

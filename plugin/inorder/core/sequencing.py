@@ -74,6 +74,7 @@ class Subscription(msgspec.Struct):
         durable: it stays, however long its client is away (R12).
         given: of a durable one whose client's session has ended: the last numbers of topics here at that time, which
             its application may have been notified of (R18).
+        owner: whose it is, see the session.
     """
 
     client_id: str
@@ -86,6 +87,7 @@ class Subscription(msgspec.Struct):
     lingering: dict[int, tuple[int, int]]
     durable: bool = False
     given: dict[int, int] = {}
+    owner: str = ""
 
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""

@@ -10,17 +10,27 @@ never had it, and what the client asked for before, of other stages, may be on i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from inorder.core.bases import forget_left, leave_behind
 from inorder.core.commands import ExpireRide, OpenSession, SessionKey
 from inorder.core.resuming import note_given
 from inorder.core.state import Outbox, StageState
 from inorder.core.subscribing import Subscribing
 from inorder.core.topic_manager import Session
-from inorder.core.wire import Opened
+from inorder.core.wire import Opened, SpaceFilter
 
 MAX_ENDED = 20_000
 """Dropped sessions that a stage knows: it must not keep a row for each of a million short lives. Where more come and go
 within the hour it knows them for less long, and a client that it meets again counts by its own word sooner."""
+
+
+class Holder(NamedTuple):
+    """Who has a client id: the owner, empty where it came with none or in an older release, and the filters that are
+    kept under it."""
+
+    owner: str
+    filters: list[SpaceFilter]
 
 
 class Sessions:
@@ -51,6 +61,7 @@ class Sessions:
         state.connected[command.client_id] = command.incarnation
         session.timeout = state.settings.session_timeout_ms
         session.max_open, session.proves = command.max_open, command.proves
+        session.owner, session.max_topics = command.owner, command.max_topics
         state.gone.pop(key, None)
         subscription = state.overlaps.get(command.client_id)
         is_its = subscription is not None and subscription.incarnation == command.incarnation
@@ -126,6 +137,16 @@ class Sessions:
         """Return the stage time at which the next session ends, or ``None``."""
         first = next(iter(self._state.gone), None)
         return None if first is None else self._end_of(self._state.sessions[first])
+
+
+def holder_of(state: StageState, client_id: str) -> Holder | None:
+    """Return whose a client id is: of the durable subscription under it, else of who is connected by it; ``None``:
+    nobody has it."""
+    known, incarnation = state.overlaps.get(client_id), state.connected.get(client_id)
+    if known is not None and known.durable and known.filters:
+        return Holder(known.owner, known.filters)
+    session = None if incarnation is None else state.sessions[client_id, incarnation]
+    return None if session is None else Holder(session.owner, [])
 
 
 def take_ended(state: StageState, key: SessionKey) -> int:

@@ -48,7 +48,7 @@ from inorder.core.event_log import TOPICS_IN_FRAME, EventLog
 from inorder.core.inspection import Inspection
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
-from inorder.core.sessions import Sessions
+from inorder.core.sessions import Holder, Sessions, holder_of
 from inorder.core.settling import Settling
 from inorder.core.stamping import Stamping
 from inorder.core.state import Outbox, Snapshot, StageState
@@ -269,6 +269,10 @@ class Stage:
     def durable(self, frame: AskDurable, client_id: str) -> Durable:
         """Tell what a client may resume (R18); the bottom stage knows."""
         return self._durable.durable(frame.request, client_id)
+
+    def holder_of(self, client_id: str) -> Holder | None:
+        """Tell whose a client id is, as far as this stage knows; ``None``: nobody has it."""
+        return holder_of(self._state, client_id)
 
     def show_subscriptions(self, request: int) -> list[Subscriptions]:
         """Tell which clients have subscriptions; the bottom stage knows all."""

@@ -106,6 +106,7 @@ class Snapshot(msgspec.Struct):
     ended: list[tuple[str, int, int, int]] = []
     ended_since: int = -1
     left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = []
+    made: dict[str, int] = {}
 
 
 class StageState:
@@ -137,6 +138,7 @@ class StageState:
         clocks: what durable subscribers have saved, at the bottom stage (R18).
         automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
             (R15); ``None``: nothing yet, the settings say it.
+        made: how many topics were made for each owner of sessions, at the bottom stage.
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -172,6 +174,7 @@ class StageState:
         self.rules: list[LogRule] = []
         self.clocks: dict[str, DurableClock] = {}
         self.automatic: Automatic | None = None
+        self.made: dict[str, int] = {}
 
     @property
     def popularity(self) -> Automatic:
@@ -289,6 +292,7 @@ class StageState:
             ended=[(*key, *ended) for key, ended in self.ended.items()],
             ended_since=self.ended_since,
             left_behind=list(self.left_behind),
+            made=self.made,
         )
 
     @classmethod
@@ -323,6 +327,7 @@ class StageState:
         state.ended = {(client, incarnation): (mark, when) for client, incarnation, mark, when in snapshot.ended}
         state.ended_since = snapshot.ended_since
         state.left_behind = deque(snapshot.left_behind)
+        state.made = snapshot.made
         return state
 
 

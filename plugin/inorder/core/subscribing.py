@@ -25,7 +25,8 @@ from inorder.core.commands import (
 from inorder.core.resuming import keep_clock, resume, saved_for, start_of, topic_created
 from inorder.core.sequencing import Subscription, members
 from inorder.core.state import MAX_ENTRIES, Linger, Outbox, StageState
-from inorder.core.wire import Subscribed, TopicInfo, Topics, TopicStart
+from inorder.core.topic_manager import Session
+from inorder.core.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
 
 PARTS_OF_A_START = 20
 """What a topic's start without its base is reckoned at, against ``MAX_ENTRIES``: it holds the topic's name."""
@@ -55,12 +56,27 @@ class Subscribing:
             self._state.add_topic(info)
 
     def create_topics(self, command: CreateTopics) -> None:
-        """Answer with the ids of topics, creating those that are new."""
-        ids = self._resolve(command.topics)
+        """Answer with the ids of topics, creating those that are new; or refuse to create any."""
+        session = self._state.sessions.get((command.client_id, command.incarnation))
+        if not self._may_create(session, command.topics):
+            return
+        ids = self._resolve(command.topics, session)
         answer = Topics(command.request, [self._state.info(topic) for topic in ids], self._state.order_epoch)
         self._outbox.reply(command.client_id, command.incarnation, answer)
 
-    def _resolve(self, names: Iterable[tuple[str, str]]) -> list[int]:
+    def _may_create(self, session: Session | None, names: Iterable[tuple[str, str]]) -> bool:
+        """Tell whether these names may be topics, for the session's owner; else tell its client that they may not."""
+        if session is None or not session.max_topics:
+            return True
+        made, most = self._state.made.get(session.owner, 0), session.max_topics
+        new = len({each for each in names if each not in self._state.by_name})
+        if made + new <= most or not new:
+            return True
+        text = f"the token may make {most} topics; it has made {made}, and {new} more are too many"
+        self._outbox.reply(session.client_id, session.incarnation, Failure("forbidden", text))
+        return False
+
+    def _resolve(self, names: Iterable[tuple[str, str]], session: Session | None) -> list[int]:
         state = self._state
         ids: list[int] = []
         new: list[TopicInfo] = []
@@ -73,6 +89,8 @@ class Subscribing:
                 new.append(info)
             ids.append(topic)
         if new:
+            if session is not None and session.owner:
+                state.made[session.owner] = state.made.get(session.owner, 0) + len(new)
             self.topics_created(new)
         return ids
 
@@ -110,7 +128,10 @@ class Subscribing:
         if known is not None and same and command.version < known.version:
             return
         names = [(each.space, each.filter.name) for each in command.filters if each.filter.kind == "exact"]
-        self._resolve(names)
+        session = state.sessions.get((command.client_id, command.incarnation))
+        if not self._may_create(session, names):
+            return
+        self._resolve(names, session)
         topics, plain = self._covered(command)
         fresh = topics
         saved, is_new = saved_for(state, command, topics)
@@ -131,6 +152,7 @@ class Subscribing:
                 durable=command.durable,
                 saved=saved,
                 is_new=is_new,
+                owner="" if session is None else session.owner,
             )
         )
 
@@ -233,6 +255,7 @@ class Subscribing:
                 set(ride.plain),
                 lingering,
                 ride.durable,
+                owner=ride.owner,
             )
         )
         return lingering

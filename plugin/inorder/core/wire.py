@@ -140,13 +140,15 @@ class TopicStart(msgspec.Struct, array_like=True):
 
 class KnownSubscription(msgspec.Struct, array_like=True):
     """A client's subscription with total order, as the bottom stage knows it. ``away_ms``: how long its client has been
-    gone, 0 while it is connected, -1 where its session has ended."""
+    gone, 0 while it is connected, -1 where its session has ended. ``owner``: the name of the token that it is of,
+    empty for none."""
 
     client_id: str
     durable: bool
     away_ms: int
     filters: list[SpaceFilter]
     topics: int
+    owner: str = ""
 
 
 class NumberAnswer(msgspec.Struct, array_like=True, gc=False):
@@ -278,12 +280,14 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
         role: client, viewer, operator or admin.
         publish, subscribe: ``space:filter`` of the topics that may be published to and subscribed to; ``None``: all.
         max_unconfirmed: numbers that the session may have open; what is asked for beyond is refused. 0: no bound.
+        max_topics: topics that the tokens of its name may make. 0: no bound.
     """
 
     role: str = "admin"
     publish: list[str] | None = None
     subscribe: list[str] | None = None
     max_unconfirmed: int = 0
+    max_topics: int = 0
 
 
 class TopicFigures(msgspec.Struct, array_like=True, gc=False):

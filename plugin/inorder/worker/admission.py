@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Final
 
 from inorder.core.access import CHANGES
+from inorder.core.sessions import Holder
 from inorder.core.wire import (
     ChangeOrder,
     ClientFrame,
@@ -109,6 +110,27 @@ class Admission:
             if connection.is_current:
                 self._let_in(connection, then)
         connection.go_on()
+
+    def may_be(self, connection: Connection, client_id: str, older: Connection | None) -> bool:
+        """Tell whether a client may come by this id; else fail its connection. Whoever has an id keeps it, with its
+        subscription, from tokens of another name; what nobody's token has made is for those that may read all of it."""
+        passed = connection.passed
+        if passed.access.role == "admin":
+            return True
+        holders = [each.holder_of(client_id) for each in self._host.stages.values()]
+        if older is not None:
+            holders.append(Holder(older.passed.owner, []))
+        for holder in holders:
+            if holder is None or holder.owner == passed.owner:
+                continue
+            try:
+                if holder.owner:
+                    raise Forbidden(f"the client id {client_id!r} is another token's", "connect")
+                passed.permissions.check_filters(holder.filters)
+            except Forbidden as error:
+                connection.fail("forbidden", f"{error} (token: {passed.who}); tokens of one name share client ids")
+                return False
+        return True
 
     async def watch(self, connections: Collection[Connection]) -> None:
         """Throw out whose token is no good any more, for ever."""

@@ -56,6 +56,12 @@ class Pass:
         return self.permissions.access
 
     @property
+    def owner(self) -> str:
+        """Whose client ids and what is kept under them are: tokens of one name share them; empty where it is none of
+        the store."""
+        return "" if self.token is None else self.token.name
+
+    @property
     def is_internal(self) -> bool:
         """A control plane's, which keeps the audit log itself."""
         return self.token is not None and self.token.is_internal
@@ -94,7 +100,7 @@ class Gate:
                 return NOBODY
             raise Unauthorized(_MISSING if not presented else _WRONG, peer="worker")
         at, token = self._known.get(hash_of(presented), (-REMEMBERED, None))
-        return _pass_of(token) if time.monotonic() < at + REMEMBERED else None
+        return self._pass_of(token) if time.monotonic() < at + REMEMBERED else None
 
     async def look_up(self, presented: str) -> Pass:
         """Ask the store. Raises Unauthorized and StoreErrors."""
@@ -103,7 +109,20 @@ class Gate:
         now = time.monotonic()
         self._known = {key: each for key, each in self._known.items() if now < each[0] + REMEMBERED}
         self._known[hash_of(presented)] = now, token
-        return _pass_of(token)
+        return self._pass_of(token)
+
+    def _pass_of(self, token: Token | None) -> Pass:
+        reason = _reason(token)
+        if token is None or reason:
+            raise Unauthorized(reason, peer="worker")
+        access = Access(
+            token.role,
+            None if token.publish is None else list(token.publish),
+            None if token.subscribe is None else list(token.subscribe),
+            token.max_unconfirmed or 0,
+            0 if token.role == "admin" else self._settings.max_token_topics,
+        )
+        return Pass(token.name, token, Permissions(access))
 
     # -- staying in --------------------------------------------------------------------------------------------
 
@@ -176,16 +195,3 @@ def _reason(token: Token | None) -> str:
     if token.revoked_ms is not None:
         return f"the token {token.name!r} was revoked"
     return "" if token.is_valid(now_ms()) else f"the token {token.name!r} has expired"
-
-
-def _pass_of(token: Token | None) -> Pass:
-    reason = _reason(token)
-    if token is None or reason:
-        raise Unauthorized(reason, peer="worker")
-    access = Access(
-        token.role,
-        None if token.publish is None else list(token.publish),
-        None if token.subscribe is None else list(token.subscribe),
-        token.max_unconfirmed or 0,
-    )
-    return Pass(token.name, token, Permissions(access))

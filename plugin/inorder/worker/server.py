@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from inorder.core.commands import LeaveSession, OpenSession
+from inorder.core.commands import LeaveSession
 from inorder.core.link_wire import LinkHello, SenderFrame
 from inorder.core.names import CLIENT_ID, is_client_id
 from inorder.core.wire import (
-    MAX_NUMBER,
     PROTOCOL_VERSIONS,
     AskHeads,
     ClientFrame,
@@ -47,6 +46,7 @@ from inorder.worker.gate import Gate
 from inorder.worker.host import StageHost
 from inorder.worker.journal import Holder, StoreInfo
 from inorder.worker.links import Links
+from inorder.worker.opening import session_of
 from inorder.worker.peers import Peers
 from inorder.worker.reports import ClientReports, well_formed
 from inorder.worker.router import entry_of, route
@@ -428,6 +428,8 @@ class Server:
             return
         session = hello.client_id, hello.incarnation
         older = self._sessions.get(session[0])
+        if not self._admission.may_be(connection, session[0], older):
+            return
         self._sessions[session[0]] = connection
         connection.welcomed(session, version)
         if older is not None and older.session == session:
@@ -469,20 +471,11 @@ class Server:
         if connection.welcome is None:
             connection.welcome = welcome
         self._the_host.reply(session, welcome)
-        asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
-        anywhere = max(0, *asked.values(), 0)
-        max_open, recent = connection.passed.access.max_unconfirmed, min(max(0, hello.recent), MAX_NUMBER)
-        proves = connection.passed.access.role != "admin"
         for stage, epoch in self._the_host.epochs.items():
             if (stage, epoch) in connection.opened:
                 continue
             connection.opened.add((stage, epoch))
-            # what it asked of stages below may have ridden up to this one, and been numbered here (R19)
-            here = max(0, *(counter for other, counter in asked.items() if other >= stage), 0)
-            first, most, own = (min(each, MAX_NUMBER - 1) + 1 for each in (here, anywhere, asked.get(stage, 0)))
-            self._the_host.step(
-                stage, OpenSession(*session, first, most, hello.asked_epoch, max_open, own, recent, proves)
-            )
+            self._the_host.step(stage, session_of(hello, connection.passed, stage))
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:

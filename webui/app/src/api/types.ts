@@ -182,6 +182,8 @@ export interface Subscription {
   away_s: number | null;
   filters: Filter[];
   topics: number;
+  /** The name of the token that it is of. */
+  token: string | null;
 }
 
 export interface Overlap {

@@ -97,6 +97,7 @@ function columnsWith(onEnd: (row: Subscription) => void): Column<Subscription>[]
       render: (row) => <Badge tone={row.connected ? "ok" : "warn"}>{presence(row)}</Badge>,
     },
     { key: "durable", title: "Durable", value: (row) => row.durable },
+    { key: "token", title: "Token", value: (row) => row.token },
     {
       key: "filters",
       title: "Filters",

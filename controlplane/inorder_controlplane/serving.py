@@ -8,8 +8,9 @@ import errno
 import socket
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import uvicorn
 from fastapi import FastAPI
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 from inorder.errors import InvalidOption, PortInUse
 from inorder.logs import logger
 from inorder.worker.settings import is_loopback
+from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, Waiting
 from inorder_controlplane.settings import ControlPlaneSettings
 
 STOP_SECONDS: Final = 3
@@ -99,8 +101,21 @@ class _Server(uvicorn.Server):
         self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
-        await super().startup(sockets)
+        """Begin to accept. The sockets are listened on here: uvicorn sets no bound for TLS handshakes."""
+        await super().startup([])
+        loop, tls = asyncio.get_running_loop(), self.config.ssl
+        made: Any = self.config.http_protocol_class
+        protocol = partial(
+            made,
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state,
+        )  # fmt: skip
+        for sock in sockets or []:
+            handshake = HEAD_SECONDS if tls else None
+            self.servers.append(
+                await loop.create_server(
+                    protocol, sock=sock, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake
+                )
+            )
         self.ready.set()
 
     @contextlib.contextmanager
@@ -110,8 +125,10 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: FastAPI, settings: ControlPlaneSettings) -> uvicorn.Config:
+    protocol: Any = partial(BoundedProtocol, Waiting())
     return uvicorn.Config(
         app,
+        http=protocol,
         log_config=None,
         log_level="warning",
         access_log=False,

@@ -1,0 +1,146 @@
+"""Bounds of HTTP connections: half requests, answers that nobody reads, and too many of both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+import uvicorn
+from tests.worker.helpers import PATIENCE, until
+from uvicorn.server import ServerState
+
+from inorder_controlplane import connections
+from inorder_controlplane.connections import MAX_HEAD_BYTES, BoundedProtocol, Waiting
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@dataclass
+class Served:
+    """A server on loopback. ``may_answer``: nothing is answered before; ``size``: of answers."""
+
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    size: int = 2
+    state: ServerState = field(default_factory=ServerState)
+    waiting: Waiting = field(default_factory=Waiting)
+    port: int = 0
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[..., Any]) -> None:
+        while (message := await receive()).get("more_body"):
+            pass
+        if message["type"] == "http.disconnect":
+            return
+        await self.may_answer.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % self.size)]})
+        await send({"type": "http.response.body", "body": b"x" * self.size})
+
+    async def opened(self, said: bytes = b"") -> asyncio.StreamReader:
+        before = len(self.state.connections)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        writer.write(said)
+        if before < self.waiting.room:
+            await until(lambda: len(self.state.connections) > before)
+        return reader
+
+
+async def rest(reader: asyncio.StreamReader) -> bytes:
+    """Return what is said until the end of the connection."""
+    async with asyncio.timeout(PATIENCE):
+        with suppress(ConnectionError):
+            return await reader.read()
+    return b""
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    found = Served()
+    found.may_answer.set()
+    config = uvicorn.Config(found, lifespan="off", log_config=None, access_log=False)
+    config.load()
+    protocol = partial(BoundedProtocol, found.waiting, config=config, server_state=found.state, app_state={})
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+    found.port = server.sockets[0].getsockname()[1]
+    yield found
+    found.may_answer.set()
+    server.close()
+    for writer in found.writers:
+        writer.transport.abort()
+    await until(lambda: not (found.state.connections or found.state.tasks))
+
+
+@pytest.mark.parametrize("said", [b"G", GET[:-2], GET[:-4]], ids=["a byte", "all lines", "a line"])
+async def test_half_a_head_is_not_waited_for_long(served: Served, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+    assert (await rest(await served.opened(said))).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+async def test_who_says_nothing_is_told_nothing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+    assert await rest(await served.opened()) == b""
+
+
+@pytest.mark.parametrize(("what", "begin"), [("HEAD_SECONDS", GET[:-2]), ("BODY_SECONDS", POST)])
+async def test_who_says_a_little_now_and_then_gains_no_time(
+    served: Served, monkeypatch: pytest.MonkeyPatch, what: str, begin: bytes
+) -> None:
+    monkeypatch.setattr(connections, what, 0.05)
+    reader = await served.opened(begin)
+    said = asyncio.create_task(rest(reader))
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+        served.writers[0].write(b"a")
+    assert b" 408 " in await said
+
+
+async def test_a_head_is_bounded(served: Served) -> None:
+    reader = await served.opened(GET[:-2] + b"X: ")
+    served.writers[0].write(b"y" * (MAX_HEAD_BYTES + 1))
+    assert b" 431 " in await rest(reader)
+
+
+async def test_an_answer_that_nobody_takes_ends_its_connection(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.05)
+    served.size = 64 * 1024 * 1024
+    reader = await served.opened(GET)
+    await until(lambda: not served.state.connections)
+    reader._transport.abort()  # type: ignore[attr-defined]
+
+
+async def test_an_answer_may_take_its_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another connection has come to its end meanwhile."""
+    for name in ("HEAD_SECONDS", "BODY_SECONDS", "UNREAD_SECONDS"):
+        monkeypatch.setattr(connections, name, 0.05)
+    served.may_answer.clear()
+    reader = await served.opened(GET)
+    await until(lambda: len(served.state.tasks) == 1)
+    await rest(await served.opened(b"G"))
+    served.may_answer.set()
+    async with asyncio.timeout(PATIENCE):
+        assert (await reader.readline()) == OK
+
+
+async def test_half_requests_keep_nobody_out(served: Served) -> None:
+    served.waiting.room = 3
+    halves = [await served.opened(said) for said in (b"G", POST, b"", b"G", POST)]
+    for each in halves[:2]:
+        assert await rest(each) == b""
+    answered = await served.opened(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    assert (await rest(answered)).startswith(OK)
+    assert len(served.state.connections) <= 3
+
+
+async def test_a_connection_serves_one_request_after_another(served: Served) -> None:
+    reader = await served.opened()
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(3):
+            served.writers[0].write(GET)
+            assert (await reader.readuntil(b"\r\n\r\nxx")).startswith(OK)

@@ -3,14 +3,16 @@
     python -m benchmarks.traces_in_duckdb PATH    prints the result as JSON
 
 Every figure comes from SQL below, written for DuckDB from the definitions in docs/ANALYTICS.md; only the comparison of
-two streams, which counts inversions, is the function that Spark's tasks call, in as many threads as there are
-processors. Sums become figures as in an analysis (:mod:`inorder_analytics.spark.parts`). No Spark is started.
+two streams, which counts inversions, and the offsets of a clock are made by the functions that Spark's tasks call, in
+as many threads as there are processors. Sums become figures as in an analysis (:mod:`inorder_analytics.spark.parts`).
+No Spark is started.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any, Final
 import duckdb
 import msgspec
 
+from inorder_analytics.clocks import clocks
 from inorder_analytics.plain.measuring import MAX_PAIRS, WINDOW_S
 from inorder_analytics.results import EventName, Files, Pairs, Result, SubscriberFigures, WindowFigures, Witness, encode
 from inorder_analytics.sampling import pairs_of
@@ -46,10 +49,7 @@ FROM (
            bool_or(kind = 'published') AS publishes,
            bool_or(kind = 'subscribed'
                    OR (kind = 'notified' AND coalesce(verdict NOT IN ('duplicate', 'before'), true))) AS subscribes,
-           coalesce(sum("count") FILTER (kind = 'dropped'), 0)::BIGINT AS dropped,
-           arg_min({offset_us: offset_us, error_us: error_us},
-                   {error_us: error_us, moment: coalesce(recorded_at, 0), offset_us: offset_us})
-               FILTER (kind = 'clock' AND offset_us IS NOT NULL AND error_us IS NOT NULL) AS clock
+           coalesce(sum("count") FILTER (kind = 'dropped'), 0)::BIGINT AS dropped
     FROM traces GROUP BY run, client, incarnation
 );
 CREATE TABLE topics AS
@@ -61,18 +61,34 @@ FROM traces WHERE domain IS NOT NULL AND topic_id IS NOT NULL
 GROUP BY run, domain, topic_id;
 """
 
-FOLLOWED: Final = """
+MEASURED: Final = """
+SELECT run, client, incarnation, list({moment: coalesce(recorded_at, 0), off: offset_us, error: error_us}) AS measured
+FROM traces WHERE kind = 'clock' AND offset_us IS NOT NULL AND error_us IS NOT NULL GROUP BY ALL
+"""
+CLOCKS: Final = """
+CREATE TABLE clocks AS
+SELECT run, client, incarnation, since, lead(since, 1, 9223372036854775807) OVER its AS until, offset_us, error_us
+FROM (SELECT unnest($told::STRUCT(run VARCHAR, client VARCHAR, incarnation BIGINT, since BIGINT, offset_us BIGINT,
+                                  error_us BIGINT)[], recursive := true))
+WINDOW its AS (PARTITION BY run, client, incarnation ORDER BY since);
+"""
+_CLOCK: Final = """
+LEFT JOIN clocks clock ON clock.run = r.run AND clock.client = r.client AND clock.incarnation = r.incarnation
+      AND coalesce(recorded_at, 0) >= clock.since AND coalesce(recorded_at, 0) < clock.until
+"""
+
+FOLLOWED: Final = f"""
 CREATE TABLE accepted AS
 SELECT topic, number, unnest(told) FROM (
     SELECT t.topic, number,
-           arg_min({published_us: published_at + coalesce(clock.offset_us, 0),
+           arg_min({{published_us: published_at + coalesce(clock.offset_us, 0),
                     stamped_us: stamped_at + coalesce(clock.offset_us, 0),
                     published_at: published_at, error_us: clock.error_us,
                     stage: stage, entry_stage: entry_stage, top_stage: top_stage,
-                    entries: coalesce(entries, 1 + len(dependencies) // 2), stamp_bytes: stamp_bytes},
-                   {moment: coalesce(published_at, 9223372036854775807), who: who, incarnation: r.incarnation,
-                    counter: coalesce(counter, 0)}) AS told
-    FROM traces r JOIN sessions USING (run, client, incarnation) JOIN topics t USING (run, domain, topic_id)
+                    entries: coalesce(entries, 1 + len(dependencies) // 2), stamp_bytes: stamp_bytes}},
+                   {{moment: coalesce(published_at, 9223372036854775807), who: who, incarnation: r.incarnation,
+                    counter: coalesce(counter, 0)}}) AS told
+    FROM traces r JOIN sessions USING (run, client, incarnation) JOIN topics t USING (run, domain, topic_id) {_CLOCK}
     WHERE kind = 'published' AND outcome = 'accepted' AND coalesce(ordering, 'total') = 'total' AND number IS NOT NULL
     GROUP BY ALL
 );
@@ -82,10 +98,10 @@ SELECT t.topic, number, who,
        min((rank << 40) + delivery_index) FILTER (verdict = 'in_order') AS delivered_place,
        count(*) FILTER (verdict = 'late') AS late,
        count(*) FILTER (verdict = 'in_order') AS in_order,
-       arg_min({delivered_us: delivered_at + coalesce(clock.offset_us, 0),
-                arrived_us: arrived_at + coalesce(clock.offset_us, 0), error_us: clock.error_us},
+       arg_min({{delivered_us: delivered_at + coalesce(clock.offset_us, 0),
+                arrived_us: arrived_at + coalesce(clock.offset_us, 0), error_us: clock.error_us}},
                (rank << 40) + coalesce(delivery_index, 0)) FILTER (verdict IN ('in_order', 'late')) AS told
-FROM traces r JOIN sessions USING (run, client, incarnation) JOIN topics t USING (run, domain, topic_id)
+FROM traces r JOIN sessions USING (run, client, incarnation) JOIN topics t USING (run, domain, topic_id) {_CLOCK}
 WHERE kind = 'notified' AND verdict IN ('in_order', 'late', 'duplicate', 'before') AND number IS NOT NULL
 GROUP BY ALL;
 """
@@ -207,7 +223,9 @@ def measure(path: str, *, window_s: float = WINDOW_S, max_pairs: int = MAX_PAIRS
     files = sorted(file for file in Path(path).rglob("*.parquet") if not file.name.startswith((".", "_")))
     with duckdb.connect() as data:
         data.execute(ROWS.replace("$files", str([str(file) for file in files])))
-        for script in (NAMES, FOLLOWED, INTEREST, EVENTS):
+        data.execute(NAMES)
+        data.execute(CLOCKS, {"told": list(_clocks(data))})
+        for script in (FOLLOWED, INTEREST, EVENTS):
             data.execute(script)
         parts = _runs(data, max_pairs, seed)
         _add_sums(data, parts, round(window_s * 1_000_000))
@@ -223,6 +241,13 @@ def measure(path: str, *, window_s: float = WINDOW_S, max_pairs: int = MAX_PAIRS
         limit=max_pairs,
         seed=seed,
     )
+
+
+def _clocks(data: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
+    for each in _rows(data, MEASURED):
+        session = {name: each[name] for name in ("run", "client", "incarnation")}
+        for since, offset, error in clocks(tuple(one.values()) for one in each["measured"]):
+            yield {**session, "since": since, "offset_us": offset, "error_us": error}
 
 
 def _runs(data: duckdb.DuckDBPyConnection, max_pairs: int, seed: int) -> dict[str, RunPart]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 KEY: Final = (
     "run", "client", "incarnation", "kind", "recorded_at", "space", "topic", "domain", "topic_id", "number",
     "last_number", "counter", "verdict", "detail", "published_at", "delivered_at", "arrival_index", "delivery_index",
-    "count",
+    "offset_us", "count",
 )  # fmt: skip
 """The columns that tell a row apart from all others."""
 

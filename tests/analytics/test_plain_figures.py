@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.analytics.spark import scenarios
 from tests.analytics.traces import EPOCH_US, INCARNATION, Trace, write
 
 from inorder_analytics.plain import measure, measure_rows
+from inorder_analytics.plain.latency import lived
 from inorder_analytics.plain.percentiles import nearest_rank
+from inorder_analytics.plain.recorded import recorded_runs
 from inorder_analytics.reading import Row, Traces
 from inorder_analytics.results import (
     ClockError,
@@ -65,9 +68,8 @@ def clocks() -> Trace:
     110 - 105 = 5, waiting 150 - 110 = 40. The error is at most 2 + 1 = 3.
     """
     trace = Trace()
-    trace.clock("p", 90, 4)
-    trace.clock("p", 100, 2)
-    trace.clock("p", 110, 2, at=1)  # as good, but later
+    trace.clock("p", 100, 2, at=-1)
+    trace.clock("p", 100, 2, at=600)
     trace.clock("s1", -50, 3)
     trace.clock("s2", 30, 1)
     trace.clock("s2", 999, 0, incarnation=INCARNATION + 1)  # of another start
@@ -83,9 +85,34 @@ def test_clocks_are_corrected() -> None:
     result = measured(clocks())
     assert result.latency_ms == same(50)
     assert (result.timestamp_ms, result.ens_ms, result.waiting_ms) == (same(5), same(5), same(40))
-    assert result.clock_error_ms == ClockError(p50=3, max=3)
+    assert result.clock_error_ms == ClockError(p50=3, p99=3, max=3)
     assert (result.negative_latencies, result.uncorrected) == (0, 0)
     assert {each.client: each.latency_ms.p50 for each in result.by_subscriber} == {"s1": 40, "s2": 50}
+
+
+def test_a_clock_that_is_set_by_hours_is_off_by_what_it_was_at_the_time() -> None:
+    result = measured(scenarios.clock_set())
+    assert result.latency_ms == same(5)
+    assert result.clock_error_ms == ClockError(p50=1, p99=8 * scenarios.HOUR + 1, max=8 * scenarios.HOUR + 1)
+
+
+def test_a_clock_that_is_set_back_into_its_own_past_is_uncertain_there() -> None:
+    """s's clock shows the same minute twice, first 0, then 60 s slow: whatever is taken for an event, the bound holds
+    the other one, too."""
+    trace = Trace()
+    trace.clock("p", 0, 0.5)
+    for at in range(0, 60_000, 10_000):
+        trace.clock("s", 0, 0.5, at=at)
+        trace.clock("s", 60_000, 0.5, at=at + 1_000)
+    trace.subscribed("s", "a")
+    for number in range(1, 50):
+        trace.published("p", "a", number, at=number * 2_000)
+        trace.notified("s", "a", number, at=(number * 2_000 + 5) % 60_000)
+    recorded = recorded_runs(Row(**row) for row in trace.rows)["r"]
+    for each in lived(recorded):
+        assert each.latency is not None
+        assert each.error is not None
+        assert abs(each.latency - 5_000) <= each.error
 
 
 def test_an_unknown_clock_is_counted_and_negative_parts_are_kept() -> None:

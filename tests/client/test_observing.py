@@ -139,14 +139,45 @@ def test_few_events_are_all_in_the_sample_and_the_next_interval_begins_empty() -
 def test_the_quickest_answer_tells_the_clocks_offset() -> None:
     offset = ClockOffset()
     assert offset.best == (0, -1)
-    for request, sent, at, back in ((1, 1000, 6100, 1400), (2, 2000, 7010, 2020), (3, 3000, 9000, 3900)):
+    for request, sent, at, back in ((1, 1000, 6100, 1400), (2, 2000, 7010, 2020), (3, 3000, 8600, 3900)):
         offset.asked(request, sent)
         offset.answered(request, at, back)
-    assert offset.best == (5000, 10)
+    assert offset.best == (5000, 11), "it is a little older"
     offset.answered(2, 99, 3000)
-    assert offset.best == (5000, 10), "answered already"
+    assert offset.best == (5000, 11), "answered already"
     offset.forget()
     assert offset.best == (0, -1)
+
+
+S = 1_000_000
+HOUR = 3_600 * S
+
+
+def test_a_clock_that_is_set_is_known_by_the_next_answer() -> None:
+    """Not by the quickest of those before, whose offset is hours off then. One that was set between question and answer
+    says nothing, or that it says nothing; after it there is nothing to go by."""
+    offset = ClockOffset()
+
+    def answered(sent: int, at: int, back: int) -> tuple[int, int]:
+        offset.asked(sent, sent)
+        offset.answered(sent, at, back)
+        return offset.best
+
+    assert answered(0, 5_100, 200) == (5_000, 100)
+    assert answered(HOUR, 5_000 + 5_000, HOUR + 10_000) == (5_000 - HOUR, 5_000)
+    assert offset.at_us == HOUR + 10_000
+    assert answered(HOUR + S, S + 5_500, HOUR + S + 1_000) == (5_000 - HOUR, 500)
+    assert answered(HOUR + 2 * S, 2 * S + 5_000, 2 * S) == (0, -1)
+    assert answered(10 * S, 10 * S + 100, 3 * HOUR)[1] > HOUR
+    assert answered(3 * HOUR, 12 * S, 3 * HOUR + 200) == (12 * S - 3 * HOUR - 100, 100)
+
+
+def test_an_older_answer_is_as_good_as_a_clock_may_have_drifted_since() -> None:
+    offset = ClockOffset()
+    for sent, error in ((0, 100), (1 * S, 1_000), (2 * S, 5_000), (20 * S, 8_000)):
+        offset.asked(sent, sent)
+        offset.answered(sent, sent + error, sent + 2 * error)
+        assert offset.best == (0, {0: 100, S: 100 + 501, 2 * S: 100 + 1_005, 20 * S: 8_000}[sent])
 
 
 async def test_what_was_told_to_a_former_worker_is_not_counted_again(site: Site) -> None:

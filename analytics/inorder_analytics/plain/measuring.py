@@ -157,7 +157,11 @@ def _latency(living: Sequence[Lived]) -> dict[str, Any]:
         "timestamp_ms": in_ms(each.timestamp for each in timed if each.timestamp is not None),
         "ens_ms": in_ms(each.ens for each in timed if each.ens is not None),
         "waiting_ms": in_ms(each.waiting for each in timed if each.waiting is not None),
-        "clock_error_ms": ClockError(p50=ms(nearest_rank(errors, 50)), max=ms(errors[-1]) if errors else None),
+        "clock_error_ms": ClockError(
+            p50=ms(nearest_rank(errors, 50)),
+            p99=ms(nearest_rank(errors, 99)),
+            max=ms(errors[-1]) if errors else None,
+        ),
         "negative_latencies": sum(each.is_negative for each in timed),
         "uncorrected": sum(each.error is None for each in timed),
     }

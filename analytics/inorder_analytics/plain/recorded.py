@@ -6,7 +6,7 @@ What the rows leave open is settled here once, for all metrics:
 - A subscriber's incarnations follow each other by the first time that any of their rows was made (ties: by number).
 - An event that was accepted more than once counts as the first of them, by the time of its publish call.
 - An event that a subscriber got more than once counts where it came first.
-- The offset of a clock is the measurement with the least error, of these the earliest.
+- The offset of a clock changes with time (:mod:`inorder_analytics.clocks`); a row's is that of when it was made.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from inorder.traces.schema import DROPPED_VERDICTS
+from inorder_analytics.clocks import Clock, clock_at, clocks
 from inorder_analytics.reading import Row
 
 Topic = tuple[int, int]
@@ -82,7 +83,7 @@ class Recorded:
     labels: dict[Topic, str] = field(default_factory=dict)
     _arrivals: list[Row] = field(default_factory=list)
     _interests: dict[Topic, dict[str, Interest]] = field(default_factory=dict)
-    _clocks: dict[Session, tuple[int, int, int]] = field(default_factory=dict)
+    _measured: dict[Session, list[tuple[int, int, int]]] = field(default_factory=dict)
     _began: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
@@ -146,8 +147,8 @@ class Recorded:
     def _clock(self, session: Session, row: Row) -> None:
         if row.offset_us is None or row.error_us is None:
             return
-        found = row.error_us, _or(row.recorded_at, 0), row.offset_us
-        self._clocks[session] = min(found, self._clocks.get(session, found))
+        measured = self._measured.setdefault(session, [])
+        measured.append((_or(row.recorded_at, 0), row.offset_us, row.error_us))
 
     @property
     def dropped_rows(self) -> int:
@@ -245,7 +246,14 @@ class Recorded:
         """Return offset and error bound of the clock that a row was written by, in microseconds; (0, None) where it was
         never measured."""
         found = self._clocks.get((row.client, _or(row.incarnation, 0)))
-        return (0, None) if found is None else (found[2], found[0])
+        if found is None:
+            return 0, None
+        clock = clock_at(found, _or(row.recorded_at, 0))
+        return (0, None) if clock is None else clock[1:]
+
+    @cached_property
+    def _clocks(self) -> dict[Session, list[Clock]]:
+        return {session: clocks(measured) for session, measured in self._measured.items()}
 
     def label(self, topic: Topic) -> str:
         """Return a topic's name with its space; its id where no row names it."""

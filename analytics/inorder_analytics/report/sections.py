@@ -42,6 +42,8 @@ from inorder_analytics.results import Result, TopicOrder, WindowFigures
 
 MOST_CHARTED: Final = 5
 """Recorded runs whose course is drawn: the newest ones."""
+SET_MS: Final = 1000.0
+"""A clock that is known less exactly than this was set, as none drifts so far between two looks."""
 
 
 def headline(result: Result) -> Markup:
@@ -133,8 +135,12 @@ def _sample(result: Result) -> str:
 def _clocks(result: Result) -> Iterator[Markup]:
     notes = []
     if result.clock_error_ms.max is not None:
-        most, middle = ms(result.clock_error_ms.max), ms(result.clock_error_ms.p50)
-        notes.append(f"Latencies are off by {most} at most ({middle} in the median): so well are the clocks known.")
+        error = result.clock_error_ms
+        shares = ((error.p50, "of half of the events"), (error.p99, "of 99 in 100"), (error.max, "of all"))
+        bounds = ", ".join(f"{of} by {ms(bound)} at most" for bound, of in shares if bound is not None)
+        notes.append(f"Latencies are off, {bounds}: so well are the clocks known.")
+        if error.max is not None and error.max >= SET_MS:
+            notes.append("A clock was set while it was recorded; of the events at that time nothing better is known.")
     if result.uncorrected:
         notes.append(f"Of {many(result.uncorrected, 'event', 'events')} a clock is not known; it is taken as exact.")
     if result.negative_latencies:

@@ -6,6 +6,7 @@ broadcast.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +14,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from inorder.traces.schema import DROPPED_VERDICTS
+from inorder_analytics.clocks import EVER, clocks
 from inorder_analytics.copies import KEY
-from inorder_analytics.spark.arrays import collected
+from inorder_analytics.spark.arrays import collected, over_arrays
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,6 +28,7 @@ ARRIVALS: Final = (*NOTIFIED, *DROPPED_VERDICTS)
 """Verdicts of arrivals of numbered events; of the others TNO promises nothing."""
 
 
+_NEVER: Final = (1 << 63) - 1
 _SESSION: Final = ("run", "client", "incarnation")
 _CLIENTS: Final = pa.schema(
     [
@@ -34,6 +37,8 @@ _CLIENTS: Final = pa.schema(
         ("incarnation", pa.int64()),
         ("who", pa.int32()),
         ("incarnation_rank", pa.int64()),
+        ("since_us", pa.int64()),
+        ("until_us", pa.int64()),
         ("offset_us", pa.int64()),
         ("error_us", pa.int64()),
     ]
@@ -79,29 +84,32 @@ def incarnations(rows: DataFrame) -> DataFrame:
     """Return one row for each incarnation of each client of each run.
 
     Columns: run, client, incarnation; first_at (us, its first row's); publishes, subscribes and streams (it published,
-    it subscribed or was told of something, it has a stream); offset_us and error_us (of its clock row with the least
-    error).
+    it subscribed or was told of something, it has a stream).
     """
-    is_clock = (F.col("kind") == "clock") & F.col("offset_us").isNotNull() & F.col("error_us").isNotNull()
     is_told = (F.col("kind") == "notified") & ~F.coalesce(F.col("verdict").isin(*DROPPED_VERDICTS), F.lit(False))
-    clock = ("error_us", "recorded_at", "offset_us")
-    # Clocks apart first, so that numbers are all that is kept for a group: it is hashed then, and not sorted.
-    each_clock = rows.groupBy(*_SESSION, *(F.when(is_clock, F.col(name)).alias(f"clock_{name}") for name in clock)).agg(
+    return rows.groupBy(*_SESSION).agg(
         F.min(F.coalesce("recorded_at", F.lit(0))).alias("first_at"),
         F.max(F.col("kind") == "published").alias("publishes"),
         F.max((F.col("kind") == "subscribed") | is_told).alias("subscribes"),
         F.max(F.coalesce(is_heard() & (is_raw() | is_delivered()), F.lit(False))).alias("streams"),
     )
-    known = F.when(F.col("clock_error_us").isNotNull(), F.struct(*(f"clock_{name}" for name in clock)))
+
+
+def measured_clocks(rows: DataFrame) -> DataFrame:
+    """Return by run, client and incarnation ``clocks``: the offsets of its clock by time
+    (:func:`inorder_analytics.clocks.clocks`)."""
+
+    def of_one(when: pa.Array, offset: pa.Array, error: pa.Array) -> Any:
+        measured = zip(when.to_pylist(), offset.to_pylist(), error.to_pylist(), strict=True)
+        return [each._asdict() for each in clocks(measured)]
+
+    found = over_arrays(of_one, "array<struct<since long, offset long, error long>>")
+    told = rows.where("kind = 'clock' and offset_us is not null and error_us is not null")
+    times = F.coalesce("recorded_at", F.lit(0)).alias("at")
     return (
-        each_clock.groupBy(*_SESSION)
-        .agg(
-            F.min("first_at").alias("first_at"),
-            *(F.max(name).alias(name) for name in ("publishes", "subscribes", "streams")),
-            F.min(known).alias("clock"),
-        )
-        .withColumns({"offset_us": F.col("clock.clock_offset_us"), "error_us": F.col("clock.clock_error_us")})
-        .drop("clock")
+        told.select(*_SESSION, times, "offset_us", "error_us")
+        .groupBy(*_SESSION)
+        .agg(found("at", "offset_us", "error_us").alias("clocks"))
     )
 
 
@@ -137,7 +145,8 @@ class Names:
 
     Attributes:
         clients: (run, client) by number.
-        clients_table: run, client, incarnation, who (the client's number), incarnation_rank, offset_us, error_us.
+        clients_table: run, client, incarnation, who (the client's number), incarnation_rank; from since_us on, below
+            until_us, offset_us and error_us.
         topics_table: run, domain, topic_id, topic (its number), label, has_subscribed.
         incarnations: the rows of :func:`incarnations`, with what was dropped.
         all_subscribed: each topic has rows that tell who subscribed to it.
@@ -150,9 +159,10 @@ class Names:
     all_subscribed: bool
 
     def with_client(self, rows: DataFrame) -> DataFrame:
-        """Add who, incarnation_rank, offset_us and error_us to rows."""
-        table = F.broadcast(self.clients_table)
-        return rows.drop("offset_us", "error_us").join(table, ["run", "client", "incarnation"])
+        """Add who, incarnation_rank, and of their time offset_us and error_us to rows."""
+        table, when = F.broadcast(self.clients_table), F.coalesce("recorded_at", F.lit(0))
+        joined = rows.drop("offset_us", "error_us").join(table, [*_SESSION])
+        return joined.where((when >= F.col("since_us")) & (when < F.col("until_us"))).drop("since_us", "until_us")
 
     def with_topic(self, rows: DataFrame, *columns: str) -> DataFrame:
         """Add the topic's number to rows of numbered events, instead of its name, and further columns of the table."""
@@ -162,22 +172,38 @@ class Names:
 
 def named(session: SparkSession, rows: DataFrame) -> Names:
     """Number the topics and clients of rows: by run, then by id; incarnations by their first row, then by number."""
-    told, known, lost = collected(incarnations(rows), topics(rows), dropped(rows))
-    dropped_of = {tuple(each[name] for name in _SESSION): each["dropped"] for each in lost}
+    told, known, lost, measured = collected(incarnations(rows), topics(rows), dropped(rows), measured_clocks(rows))
+    dropped_of = {_session(each): each["dropped"] for each in lost}
+    clocks_of = {_session(each): each["clocks"] for each in measured}
     told.sort(key=lambda each: (each["run"], each["client"], each["first_at"] or 0, each["incarnation"]))
     clients = sorted({(each["run"], each["client"]) for each in told})
     numbers = {client: at for at, client in enumerate(clients)}
     ranks: dict[int, int] = {}
     for each in told:
-        each["dropped"] = dropped_of.get(tuple(each[name] for name in _SESSION), 0)
+        each["dropped"] = dropped_of.get(_session(each), 0)
         each["who"] = numbers[each["run"], each["client"]]
         each["incarnation_rank"] = ranks[each["who"]] = ranks.get(each["who"], -1) + 1
     known.sort(key=lambda each: (each["run"], each["domain"], each["topic_id"]))
     table = [{**each, "topic": at} for at, each in enumerate(known)]
+    by_time = [row for each in told for row in _by_time(each, clocks_of.get(_session(each), ()))]
     return Names(
         clients,
-        session.createDataFrame(pa.Table.from_pylist(told, _CLIENTS)),
+        session.createDataFrame(pa.Table.from_pylist(by_time, _CLIENTS)),
         session.createDataFrame(pa.Table.from_pylist(table, _TOPICS)),
         told,
         all(each["has_subscribed"] for each in known),
     )
+
+
+def _session(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _SESSION)
+
+
+def _by_time(row: dict[str, Any], known: Sequence[dict[str, int]]) -> Iterator[dict[str, Any]]:
+    """Return a row for each offset of an incarnation's clock; one without where it was never measured."""
+    if not known:
+        yield {**row, "since_us": EVER, "until_us": _NEVER, "offset_us": None, "error_us": None}
+    for at, each in enumerate(known):
+        until = known[at + 1]["since"] if at + 1 < len(known) else _NEVER
+        times = {"since_us": each["since"], "until_us": until}
+        yield {**row, **times, "offset_us": each["offset"], "error_us": each["error"]}

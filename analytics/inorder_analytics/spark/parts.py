@@ -349,7 +349,7 @@ def _or_last(degree: float | None) -> float:
 
 
 def _clock_error(ranked: Ranked) -> ClockError:
-    return ClockError(p50=ranked[0] / 1000, max=ranked[3] / 1000) if ranked else ClockError()
+    return ClockError(p50=ranked[0] / 1000, p99=ranked[2] / 1000, max=ranked[3] / 1000) if ranked else ClockError()
 
 
 def _degree(streams: Sequence[Compared]) -> float | None:

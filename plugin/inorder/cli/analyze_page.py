@@ -83,8 +83,9 @@ def _latency(result: Result) -> Table:
         ("waiting", result.waiting_ms),
     ):
         table.add_row(name, *_percentiles(each))
-    bound = f"at most {_number(result.clock_error_ms.max, 3)}"
-    table.add_row("error of the clocks", _number(result.clock_error_ms.p50, 3), "", bound)
+    error = result.clock_error_ms
+    bound = f"{_number(error.p99, 3)}, at most {_number(error.max, 3)}"
+    table.add_row("error of the clocks", _number(error.p50, 3), "", bound)
     return table
 
 

@@ -18,7 +18,9 @@ from inorder.core.wire import ClientCounts, EventLife, Report, Reported
 SAMPLED: Final = 32
 """Lives of publishes in one report at most, and as many of notifications."""
 KEPT_OFFSETS: Final = 8
-"""Answers of which the one with the least error tells the clock's offset; clocks drift, so older ones say little."""
+"""Answers of which the one with the least error tells the clock's offset."""
+DRIFT: Final = 500e-6
+"""What a clock may gain in a second, s: as fast as NTP slews one. So an older answer has an error that grows."""
 
 
 def mixed(topic: int, number: int) -> int:
@@ -60,11 +62,17 @@ class LifeSample:
 
 
 class ClockOffset:
-    """What to add to this machine's clock for the worker's: by question and answer, as good as they were quick."""
+    """What to add to this machine's clock for the worker's: by question and answer, as good as they were quick.
+
+    Attributes:
+        best: the offset and the bound of its error (µs; -1: not known), when it was answered last.
+        at_us: when that was, by this machine's clock, µs since 1970.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[int, int] = {}
-        self._found: deque[tuple[int, int]] = deque(maxlen=KEPT_OFFSETS)
+        self._found: deque[tuple[int, int, int]] = deque(maxlen=KEPT_OFFSETS)  # when, offset, error
+        self.best, self.at_us = (0, -1), 0
 
     def asked(self, request: int, now_us: int) -> None:
         """A question leaves."""
@@ -73,19 +81,25 @@ class ClockOffset:
     def answered(self, request: int, at_us: int, now_us: int) -> None:
         """The worker answers with its time."""
         asked = self._asked.pop(request, None)
-        if asked is not None and now_us >= asked:
-            self._found.append(((now_us - asked + 1) // 2, at_us - (asked + now_us) // 2))
+        if asked is None:
+            return
+        if now_us < asked:  # the clock was set back meanwhile: nothing that was found holds any more
+            self.forget()
+            return
+        offset, error = at_us - (asked + now_us) // 2, (now_us - asked + 1) // 2
+        aged = [(each, found + 1 + int(abs(now_us - at) * DRIFT)) for at, each, found in self._found]
+        if any(abs(offset - each) > error + bound for each, bound in aged):
+            self._found.clear()  # a clock was set: of what was before nothing is left
+            aged = []
+        self._found.append((now_us, offset, error))
+        self.best = min((*aged, (offset, error)), key=lambda each: each[1])
+        self.at_us = now_us
 
     def forget(self) -> None:
-        """It is another worker's clock from now on."""
+        """It is another worker's clock from now on, or this one is another."""
         self._asked.clear()
         self._found.clear()
-
-    @property
-    def best(self) -> tuple[int, int]:
-        """The offset and the bound of its error (µs; -1: not known)."""
-        error, offset = min(self._found, default=(-1, 0))
-        return offset, error
+        self.best = (0, -1)
 
 
 class Observer:
@@ -138,9 +152,10 @@ class Observer:
         self._offset.answered(frame.request, frame.at_us, self._wall_us())
 
     @property
-    def offset(self) -> tuple[int, int]:
-        """What to add to this machine's clock for the worker's, and the bound of its error (µs; -1: not known)."""
-        return self._offset.best
+    def offset(self) -> tuple[int, int, int]:
+        """What to add to this machine's clock for the worker's, the bound of its error (µs; -1: not known), and when
+        that was found (µs since 1970)."""
+        return *self._offset.best, self._offset.at_us
 
     def other_worker(self) -> None:
         """Reports go to another worker from now on."""

@@ -33,7 +33,8 @@ class Recording:
         clock: the event loop's, s.
         name_of: returns what workers told of a topic.
         id_of: returns a topic's id, where workers told it.
-        offset: returns the clock's offset and the bound of its error (µs; -1: not known).
+        offset: returns the clock's offset, the bound of its error (µs; -1: not known), and when it was found (µs since
+            1970).
     """
 
     def __init__(
@@ -42,10 +43,10 @@ class Recording:
         clock: Callable[[], float],
         name_of: Callable[[int], TopicInfo | None],
         id_of: Callable[[str, str], int | None],
-        offset: Callable[[], tuple[int, int]],
+        offset: Callable[[], tuple[int, int, int]],
     ) -> None:
         self._recorder, self.clock, self._name_of, self._id_of = recorder, clock, name_of, id_of
-        self._offset, self._told_offset = offset, (0, -1)
+        self._offset, self._told_offset = offset, 0
         self._accepted: list[Publication] = []
         # no pairs: the garbage collector would have to look at each
         self._notified: list[Sequenced] = []
@@ -59,7 +60,7 @@ class Recording:
     def opened(self, incarnation: int, domain: int, mode: str) -> None:
         """The client is there; or it goes on in another domain, as if it were new."""
         self._settle()
-        self._told_offset = (0, -1)
+        self._told_offset = 0
         self._recorder.opened(incarnation, domain, mode)
 
     def flush_every(self, seconds: float) -> None:
@@ -72,10 +73,10 @@ class Recording:
     def _tell(self) -> None:
         """Record what is not told as it happens."""
         self._settle()
-        offset, error = self._offset()
-        if error >= 0 and (offset, error) != self._told_offset:
-            self._told_offset = offset, error
-            self._recorder.clock(offset, error)
+        offset, error, at_us = self._offset()
+        if error >= 0 and at_us != self._told_offset:  # also where it is the same: that it is is known up to then
+            self._told_offset = at_us
+            self._recorder.clock(offset, error, at_us)
 
     def _settle_soon(self) -> None:
         """Record what the brokers notified and accepted in this turn of the event loop, all at once, at its end."""

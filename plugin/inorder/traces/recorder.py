@@ -245,9 +245,9 @@ class Recorder:
         """The subscription of a topic ended; this was the last number notified of or skipped."""
         self._of_topic("unsubscribed", name, number=number)
 
-    def clock(self, offset_us: int, error_us: int) -> None:
-        """The offset of the worker's clock was found."""
-        self._other("clock", offset_us=offset_us, error_us=error_us)
+    def clock(self, offset_us: int, error_us: int, at_us: int) -> None:
+        """The offset of the worker's clock was found, at this time of day."""
+        self._other("clock", recorded_at=at_us, offset_us=offset_us, error_us=error_us)
 
     def _of_topic(self, kind: str, name: TopicName, **columns: Any) -> None:
         space, topic, topic_id = name

@@ -50,7 +50,7 @@ COLUMNS: Final = (
     Column("client", "text", "client id"),
     Column("incarnation", "integer", "of the client: each start has another"),
     Column("kind", "text", "what the row tells of: " + ", ".join(KINDS)),
-    Column("recorded_at", "instant", "when the row was made, by the client's clock"),
+    Column("recorded_at", "instant", "when the row was made, or its clock compared, by the client's clock"),
     Column("space", "text", "the topic's space"),
     Column("topic", "text", "the topic's name"),
     Column("domain", "integer", "the domain whose numbers these are"),

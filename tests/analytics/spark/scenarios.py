@@ -8,6 +8,7 @@ from typing import Any
 from tests.analytics.traces import EPOCH_US, Trace, us
 
 SECOND = 1000.0
+HOUR = 3_600 * SECOND
 
 
 def order() -> Trace:
@@ -60,7 +61,8 @@ def latency() -> Trace:
     trace = Trace("latency")
     for client, offset, error in (("p", 100, 2), ("s", -50, 3), ("t", 30, 1)):
         trace.clock(client, offset, error)
-        trace.clock(client, 999, error + 1)
+        trace.clock(client, offset, error, at=10 * SECOND)
+        trace.clock(client, 999, error + 1, at=-3_600 * SECOND)  # an hour before it was set
     trace.subscribed("s", "a")
     trace.subscribed("t", "a")
     trace.published("p", "a", 1, at=0, stamped=5, entries=1, stamp_bytes=10, stage=1, entry_stage=1, top_stage=0)
@@ -75,6 +77,25 @@ def latency() -> Trace:
     trace.gap("s", "b", 4, 9, "skipped")
     trace.row("dropped", "t", count=4)
     trace.row("dropped", "t", count=3)
+    return trace
+
+
+def clock_set() -> Trace:
+    """p's clock is the worker's; s's is set forward by 8 hours at 25 s. Both are measured every 10 s, with an error of
+    0.5 ms; each event took 5 ms.
+
+    Events at 1, 21, 31 and 45 s. s has the second at 21.005 s, behind the last measurement before the step, so its
+    clock is off by 0, with a bound of 8 h + 0.5 ms, as the next measurement says; the third at 8 h + 31.005 s is behind
+    the first one after it, as the fourth. Latency 5, error 0.5 + 0.5 = 1 of three, so p50 1; p99 and max 8 h + 1 ms.
+    """
+    trace = Trace("clock set")
+    for at in range(0, 60_000, 10_000):
+        trace.clock("p", 0, 0.5, at=at)
+        trace.clock("s", *((0, 0.5) if at < 25_000 else (-8 * HOUR, 0.5)), at=at + (0 if at < 25_000 else 8 * HOUR))
+    trace.subscribed("s", "a")
+    for number, at in enumerate((1_000, 21_000, 31_000, 45_000), start=1):
+        trace.published("p", "a", number, at=at)
+        trace.notified("s", "a", number, at=at + 5 + (0 if at < 25_000 else 8 * HOUR))
     return trace
 
 
@@ -199,7 +220,7 @@ def _odds(trace: Trace, dice: random.Random, clients: list[str]) -> None:
 
 def everything() -> list[dict[str, Any]]:
     """All of them, as rows of runs beside each other; and a row without a run."""
-    traces = [order(), same(), latency(), popular(), named(), *map(randomly, range(12))]
+    traces = [order(), same(), latency(), clock_set(), popular(), named(), *map(randomly, range(12))]
     rows = [row for trace in traces for row in trace.rows]
     return [*rows, {**Trace("").row("opened", "lonely", at=0, detail="tag"), "run": None}]
 

@@ -67,7 +67,7 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "timestamp_ms": {"p50": 5, "p90": 40, "p99": 40},
         "ens_ms": {"p50": 5, "p90": 1009, "p99": 1009},
         "waiting_ms": {"p50": 40, "p90": 101, "p99": 101},
-        "clock_error_ms": {"p50": 5, "max": 5},
+        "clock_error_ms": {"p50": 5, "p99": 5, "max": 5},
         "negative_latencies": 1,
         "uncorrected": 0,
         "bytes_per_event": (10 + 31 + 40) / 3,
@@ -76,6 +76,14 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "stages_per_event": (2 + 1) / 2,  # of the second nobody knows
         "gaps": {"lost": 1, "skipped": 6},
         "dropped_rows": 7,
+    },
+    "clock set": {
+        "events": 4,
+        "notified_1s_percent": 100,
+        "latency_ms": {"p50": 5, "p90": 5, "p99": 5},
+        "clock_error_ms": {"p50": 1, "p99": 8 * scenarios.HOUR + 1, "max": 8 * scenarios.HOUR + 1},
+        "negative_latencies": 0,
+        "uncorrected": 0,
     },
     "popular": {
         "events": 120,

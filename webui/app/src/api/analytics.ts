@@ -46,7 +46,7 @@ export interface Summary {
   timestamp_ms: Spread;
   ens_ms: Spread;
   waiting_ms: Spread;
-  clock_error_ms: { p50: number | null; max: number | null };
+  clock_error_ms: { p50: number | null; p99?: number | null; max: number | null };
   negative_latencies: Whole;
   uncorrected: Whole;
   bytes_per_event: number | null;

@@ -79,7 +79,13 @@ function Doubts({ result, summary }: DoubtsProps) {
   const isSome = (value: string | number): boolean => (toBigInt(value) ?? 0n) > 0n;
   const notes: string[] = [];
   if (clock_error_ms.max !== null) {
-    notes.push(`Latencies are off by ${formatMs(clock_error_ms.max)} at most: so well are the clocks known.`);
+    const shares: [number | null | undefined, string][] = [
+      [clock_error_ms.p50, "of half of the events"],
+      [clock_error_ms.p99, "of 99 in 100"],
+      [clock_error_ms.max, "of all"],
+    ];
+    const bounds = shares.flatMap(([bound, of]) => (bound == null ? [] : [`${of} by ${formatMs(bound)} at most`]));
+    notes.push(`Latencies are off, ${bounds.join(", ")}: so well are the clocks known.`);
   }
   if (isSome(uncorrected)) {
     notes.push(`Of ${formatCount(uncorrected)} events a clock is not known; it is taken to be the worker's.`);

@@ -239,6 +239,33 @@ async def test_topics_that_a_token_does_not_cover(url: str, tokens: TokenStore) 
         assert [event.number for event in await admin.create(outside, 2)] == [1]
 
 
+async def test_names_beyond_its_limits_are_not_told_to_a_token(url: str, tokens: TokenStore) -> None:
+    """Neither by id, nor with the rules for event logs, nor unasked, nor in a refusal."""
+    _, secret = tokens.issue("desk", "client", publish=["s:in/#"], subscribe=["s:out/#"])
+    _, admins = tokens.issue("admin", "admin")
+    shown = {"s:in/1", "s:out/1"}
+    async with worker(url) as running, RawClient(running.address, "admin", token=admins) as admin:
+        topics = await admin.resolve("in/1", "out/1", "secret/1", "secret/2")
+        async with RawClient(running.address, "desk", token=secret) as client:
+            client.send(NameTopics(1, [each.id for each in topics]))
+            assert {each.label for each in (await client.next(Topics)).topics} == shown
+            for text in ("secret/#", "out/#", "#"):
+                admin.send(ChangeLog(1, LogRule("s", filter_of("s", text), 1000, 10, 1000)))
+                await admin.next(Done)
+            client.send(ShowLogs(2))
+            logs = await client.next(Logs)
+            assert [each.filter.text for each in logs.rules] == ["out/#", "#"]
+            assert {each.label for each in logs.topics} == shown
+            unasked = [each for each in client.skipped if isinstance(each, Topics)]
+            assert {info.label for each in unasked for info in each.topics} == shown
+        hidden = topics[2].id
+        asked = [AskNumbers(1, 0, hidden, [1, 9]), ReadLog(1, 0, hidden, [1, 9])]
+        for frame in (*asked, CreateTimestamps(0, 1, [NewEvent(1, hidden)])):
+            failure = await refusal(RawClient(running.address, "desk", 2, token=secret), frame)
+            assert (failure.code, f"topic {hidden}" in failure.message) == ("forbidden", True), failure
+            assert "secret" not in failure.message
+
+
 async def test_a_session_has_so_many_numbers_open_and_no_more(url: str, tokens: TokenStore) -> None:
     """R17: what waits for a number waits as long as it is open. Others are not kept back."""
     _, secret = tokens.issue("desk", "client", max_unconfirmed=2)

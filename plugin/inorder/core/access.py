@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from inorder.core.filters import filter_of
 from inorder.core.names import Filter, FilterKind
 from inorder.core.wire import (
@@ -24,7 +26,10 @@ from inorder.core.wire import (
     Failure,
     FindEvent,
     FindNumber,
+    Frame,
     Hello,
+    LogRule,
+    Logs,
     MoveStage,
     NameTopics,
     Ping,
@@ -47,6 +52,8 @@ from inorder.core.wire import (
     ShowWorker,
     SpaceFilter,
     Subscribe,
+    TopicInfo,
+    Topics,
 )
 from inorder.errors import Forbidden
 
@@ -119,6 +126,11 @@ class Permissions:
         return f"<Permissions of {self.access}>"
 
     @property
+    def has_limits(self) -> bool:
+        """Some topics may neither be published to nor be read."""
+        return self._publish is not None and self._subscribe is not None
+
+    @property
     def has_publish_limits(self) -> bool:
         """Not all topics may be published to."""
         return self._publish is not None
@@ -155,6 +167,29 @@ class Permissions:
         """Raise Forbidden for the first filter of a subscription that is not allowed."""
         for each in filters:
             self.check_subscribe(each.space, each.filter)
+
+    def visible(self, frame: Frame) -> Frame:
+        """Return an answer without the names of topics, and the rules for such, that are beyond the limits. Their ids
+        are no secret: timestamps are made of them."""
+        if isinstance(frame, Topics):
+            return replace(frame, topics=[each for each in frame.topics if self._knows(each)])
+        if isinstance(frame, Logs):
+            rules = [each for each in frame.rules if self._concerns(each)]
+            return replace(frame, rules=rules, topics=[each for each in frame.topics if self._knows(each)])
+        return frame
+
+    def _knows(self, info: TopicInfo) -> bool:
+        return any(its is None or _covers(its, info.space, info.name) for its in (self._publish, self._subscribe))
+
+    def _concerns(self, rule: LogRule) -> bool:
+        return any(
+            its is None
+            or any(
+                rule.space == space and (is_within(rule.filter, one) or is_within(one, rule.filter))
+                for space, one in its
+            )
+            for its in (self._publish, self._subscribe)
+        )
 
     def _check_role(self, action: str, topic: str, frame: type) -> None:
         if self.access.role not in MAY_SEND[frame]:

@@ -4,12 +4,13 @@ token allows, and what operators change is written into the audit log, before it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
 from inorder.core.access import CHANGES
 from inorder.core.sessions import Holder
 from inorder.core.wire import (
+    AskNumbers,
     ChangeOrder,
     ClientFrame,
     CreateTimestamps,
@@ -174,15 +175,15 @@ class Admission:
                 self._check_topics(connection, frame)
             case Subscribe():
                 permissions.check_filters(frame.filters)
-            case ReadLog() if permissions.access.subscribe is not None:
+            case ReadLog() | AskNumbers() if permissions.access.subscribe is not None:
                 for info in self._named(frame.stage, {frame.topic}):
-                    permissions.check_read(info.space, info.name)
+                    _check_known_by_id("read", permissions.check_read, info)
 
     def _check_topics(self, connection: Connection, frame: CreateTimestamps) -> None:
         new = {event.topic for event in frame.events}.union(*(event.after[::2] for event in frame.events))
         new -= connection.permitted
         for info in self._named(frame.stage, new):
-            connection.passed.permissions.check_publish(info.space, info.name)
+            _check_known_by_id("publish to", connection.passed.permissions.check_publish, info)
             connection.permitted.add(info.id)
         if new - connection.permitted and self._host.has(frame.stage):
             raise Forbidden("the token does not allow to publish to topics that the stage does not know", "publish")
@@ -231,14 +232,16 @@ class Admission:
             return str(error), entry
         return "", entry
 
-    def answered(self, connection: Connection, frames: Iterable[Frame]) -> None:
-        """Answers leave: what they say goes into the audit log."""
+    def answered(self, connection: Connection, frames: list[Frame]) -> list[Frame]:
+        """Answers leave: what they say goes into the audit log. Return them as the token allows to see them."""
         for frame in frames if connection.audits else ():
             entry = connection.audits.pop(request_of(frame), None)
             if entry is not None:
                 refusal = getattr(frame, "refusal", "")
                 detail = {"refusal": refusal} if refusal else {}
                 self._start(self._gate.end_audit(entry, "refused" if refusal else "done", detail))
+        permissions = connection.passed.permissions
+        return [permissions.visible(frame) for frame in frames] if permissions.has_limits else frames
 
     def closed(self, connection: Connection) -> None:
         """A connection has ended: what became of its open changes it is not told, nor do we know."""
@@ -246,3 +249,13 @@ class Admission:
         for entry in connection.audits.values():
             self._start(self._gate.end_audit(entry, "unknown", {}))
         connection.audits.clear()
+
+
+def _check_known_by_id(action: str, check: Callable[[str, str], None], info: TopicInfo) -> None:
+    """Raise Forbidden for a topic that is known by its id, without its name: that may be what is forbidden."""
+    try:
+        check(info.space, info.name)
+    except Forbidden as error:
+        those = ", ".join(error.allowed) or "no topics"
+        text = f"the token does not allow to {action} topic {info.id}; it allows {those}"
+        raise Forbidden(text, error.action, str(info.id), error.allowed) from None

@@ -350,8 +350,7 @@ class Server:
                 frames = sorted(frames, key=lambda each: not isinstance(each, Opened))
         if any(isinstance(frame, Subscribed) for frame in frames):
             connection.is_told = False
-        self._admission.answered(connection, frames)
-        connection.send(frames)
+        connection.send(self._admission.answered(connection, frames))
 
     def made_durable(self, stage: int, origin: int, number: int) -> None:
         """See HostSink."""

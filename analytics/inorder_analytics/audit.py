@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -28,6 +28,7 @@ from inorder_analytics.reading import Row, Traces, rows
 from inorder_analytics.results import Damaged, Pairs
 from inorder_analytics.sampling import pairs_of
 
+Verdict = Literal["ok", "violations", "unknown"]
 LINGER_S: Final = 60.0
 """The workers' default."""
 NEVER_JUDGED: Final = (
@@ -89,9 +90,17 @@ class Audit:
     runs: list[RunAudit] = field(default_factory=list)
 
     @property
+    def verdict(self) -> Verdict:
+        """``violations``: a rule is broken; ``unknown``: no notification was there to be judged; else ``ok``, as far as
+        the traces show."""
+        if any(each.violations for each in self.runs):
+            return "violations"
+        return "ok" if any(each.notifications for each in self.runs) else "unknown"
+
+    @property
     def is_ok(self) -> bool:
-        """No rule is broken as far as the traces show."""
-        return not any(each.violations for each in self.runs)
+        """Something was judged, and no rule is broken as far as the traces show."""
+        return self.verdict == "ok"
 
 
 def audit(
@@ -265,6 +274,7 @@ def to_plain(found: Audit) -> dict[str, Any]:
     return {
         "path": found.path,
         "ok": found.is_ok,
+        "verdict": found.verdict,
         "rows": found.rows,
         "copies": found.copies,
         "files": {"read": found.read, "bytes": found.bytes, "damaged": msgspec.to_builtins(found.damaged)},

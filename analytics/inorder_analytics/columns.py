@@ -1,7 +1,8 @@
 """The columns of traces as Arrow types, and how a file that has them otherwise is brought into them.
 
 Files may be older or newer, or written by something else: columns may be missing, be narrower, have their names in
-another case, or hold numbers as text. What can be converted exactly is; what cannot makes the file a damaged one.
+another case, or hold numbers as text. What can be converted exactly is, and times lose what is below a microsecond;
+what cannot makes the file a damaged one.
 """
 
 from __future__ import annotations
@@ -81,6 +82,9 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if not _may_become(column.type, field.type):
         raise Unfit(f"column {field.name!r} is {column.type}, not {field.type}")
     try:
+        if pa.types.is_timestamp(field.type):  # ours are microseconds; what is finer says no more than they do
+            options = pc.CastOptions(field.type, allow_time_truncate=True)
+            return pc.cast(column, options=options)
         converted = column.cast(field.type)
         # "007" is not 7: who reads it as a number could not tell them apart any more
         if (

@@ -226,6 +226,20 @@ def test_instants_are_the_same_whatever_zone_and_unit_they_were_written_in(tmp_p
     assert traces.damaged == []
 
 
+def test_what_is_below_a_microsecond_is_left_out_of_a_time(tmp_path: Path) -> None:
+    """As files have it that were written elsewhere, pandas among others; nothing else of them is lost."""
+    given = [1_700_000_000_123_456_789, 1_700_000_000_123_456_000, None]
+    traces = drifted(tmp_path, number=pa.array([1, 2, 3]), recorded_at=pa.array(given, pa.timestamp("ns", "UTC")))
+    assert [row.recorded_at for row in rows(traces.table())] == [1_700_000_000_123_456, 1_700_000_000_123_456, None]
+    assert traces.damaged == []
+
+
+def test_a_time_that_microseconds_do_not_reach_is_damage(tmp_path: Path) -> None:
+    traces = drifted(tmp_path, recorded_at=pa.array([2**62], pa.timestamp("ms")))
+    assert numbers(traces) == []
+    assert "recorded_at" in traces.damaged[0].reason
+
+
 def test_dependencies_are_lists_of_any_kind(tmp_path: Path) -> None:
     traces = drifted(tmp_path, dependencies=pa.array([[1, 2], None], pa.large_list(pa.int32())))
     assert [row.dependencies for row in rows(traces.table())] == [[1, 2], None]

@@ -39,6 +39,7 @@ def test_all_is_well(cli: Cli, good: Path) -> None:
     shown = cli("traces", "audit", good, "--json")
     assert shown.code == 0, shown
     assert (shown.json["ok"], shown.json["violations"], shown.json["rows"]) == (True, [], 30)
+    assert shown.json["verdict"] == "ok"
     text = cli("traces", "audit", good)
     assert text.code == 0
     assert text.out.endswith(f"{good}: 30 rows of 5 files; all is well\n")
@@ -70,9 +71,18 @@ def test_damaged_files_are_named_and_no_violation(cli: Cli, good: Path) -> None:
     assert "zero.parquet: it is empty" in cli("traces", "audit", good).err
 
 
-def test_an_empty_folder_is_well(cli: Cli) -> None:
+def test_nothing_that_could_be_judged_is_not_well(cli: Cli, tmp_path: Path) -> None:
     shown = cli("traces", "audit", ".", "--json")
-    assert (shown.code, shown.json["rows"], shown.json["runs"]) == (0, 0, [])
+    assert (shown.code, shown.json["rows"], shown.json["runs"]) == (3, 0, [])
+    assert (shown.json["ok"], shown.json["verdict"]) == (False, "unknown")
+    trace = Trace()
+    trace.published("p", "a", 1, counter=1)
+    path = write(tmp_path / "published", trace.rows)
+    text = cli("traces", "audit", path)
+    assert text.code == 3
+    assert text.out.endswith("1 rows of 1 files; unknown: there is no notification to judge\n")
+    (path / "000000.parquet").write_bytes(b"PAR1")
+    assert cli("traces", "audit", path).code == 3
     assert shown.json["ordering_degree_delivered"] is None
 
 

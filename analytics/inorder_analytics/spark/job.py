@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f"error: {' '.join(str(error).split())}")
         return 2 if isinstance(error, UsageError) else 1
     sys.stdout.write(json.dumps(results.to_plain(result), ensure_ascii=False) + "\n")
-    return 0
+    return 0 if result.rows else 3
 
 
 def _say(text: str) -> None:

@@ -13,7 +13,7 @@ router = APIRouter(prefix="/problems", tags=["problems"])
 
 ADVICE: Final = {
     "malformed": "Send JSON (RFC 8259) in UTF-8: no NaN or Infinity, no name twice in one object.",
-    "unauthorized": "Show a valid token: Authorization: Bearer <token>. An admin makes one with: inorder tokens issue.",
+    "unauthorized": "Show a valid token: Authorization: Bearer <token>. An admin makes one: inorder tokens create.",
     "forbidden": "Use a token of a higher role. From a browser, changes also need the login's X-CSRF-Token.",
     "not-found": "See /openapi.json for the paths; lists name what there is.",
     "method-not-allowed": "The header Allow names the methods of this path.",

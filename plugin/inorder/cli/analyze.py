@@ -68,7 +68,7 @@ def analyze(
     the same as if all were. Damaged files are listed and left out. Needs Java 17 or newer. For a quick look without
     Spark: **inorder traces audit PATH**.
 
-    Exit codes: 0 done (whatever the figures are), 1 failed, 2 wrong usage.
+    Exit codes: 0 done (whatever the figures are), 1 failed, 2 wrong usage, 3 done, but there were no rows.
     """
     from inorder.errors import InvalidOption
 
@@ -90,6 +90,9 @@ def analyze(
         show(result)
     if out is not None:
         output.say(f"the results are in {output.printable(str(out))}")
+    if not result.rows:
+        output.say("nothing was analysed: there are no rows of traces")
+        return ExitCode.UNKNOWN
     return ExitCode.OK
 
 

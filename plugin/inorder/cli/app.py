@@ -43,6 +43,7 @@ Settings come from flags, then INORDER_* variables (INORDER_WORKER__PORT), then 
 **inorder config** shows each with its origin.
 
 Exit codes: 0 done; 1 failed (unreachable, refused, or the demo saw a wrong order); 2 wrong usage or settings;
+3 nothing was there to be judged;
 124 not done within -W seconds; 130 stopped by Ctrl-C; 141 the reader of the output went away; 143 stopped by SIGTERM.
 """
 

@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     OK = 0
     FAILED = 1
     USAGE = 2
+    UNKNOWN = 3
     TIMED_OUT = 124
     INTERRUPTED = 130
     BROKEN_PIPE = 141

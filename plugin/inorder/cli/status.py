@@ -29,10 +29,10 @@ def status(
     """Show the stages of a store with their owners and epochs, and all workers: active, standby, suspect or dead.
 
     It is what a standby sees in the store. Nothing is written, and no worker is asked. Exit codes: 0 every stage has an
-    owner that lives, 1 one has not (or there is no store, or it is an older copy of itself), 2 wrong usage.
+    owner that lives, 1 one has not (or there is no stage, no store, or an older copy of one), 2 wrong usage.
     """
     found = look(config, store, lease)
-    is_ok = not found.outdated and all(each.state == "active" for each in found.stages)
+    is_ok = not found.outdated and bool(found.stages) and all(each.state == "active" for each in found.stages)
     if json:
         output.emit({"ok": is_ok, **asdict(found)})
     else:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 topics = options.group(
     name="topics",
-    help="Show topics with their figures, and create them ahead of their first event. (inorder order pins and moves "
-    "them.)",
+    help="Show topics with their figures, and create them ahead of their first event. (To pin and move them: "
+    "inorder order.)",
 )
 """The group of these commands."""
 

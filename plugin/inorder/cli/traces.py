@@ -89,7 +89,7 @@ def audit(
 
     Each violation is named with its events and subscribers. What cannot be judged, because rows are missing or files
     damaged, is said and is no violation. Exit codes: 0 all is well, 1 a rule is broken, 2 wrong usage (also a PATH that
-    there is not).
+    there is not), 3 unknown: there is no notification that could be judged.
     """
     found_traces = opened(path)
     from inorder_analytics.audit import audit as judge
@@ -100,7 +100,10 @@ def audit(
         output.emit(to_plain(found))
     else:
         _print_audit(found, to_plain(found))
-    return ExitCode.OK if found.is_ok else ExitCode.FAILED
+    return _EXIT_CODES[found.verdict]
+
+
+_EXIT_CODES = {"ok": ExitCode.OK, "violations": ExitCode.FAILED, "unknown": ExitCode.UNKNOWN}
 
 
 def _print_audit(found: Audit, plain: dict[str, Any]) -> None:
@@ -115,8 +118,12 @@ def _print_audit(found: Audit, plain: dict[str, Any]) -> None:
         output.write(output.printable(f"not judged in run {each['run']!r}: {each['what']} ({each['why']})"))
     say_damaged(found.damaged)
     _say_copies(found.copies)
-    verdict = f"{len(broken)} violation(s)" if broken else "all is well"
-    output.write(output.printable(f"{found.path}: {found.rows} rows of {found.read} files; {verdict}"))
+    said = {
+        "ok": "all is well",
+        "violations": f"{len(broken)} violation(s)",
+        "unknown": "unknown: there is no notification to judge",
+    }
+    output.write(output.printable(f"{found.path}: {found.rows} rows of {found.read} files; {said[found.verdict]}"))
 
 
 def _about_run(run: dict[str, Any]) -> str:

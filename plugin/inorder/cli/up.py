@@ -148,6 +148,11 @@ def _say_ready(settings: Settings, worker: Worker, plane: ControlPlane, secret: 
     else:
         console.print(f"page: {escape(plane.url)} (for a token: [cyan]{TOKEN_COMMAND}[/])")
     brokers = " ".join(map(masked_url, settings.client.brokers))
-    other = "" if worker.address.endswith(":7401") else f" --worker {worker.address}"
-    console.print(f"broker: {escape(brokers)} (yours; name another with --broker)")
-    console.print(f"try: [cyan]inorder sub 'demo/#'{other}[/], and elsewhere: [cyan]inorder pub demo/a hello{other}[/]")
+    sub, pub = "inorder sub 'demo/#'", "inorder pub demo/a hello"
+    if not worker.address.endswith(":7401"):
+        sub, pub = (
+            f"inorder sub 'demo/#' --worker {worker.address}",
+            f"inorder pub demo/a hello --worker {worker.address}",
+        )
+    console.print(f"broker: {escape(brokers)} (yours; inorder sub and inorder pub take another one with --broker)")
+    console.print(f"try: [cyan]{escape(sub)}[/], and elsewhere: [cyan]{escape(pub)}[/]")

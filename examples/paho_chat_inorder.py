@@ -4,9 +4,14 @@ everybody reads both."""
 import sys
 
 import inorder.paho as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 
 
-def on_connect(client: mqtt.Client, name: str, flags, reason_code, properties) -> None:
+def on_connect(
+    client: mqtt.Client, name: str, flags: mqtt.ConnectFlags, reason_code: ReasonCode, properties: Properties | None
+) -> None:
     if reason_code.is_failure:
         print(f"not let in: {reason_code}")
         client.disconnect()
@@ -14,7 +19,9 @@ def on_connect(client: mqtt.Client, name: str, flags, reason_code, properties) -
         client.subscribe([("chat/hall", 1), ("chat/stage", 1)])
 
 
-def on_subscribe(client: mqtt.Client, name: str, mid, reason_codes, properties) -> None:
+def on_subscribe(
+    client: mqtt.Client, name: str, mid: int, reason_codes: list[ReasonCode], properties: Properties | None
+) -> None:
     print(f"{name} is here")
 
 
@@ -25,7 +32,7 @@ def on_message(client: mqtt.Client, name: str, message: mqtt.MQTTMessage) -> Non
 
 def main() -> None:
     name = sys.argv[1]
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, userdata=name)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, userdata=name)
     client.will_set("chat/hall", f"{name} was cut off", qos=1)
     client.on_connect, client.on_subscribe, client.on_message = on_connect, on_subscribe, on_message
     client.connect("localhost", int(sys.argv[2]) if len(sys.argv) > 2 else 1883)

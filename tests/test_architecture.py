@@ -188,15 +188,29 @@ def check_init(tree: ast.Module, where: str) -> Iterator[str]:
     """An ``__init__.py`` holds a docstring, imports and dunder names; code lives in modules with a name."""
     for node in tree.body:
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        is_dunder = isinstance(node, ast.Assign) and all(
-            isinstance(target, ast.Name) and target.id.startswith("__") for target in node.targets
-        )
-        if not (is_import(node) or is_docstring or is_dunder or is_guard(node)):
+        if not (is_import(node) or is_docstring or is_dunder(node) or is_guard(node) or is_typing(node)):
             yield f"{where}:{node.lineno}: an __init__.py only re-exports"
 
 
 def is_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def is_dunder(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and all(
+        isinstance(target, ast.Name) and target.id.startswith("__") for target in node.targets
+    )
+
+
+def is_typing(node: ast.stmt) -> bool:
+    """Imports for type checkers; dunder names for others."""
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+        and all(map(is_import, node.body))
+        and all(map(is_dunder, node.orelse))
+    )
 
 
 def is_guard(node: ast.stmt) -> bool:
@@ -331,6 +345,11 @@ PLANTED = {
     "unknown library": ("plugin/inorder/client/bad.py", "import requests", "only nobody may"),
     "module without a part": ("plugin/inorder/newcomer.py", "", "no part of MAY_IMPORT covers inorder.newcomer"),
     "code in an __init__": ("plugin/inorder/client/__init__.py", "def f(): ...", "an __init__.py only re-exports"),
+    "code for type checkers in an __init__": (
+        "plugin/inorder/client/__init__.py",
+        "if TYPE_CHECKING:\n    x = 1",
+        "an __init__.py only re-exports",
+    ),
 }
 
 

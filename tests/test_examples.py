@@ -4,11 +4,13 @@ of the drop-in clients."""
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 from tests.programs import AFTER, EXAMPLES, PROJECT, Program, difference, names
 
+TYPED = PROJECT / "tests" / "typed"
 IMPORT = re.compile(r"[+-] (import|from) [\w.]+( import [\w, .]+)?( as \w+)?$")
 
 
@@ -27,6 +29,14 @@ def problems(name: str, folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", names())
 def test_only_imports_differ(name: str) -> None:
     assert problems(name, EXAMPLES) == []
+
+
+@pytest.mark.parametrize("name", names(TYPED))
+def test_only_imports_of_typed_programs_differ(name: str) -> None:
+    """mypy reads them with all else (``make check``): a typed program before is a typed program after."""
+    assert problems(name, TYPED) == []
+    files = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["mypy"]["files"]
+    assert {"tests", "examples/paho_*.py"} <= set(files)
 
 
 @pytest.mark.parametrize("name", names())

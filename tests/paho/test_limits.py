@@ -89,6 +89,28 @@ def test_what_the_broker_refuses_by_closing_is_refused_in_the_end(small: Mosquit
     assert list(dict.fromkeys(each[-1:] for each in log.payloads)) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize(("qos", "command"), [(1, 0x40), (2, 0x50)])
+def test_a_refusal_that_paho_does_not_know_is_one(qos: int, command: int) -> None:
+    """Mosquitto's over ``message_size_limit``: paho would close the connection, and send it again, for ever."""
+    settings = mqtt.ClientConfiguration(workers=("w:1",))
+    client: Any = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5, inorder=settings)
+    told: list[tuple[int, bool]] = []
+    client.on_publish = lambda c, u, mid, reason, properties: told.append((mid, reason.is_failure))
+    mid = client.publish("t", "x", qos).mid  # kept until there is a connection
+    client._number_kept()
+
+    def receive(command: int, body: bytes) -> None:
+        client._in_packet = {"command": command, "packet": bytearray(mid.to_bytes(2, "big") + body)}
+        client._packet_handle()
+
+    receive(command, b"\x95")
+    if qos == 2:
+        assert client._ordering.outgoing.by_mid[mid].error is not None
+        receive(0x70, b"\x92")  # of what it has released the broker knows nothing
+    assert told == [(mid, True)]
+    assert client._out_messages == {}
+
+
 def test_topic_aliases_keep_the_order_of_their_publisher(small: Mosquitto, make: Make) -> None:
     """An alias alone names its topic; it has its number, also over a connection that does not know it."""
     topic, client = unique("t"), make()

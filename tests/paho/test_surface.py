@@ -30,7 +30,7 @@ def test_the_module_offers_what_pahos_does() -> None:
     assert issubclass(mqtt.Client, stock.Client)
     assert issubclass(mqtt.MQTTMessage, stock.MQTTMessage)
     with pytest.raises(AttributeError, match=r"inorder\.paho.*no attribute 'nothing'"):
-        mqtt.nothing  # noqa: B018
+        mqtt.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_installed_paho_has_what_is_used_of_its_inside() -> None:
@@ -369,7 +369,7 @@ def test_one_shot_helpers(
     until(lambda: len(log.messages) == 3, "all messages")
     assert [each.inorder.sequence for each in log.messages] == [1, 2, 3]
     publish.single(topic, "kept", retain=True, port=mosquitto.port)
-    message = subscribe.simple(topic, port=mosquitto.port)
+    message = subscribe.simple(topic, port=mosquitto.port)  # type: ignore[no-untyped-call]
     assert (message.payload, message.inorder.verdict) == (b"kept", mqtt.Verdict.RETAINED)
     assert configuration(worker).workers == (worker.url,)
 

@@ -3,6 +3,8 @@
 Everything that paho's module offers, with a ``Client`` whose messages come in the one order of all subscribers.
 """
 
+from typing import TYPE_CHECKING
+
 from inorder.errors import MissingExtra
 
 try:
@@ -28,13 +30,19 @@ from inorder.core.notifications import Gap as Gap
 from inorder.core.notifications import GapReason as GapReason
 from inorder.core.notifications import Verdict as Verdict
 from inorder.paho import surface
-from inorder.paho.client import CallbackOnGap as CallbackOnGap
+from inorder.paho.callbacks import CallbackOnGap as CallbackOnGap
 from inorder.paho.client import Client as Client
 from inorder.paho.failures import NotConnected as NotConnected
 from inorder.paho.failures import WorkersUnreachable as WorkersUnreachable
 from inorder.paho.message import InOrder as InOrder
 from inorder.paho.message import MQTTMessage as MQTTMessage
 
-__getattr__ = surface.lookup
+# Of a name that is imported twice the first one is meant.
+if TYPE_CHECKING:
+    from inorder.paho.callbacks import *  # noqa: F403
+if TYPE_CHECKING:
+    from paho.mqtt.client import *  # type: ignore[assignment]  # noqa: F403
+else:
+    __getattr__ = surface.lookup
 __dir__ = surface.names
 __all__ = surface.names()

@@ -12,16 +12,16 @@ import socket
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from paho.mqtt import client as paho
-from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from inorder.client.configured import ClientConfiguration
 from inorder.errors import InorderError, LinkError
 from inorder.logs import logger
-from inorder.paho.embedding import CallbackOnGap as CallbackOnGap
 from inorder.paho.limits import Limits, limits_of
 from inorder.paho.loops import Loops
 from inorder.paho.receiving import UNHEARD_SECONDS
@@ -45,6 +45,22 @@ class Client(Loops, Subscriptions):
     Raises:
         InvalidSetting: what was found in the environment or ``inorder.toml`` is not allowed.
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            callback_api_version: CallbackAPIVersion = CallbackAPIVersion.VERSION1,
+            client_id: str | None = "",
+            clean_session: bool | None = None,
+            userdata: Any = None,
+            protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv311,
+            transport: Literal["tcp", "websockets", "unix"] = "tcp",
+            reconnect_on_failure: bool = True,
+            manual_ack: bool = False,
+            *,
+            inorder: ClientConfiguration | None = None,
+        ) -> None: ...
 
     def reconnect(self) -> MQTTErrorCode:
         """Connect again, as paho does; the workers first.

@@ -10,33 +10,28 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paho.mqtt import client as paho
 
 from inorder.client.configured import ClientConfiguration, configured
 from inorder.core.names import Filter
-from inorder.core.notifications import Gap
 from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.paho import library
+from inorder.paho.callbacks import Base, CallbackOnGap
 from inorder.paho.failures import disconnect_reason, error_code
 from inorder.paho.forking import renew_locks, tell_of_forks
 from inorder.paho.limits import Limits
 from inorder.paho.ordering import Arrived, Ordering
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 
-if TYPE_CHECKING:
-    from inorder.paho.client import Client
-
-CallbackOnGap = Callable[["Client", Any, Gap], None]
-
 _log = logger("inorder.paho")
 
 library.check()
 
 
-class Embedding(paho.Client):
+class Embedding(Base):
     """paho's client with an inorder client inside. Its parts are mixed into :class:`~inorder.paho.client.Client`."""
 
     def __init__(self, *args: Any, inorder: ClientConfiguration | None = None, **kwargs: Any) -> None:

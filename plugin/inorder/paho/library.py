@@ -17,6 +17,7 @@ OVERRIDDEN: Final = (
     "_do_on_publish",
     "_handle_connack",
     "_handle_on_message",
+    "_handle_pubackcomp",
     "_handle_publish",
     "_handle_pubrec",
     "_handle_suback",

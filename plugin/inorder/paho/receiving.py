@@ -13,6 +13,7 @@ from paho.mqtt.enums import MQTTErrorCode
 from inorder.core.notifications import Gap, Verdict
 from inorder.logs import logger
 from inorder.paho.aliases import aliases_allowed, named
+from inorder.paho.callbacks import CallbackOnMessage
 from inorder.paho.embedding import Embedding
 from inorder.paho.message import ours, without_stamp
 from inorder.paho.ordering import Arrived
@@ -79,18 +80,18 @@ class Receiving(Embedding):
 
     # -- messages that came before their handlers ------------------------------------------------------------------
 
-    @property
-    def on_message(self) -> paho.CallbackOnMessage | None:
+    @property  # type: ignore[override]
+    def on_message(self) -> CallbackOnMessage | None:
         """See paho."""
         return self._on_message
 
     @on_message.setter
-    def on_message(self, func: paho.CallbackOnMessage | None) -> None:
+    def on_message(self, func: CallbackOnMessage | None) -> None:
         with self._callback_mutex:
-            self._on_message = func
+            self._on_message = func  # type: ignore[assignment]
         self._look_at_unheard()
 
-    def message_callback_add(self, sub: str, callback: paho.CallbackOnMessage) -> None:
+    def message_callback_add(self, sub: str, callback: CallbackOnMessage) -> None:
         """See paho."""
         super().message_callback_add(sub, callback)
         self._look_at_unheard()

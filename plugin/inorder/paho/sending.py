@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Final, Literal
 
 from paho.mqtt import client as paho
 from paho.mqtt.client import MQTTMessageInfo, PayloadType
@@ -27,6 +27,7 @@ INLINE_SECONDS: Final = 2.0
 """How long a call waits for a timestamp where no network loop of paho runs that could send later."""
 DISCONNECT_SECONDS: Final = 5.0
 """How long ``disconnect()`` and ``loop_stop()`` wait for the timestamps of what was published before."""
+UNSPECIFIED_ERROR: Final = 0x80
 PACKET_TOO_LARGE: Final = 0x95
 _RELEASED: Final = (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel)
 
@@ -298,7 +299,25 @@ class Sending(Embedding):
             ordering.outgoing.by_mid.pop(mid, None)  # paho keeps it until the callback has returned, too
         return code
 
+    def _handle_pubackcomp(self, cmd: Literal["PUBACK", "PUBCOMP"]) -> MQTTErrorCode:
+        if self._ordering is not None and cmd == "PUBACK":
+            self._know_refusal(PacketTypes.PUBACK)
+        return super()._handle_pubackcomp(cmd)
+
+    def _know_refusal(self, packet_type: int) -> None:
+        """Have paho understand an answer: over a reason code that it does not expect there (mosquitto says 0x95, packet
+        too large) it closes the connection, and sends again what was refused, for ever."""
+        body = self._in_packet["packet"]
+        if len(body) > 2:
+            try:
+                ReasonCode(packet_type, identifier=body[2])
+            except (KeyError, ValueError):
+                _log.error("event=publish_refused mid=%d code=0x%02X", int.from_bytes(body[:2], "big"), body[2])
+                body[2] = UNSPECIFIED_ERROR
+
     def _handle_pubrec(self) -> MQTTErrorCode:
+        if self._ordering is not None:
+            self._know_refusal(PacketTypes.PUBREC)
         ordering, body = self._ordering, self._in_packet["packet"]
         publication = None if ordering is None else ordering.outgoing.by_mid.get(int.from_bytes(body[:2], "big"))
         if ordering is not None and publication is not None:

@@ -6,15 +6,22 @@ once (:meth:`EnsSink.connection_lost`), and its owner connects again, subscribes
 messages over again. That keeps reconnection in one place for all brokers.
 
 All methods are called, and all sink methods must be called, on the thread of the running event loop.
+
+There are two versions. In version 1 there was no :class:`BarrierEns`; adapters of it go on working. What a client
+cannot know of them it does not assume: an event counts as lost only after stretches in which nothing arrived and the
+event loop turned in time (see :mod:`inorder.client.barriers`), which takes longer where there is always something.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from inorder.core.names import Filter
+
+PORT_VERSION: Final = 2
+"""Of these protocols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,20 @@ class Ens(Protocol):
     async def close(self) -> None:
         """Disconnect; safe in every state and more than once. Accepted work is flushed, nothing is reported
         afterwards, not even ``connection_lost``."""
+
+
+@runtime_checkable
+class BarrierEns(Ens, Protocol):
+    """An ENS that can tell when everything has been read (version 2)."""
+
+    async def barrier(self) -> None:
+        """Return when everything has been reported to the sink that the broker had for this client at the time of the
+        call (R24), however long that takes: a question on the connection for subscriptions whose answer comes behind
+        it. Where the broker answers ahead of what it still queues, ask again until nothing came meanwhile.
+
+        Raises:
+            LinkError: the connection broke, or there is none.
+        """
 
 
 class EnsFactory(Protocol):

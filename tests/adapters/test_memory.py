@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 
@@ -23,6 +24,8 @@ from inorder_adapters.memory import hub, open_ens
 
 class TestMemory(EnsConformance):
     """With stamps beside the payload."""
+
+    is_in_process: ClassVar[bool] = True
 
     @pytest.fixture
     def hub_name(self) -> str:

@@ -498,6 +498,19 @@ def test_late_is_for_bounded_waiting_and_for_what_comes_after_its_gap() -> None:
     assert broken(history) == ["R6"]
 
 
+def test_what_was_lost_does_not_arrive() -> None:
+    """R24: where bridges may be in between nothing is said."""
+    history = new_history()
+    told(history, "s", "gap:a1:abandoned gap:a2-3:lost late:a1 a4")
+    told(history, "t", "b2 gap:b1:skipped late:b1", "bounded")
+    history.is_direct = True
+    assert broken(history) == []
+    told(history, "s", "late:a3")
+    assert broken(history) == ["R24"]
+    history.is_direct = False
+    assert broken(history) == []
+
+
 @pytest.mark.parametrize(
     ("words", "is_late"),
     [

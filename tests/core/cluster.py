@@ -242,6 +242,20 @@ def arrive(module: OrderingModule, event: StampedEvent, now: float = 0.0, *, ret
     return seen(module.receive(event.topic, event.number, event.deps, None, 1, now, retained=retained))
 
 
+def wait(module: OrderingModule, now: float, end: float) -> list[Output]:
+    """Let time pass at a client that reads all that its broker has at once (R24); nobody answers questions."""
+    outputs = module.tick(now)
+    while True:
+        spaces = module.barriers(now)
+        for space in spaces:
+            outputs += module.caught_up(space, now)
+        due = module.next_tick()
+        if due is None or due > end:
+            return outputs + module.tick(end)
+        now = max(now, due)
+        outputs += module.tick(now)
+
+
 def seen(outputs: list[Output]) -> list[str]:
     """Outputs as short words: ``1:2``, ``1:2 late``, ``gap 1:2-3 lost``."""
     words: list[str] = []

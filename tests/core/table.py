@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import msgspec
 from tests.core.cluster import SPACE, Cluster
 
+from inorder.core.barriers import PRECISION
 from inorder.core.commands import (
     AnyCommand,
     ChangeSubscription,
@@ -198,6 +199,7 @@ class SubscriberRole:
         self.ens: set[Filter] = set()
         self.naming: set[int] = set()
         self.is_opening = False
+        self._barrier: list[Message] | None = None
 
     def restart(self, now: float) -> None:
         """A new process with the same client id; it knows nothing."""
@@ -286,8 +288,22 @@ class SubscriberRole:
             outputs = self.module.receive(message.topic, message.number, deps, message, 1, now, retained=retained)
             self._record(outputs, now)
 
-    def tick(self, now: float) -> None:
+    def wait(self, since: float, until: float, undelivered: list[Message]) -> None:
+        """Time passes. A barrier comes back when all is delivered that the ENS had for the client then (R24)."""
+        now = since
+        self._look(now, undelivered)
+        while (due := self.module.next_tick()) is not None and due <= until + PRECISION:
+            now = min(max(now, due), until)
+            self._look(now, undelivered)
+        self._look(until, undelivered)
+
+    def _look(self, now: float, undelivered: list[Message]) -> None:
         self._record(self.module.tick(now), now)
+        if self.module.barriers(now):
+            self._barrier = list(undelivered)
+        if self._barrier is not None and not any(each in undelivered for each in self._barrier):
+            self._barrier = None
+            self._record(self.module.caught_up("", now), now)
 
     def questions(self, now: float) -> list[AskNumbers]:
         """Return what stages are to be asked now (R17)."""
@@ -578,6 +594,7 @@ class Table(Cluster):
 
     def wait(self, seconds: float) -> None:
         """Time passes for everybody."""
+        before = self.seconds
         self.now += round(seconds * 1000)
         for stage in range(len(self.stages)):
             self.step(stage, Tick())
@@ -586,7 +603,7 @@ class Table(Cluster):
                 lease = self.leases[client]
                 lease.answered(lease.ask(self.seconds), range(len(self.stages)))
             self._check_lease(client)
-            subscriber.tick(self.seconds)
+            subscriber.wait(before, self.seconds, self.ens[client])
         self.collect()
 
     def restore(self, stage: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.cluster import Cluster, arrive, entries, reader, seen
+from tests.core.cluster import Cluster, arrive, entries, reader, seen, wait
 
 from inorder.core.commands import (
     Create,
@@ -324,8 +324,8 @@ def test_what_the_log_does_not_have_is_lost_when_it_is_overdue() -> None:
     del cluster.log[1][2]
     module.heads([1, 3], 1.0)
     assert fetch(cluster, module, 2.0) == ["1:1"]
-    assert seen(module.tick(5.9)) == []
-    assert seen(module.tick(6.0)) == ["gap 1:2-2 lost", "1:3"]
+    assert seen(wait(module, 2.0, 5.9)) == []
+    assert seen(wait(module, 5.9, 6.1)) == ["gap 1:2-2 lost", "1:3"]
 
 
 def test_while_the_log_does_not_answer_nothing_is_lost() -> None:
@@ -338,7 +338,7 @@ def test_while_the_log_does_not_answer_nothing_is_lost() -> None:
     module.answered(cluster.ask("a", *question.ranges), 2.0)
     for second in range(3, 60):
         assert module.fetches(float(second))
-        assert seen(module.tick(float(second))) == []
+        assert seen(wait(module, float(second), second + 0.5)) == []
 
 
 def test_numbers_that_the_stage_has_forgotten_are_in_the_log() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inorder.core.barriers import CaughtUp
 from inorder.core.gaps import MAX_ASKED, MAX_MOMENTS, JumpedNumbers, MissingNumbers, NumberSet
 
 
+def _missing(clock: int = 0) -> MissingNumbers:
+    return MissingNumbers(clock, CaughtUp("", interval=1.0, patience=1.0))
+
+
 def test_a_number_is_missing_since_it_was_first_known() -> None:
-    missing = MissingNumbers(3)
+    missing = _missing(3)
     assert not missing.learn(3, 0.0)
     assert missing.learn(6, 1.0)
     assert not missing.learn(5, 2.0)
@@ -18,7 +24,7 @@ def test_a_number_is_missing_since_it_was_first_known() -> None:
 
 
 def test_only_what_is_missing_long_enough_is_asked_for() -> None:
-    missing = MissingNumbers(0)
+    missing = _missing()
     missing.learn(4, 1.0)
     missing.learn(9, 2.0)
     assert missing.due(0, 1.0) == 2.0
@@ -29,7 +35,7 @@ def test_only_what_is_missing_long_enough_is_asked_for() -> None:
 
 
 def test_after_an_answer_the_next_question_waits() -> None:
-    missing = MissingNumbers(0)
+    missing = _missing()
     missing.learn(1, 1.0)
     missing.ask_again_at(7.0)
     assert missing.due(0, 1.0) == 7.0
@@ -38,13 +44,13 @@ def test_after_an_answer_the_next_question_waits() -> None:
 
 
 def test_one_question_is_bounded() -> None:
-    missing = MissingNumbers(0)
+    missing = _missing()
     missing.learn(10**12, 0.0)
     assert missing.ranges(0, (), 5.0, 1.0) == [1, MAX_ASKED]
 
 
 def test_numbers_nobody_issued_are_forgotten() -> None:
-    missing = MissingNumbers(0)
+    missing = _missing()
     missing.learn(2, 0.0)
     missing.learn(50, 1.0)
     missing.forget_from(3, 2.0)
@@ -53,19 +59,17 @@ def test_numbers_nobody_issued_are_forgotten() -> None:
 
 def test_what_a_forged_number_hid_is_still_missing() -> None:
     """2^62 was learned, then 1 to 3 were issued: they were no news, and must not be forgotten with it."""
-    missing = MissingNumbers(0)
+    missing = _missing()
     missing.learn(2**62, 0.0)
-    missing.arrived(2**62, 0.0)
     assert not missing.learn(3, 0.5)
     missing.forget_from(4, 2.0)
     assert (missing.known, missing.learned_at(1), missing.learned_at(3), missing.learned_at(4)) == (3, 2.0, 2.0, None)
     assert missing.due(0, 1.0) == 3.0
-    assert missing.highest == 0, "nothing has overtaken them"
     assert missing.learn(4, 3.0)
 
 
 def test_an_answer_belongs_to_the_oldest_question() -> None:
-    missing = MissingNumbers(0)
+    missing = _missing()
     assert missing.answered() is None
     missing.asked(1.0)
     missing.asked(2.0)
@@ -73,25 +77,41 @@ def test_an_answer_belongs_to_the_oldest_question() -> None:
 
 
 def test_confirmed_numbers_are_lost_in_order_and_not_asked_for() -> None:
-    missing = MissingNumbers(0)
+    missing = _missing()
     missing.learn(3, 1.0)
     missing.learn(5, 2.0)
-    missing.confirm(4, [9, 9])
-    missing.confirm(2, [7, 7])
+    missing.confirm(4, [9, 9], 2.5)
+    missing.confirm(2, [7, 7], 2.5)
+    began = missing.broker.at(1.0)
     assert missing.ranges(0, (), 9.0, 1.0) == [1, 1, 3, 3, 5, 5]
-    assert missing.next_loss(0, 5.0) == 6.0
+    assert missing.next_loss(0, 5.0) == pytest.approx(began + 5.0)
     assert missing.next_lost() == (2, [7, 7])
-    assert missing.next_loss(3, 5.0) == 7.0
+    assert missing.next_loss(3, 5.0) == pytest.approx(began + 6.0)
     assert missing.next_loss(4, 5.0) is None  # it arrived
+
+
+def test_a_number_that_was_pending_is_missing_since_then() -> None:
+    """R24: its publisher may have handed it over only then."""
+    missing = _missing()
+    missing.learn(2, 0.0)
+    began = missing.broker.at(0.0)
+    missing.confirm(2, [], 1.0)
+    missing.pending(1.0)
+    missing.confirm(1, [], 2.0)
+    assert missing.next_lost() == (1, [])  # later than 2, and in its turn
+    missing.confirm(1, [], 2.0)
+    assert missing.next_loss(0, 5.0) == pytest.approx(began + 6.0)
+    assert missing.next_loss(1, 5.0) == pytest.approx(began + 5.0)
 
 
 def test_a_jumped_number_is_late_once() -> None:
     jumped = JumpedNumbers()
     assert not jumped
-    jumped.add(3, 5, 1.0)
+    jumped.add(3, 5, 6.0)
     assert [jumped.take(number) for number in (2, 4, 4, 6)] == [False, True, False, False]
-    assert jumped.due(5.0) == 6.0
-    assert jumped.overdue(6.0, 5.0) == [(3, 3), (5, 5)]
+    assert jumped.due() == 6.0
+    assert jumped.overdue(5.9) == []
+    assert jumped.overdue(6.0) == [(3, 3), (5, 5)]
     assert not jumped.take(3)
 
 
@@ -105,40 +125,26 @@ def test_jumped_ranges_are_a_set_of_numbers(jumps: list[tuple[int, int]], taken:
     for number in taken:
         assert jumped.take(number) == (number in expected)
         expected.discard(number)
-    left = {number for first, last in jumped.overdue(1e9, 1.0) for number in range(first, last + 1)}
+    left = {number for first, last in jumped.overdue(1e9) for number in range(first, last + 1)}
     assert left == expected
-
-
-def test_what_nothing_has_overtaken_is_on_its_way_while_lower_numbers_come() -> None:
-    """R17 with a backlog: 5 and 6 are known by a head; while the broker still delivers 1 to 4, slowly, neither is
-    lost. What a later number has overtaken is lost on time."""
-    missing = MissingNumbers(0)
-    missing.learn(6, 0.0)
-    missing.confirm(3, [])
-    missing.confirm(5, [])
-    missing.arrived(1, 3.0)
-    assert missing.next_loss(1, 5.0) == 8.0
-    missing.arrived(4, 4.0)
-    assert missing.next_loss(2, 5.0) == 5.0, "4 has overtaken 3"
-    assert missing.next_lost() == (3, [])
-    assert missing.next_loss(4, 5.0) == 9.0, "nothing has overtaken 5 yet"
 
 
 def test_a_run_that_heads_told_in_steps_is_lost_as_one() -> None:
     """B15: up to the patience; a longer one is lost in parts, none of them later than that."""
-    missing = MissingNumbers(0)
-    for number, when in ((2, 0.0), (4, 0.5), (6, 5.0)):
+    missing = _missing()
+    began = missing.broker.at(0.0)
+    for number, when in ((2, 0.0), (4, 0.5), (6, 2.0)):
         missing.learn(number, when)
-        missing.confirm(number - 1, [])
-        missing.confirm(number, [])
-    assert missing.next_loss(0, 5.0, 1.0) == 6.0, "the last one is overdue too late to be waited for"
-    assert [missing.next_lost()[0], missing.next_loss(1, 5.0, 1.0), missing.next_lost()[0]] == [1, 6.0, 2]
-    assert missing.next_loss(2, 5.0, 1.0) == 6.5
-    single = MissingNumbers(0)
+        missing.confirm(number - 1, [], when)
+        missing.confirm(number, [], when)
+    assert missing.next_loss(0, 5.0, 1.0) == pytest.approx(began + 6.0), "the last one is overdue too late for that"
+    assert [missing.next_lost()[0], missing.next_lost()[0]] == [1, 2]
+    assert missing.next_loss(2, 5.0, 1.0) == pytest.approx(began + 6.5)
+    single = _missing()
     single.learn(6, 0.5)
-    single.confirm(4, [])
-    single.confirm(6, [])
-    assert single.next_loss(2, 5.0, 1.0) == 5.5, "a number that stands alone waits for nothing"
+    single.confirm(4, [], 0.5)
+    single.confirm(6, [], 0.5)
+    assert single.next_loss(2, 5.0, 1.0) == pytest.approx(single.broker.at(0.5) + 5.0), "it waits for nothing"
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------
@@ -162,7 +168,7 @@ def test_numbers_that_follow_one_another_take_no_room() -> None:
 
 
 def test_moments_at_which_numbers_became_known_are_bounded_and_none_is_early() -> None:
-    missing = MissingNumbers(0)
+    missing = _missing()
     for number in range(1, 3 * MAX_MOMENTS):
         missing.learn(number, float(number))
     assert len(missing._learned) == MAX_MOMENTS

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from tests.core.cluster import seen
+from tests.core.cluster import seen, wait
 
 from inorder.core.gaps import HEADS_SECONDS, MAX_MOMENTS, MAX_PASSED
 from inorder.core.notifications import Bounded, GapReason
@@ -39,9 +39,9 @@ def _get(module: OrderingModule, topic: int, number: int, *deps: int, now: float
     return seen(module.receive(topic, number, list(deps), None, size, now))
 
 
-def _until(module: OrderingModule, end: float) -> list[str]:
-    """What time alone brings up to then."""
-    return seen(module.tick(end))
+def _until(module: OrderingModule, end: float, now: float = 0.0) -> list[str]:
+    """What time alone brings up to then, where all that the broker has is read at once."""
+    return seen(wait(module, now, end))
 
 
 def _answer(
@@ -206,9 +206,9 @@ def test_r6_what_was_jumped_and_does_not_arrive_is_one_gap() -> None:
     module = _module("tag", a=0)
     _get(module, A, 6, now=1.0)
     _get(module, A, 3, now=2.0)
-    assert module.next_deadline() == 6.0
-    assert seen(module.tick(5.9)) == []
-    assert seen(module.tick(6.0)) == ["gap 1:1-2 skipped", "gap 1:4-5 skipped"]
+    assert _until(module, 5.9, 2.0) == []
+    assert module.next_deadline() == pytest.approx(6.0)
+    assert _until(module, 6.1, 5.9) == ["gap 1:1-2 skipped", "gap 1:4-5 skipped"]
     assert _get(module, A, 2, now=7.0) == ["1:2 late"]  # R5: told already, and not withheld
     assert _get(module, A, 2, now=7.0) == []
 
@@ -436,7 +436,7 @@ def test_r17_a_head_of_a_topic_that_is_not_named_yet_asks_for_its_name_and_then_
     assert module.unnamed() == []
     assert module.questions(2.0) == [Question(B, [1, 2])]
     assert _answer(module, B, (1, CONFIRMED, []), (2, CONFIRMED, []), now=2.0) == []
-    assert seen(module.tick(6.0)) == ["gap 2:1-2 lost"]
+    assert _until(module, 6.1, 2.0) == ["gap 2:1-2 lost"]
     assert module.is_idle or module.questions(99.0) == []
 
 
@@ -513,8 +513,8 @@ def test_r17_a_confirmed_number_is_lost_after_loss_timeout_from_the_same_start()
     module.questions(11.0)
     assert _answer(module, A, (1, CONFIRMED, []), (2, CONFIRMED, []), now=11.0) == []
     assert module.questions(14.0) == []  # its dependencies are kept: no need to ask again
-    assert seen(module.tick(14.9)) == []
-    assert seen(module.tick(15.0)) == ["gap 1:1-2 lost", "1:3"]
+    assert _until(module, 14.9, 11.0) == []
+    assert _until(module, 15.1, 14.9) == ["gap 1:1-2 lost", "1:3"]
     assert module.is_idle or module.questions(99.0) == []
 
 
@@ -523,7 +523,7 @@ def test_r17_a_confirmed_number_may_still_arrive() -> None:
     _get(module, A, 2, now=0.0)
     _answer(module, A, (1, CONFIRMED, []), now=1.0)
     assert _get(module, A, 1, now=4.0) == ["1:1", "1:2"]
-    assert seen(module.tick(99.0)) == []
+    assert _until(module, 99.0, 4.0) == []
 
 
 def test_r17_a_head_makes_the_end_of_a_burst_known() -> None:
@@ -539,17 +539,18 @@ def test_r17_the_end_of_a_burst_that_two_heads_told_is_one_gap(gap_timeout: floa
     module = _module(times=OrderingTimes(gap_timeout=gap_timeout), a=0)
     module.heads([A, 2], 10.0)
     module.heads([A, 4], 10.0 + HEADS_SECONDS)
-    assert module.questions(14.0) == [Question(A, [1, 4])]
-    assert _answer(module, A, *((number, CONFIRMED, []) for number in range(1, 5)), now=14.0) == []
-    assert seen(module.tick(14.9 + HEADS_SECONDS)) == []
-    assert seen(module.tick(15.0 + HEADS_SECONDS)) == ["gap 1:1-4 lost"]
+    asked = 10.0 + max(HEADS_SECONDS, gap_timeout)
+    assert _answer(module, A, *((number, CONFIRMED, []) for number in range(1, 5)), now=asked) == []
+    assert _until(module, 14.9 + HEADS_SECONDS, asked) == []
+    assert _until(module, 15.1 + HEADS_SECONDS, 14.9 + HEADS_SECONDS) == ["gap 1:1-4 lost"]
 
 
 def test_r17_messages_without_stamps_make_the_reason_unstamped() -> None:
     module = _module(a=0)
     _get(module, A, 2, now=0.0)
     module.unsequenced(A, 0.5)
-    assert _answer(module, A, (1, CONFIRMED, []), now=5.0) == ["gap 1:1-1 unstamped", "1:2"]
+    assert _answer(module, A, (1, CONFIRMED, []), now=1.0) == []
+    assert _until(module, 5.1, 1.0) == ["gap 1:1-1 unstamped", "1:2"]
 
 
 def test_r17_a_topic_whose_missing_numbers_are_forgotten_begins_anew() -> None:
@@ -576,7 +577,7 @@ def test_r17_forgotten_numbers_that_are_here_or_accounted_for_are_no_loss() -> N
     assert _answer(module, A, (1, CONFIRMED), (3, CONFIRMED), now=1.0) == []
     assert seen(module.answered(Numbers(1, A, [], 4), 2.0)) == []
     assert module.interrupted == {}
-    assert seen(module.tick(5.0)) == ["gap 1:1-1 lost", "1:2", "gap 1:3-3 lost", "1:4"]
+    assert _until(module, 5.1, 2.0) == ["gap 1:1-1 lost", "1:2", "gap 1:3-3 lost", "1:4"]
 
 
 def test_r17_a_number_that_nobody_issued_is_not_waited_for() -> None:
@@ -599,7 +600,7 @@ def test_r17_what_a_forged_number_hid_is_asked_for_and_waited_for() -> None:
     assert _get(module, B, 1, A, 2, now=1.5) == []
     assert module.questions(2.0) == [Question(A, [2, 2])]
     assert _answer(module, A, (2, CONFIRMED, []), now=2.0) == []
-    assert seen(module.tick(6.0)) == ["gap 1:1-2 lost", "2:1"]
+    assert _until(module, 6.1, 2.0) == ["gap 1:1-2 lost", "2:1"]
     module.heads([A, 3], 7.0)
     assert module.questions(8.0) == [Question(A, [3, 3])]
 
@@ -642,15 +643,16 @@ def test_b57_strict_mode_keeps_its_limits_and_reports_what_it_gave_up(times: Ord
     assert (module.waiting, module.waiting_bytes, module.counts.overflow) == (100, 100, 899)
     words = _get(module, A, 1, now=0.5)
     assert words == [f"1:{number}" for number in range(1, 102)]
-    assert _answer(module, A, *[(number, CONFIRMED) for number in range(102, 1001)], now=1.0) == []
-    assert seen(module.tick(5.0)) == ["gap 1:102-1000 overflow"]
+    assert _answer(module, A, *[(number, CONFIRMED) for number in range(102, 1001)], now=1.0) == [
+        "gap 1:102-1000 overflow"
+    ]
 
 
 def test_b57_bounded_mode_goes_on_after_one_gap() -> None:
     module = _module(Bounded(buffer=10), a=0)
     words = [word for number in range(2, 101) for word in _get(module, A, number, now=0.0)]
     assert words == [f"1:{number}" for number in range(2, 101)]
-    assert seen(module.tick(5.0)) == ["gap 1:1-1 skipped"]
+    assert _until(module, 5.1) == ["gap 1:1-1 skipped"]
 
 
 def test_a_gap_reason_is_a_word_for_users() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from inorder.core import reordering, sessions, subscribing
 from inorder.core.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
-from inorder.core.ordering import OrderingModule
+from inorder.core.ordering import OrderingModule, Output
 from inorder.core.publisher import Publication, Publisher
 from inorder.core.reordering import Reordering
 from inorder.core.sequencing import Overlaps, Subscription, bit_set, members
@@ -277,6 +277,19 @@ def gained(patch: Patch) -> None:
     patch.setattr(StageState, "group", group)
 
 
+def barriers(patch: Patch) -> None:
+    """R24: what is missing for ``loss_timeout`` is lost, whatever the broker still has for the client."""
+    whole = OrderingModule.tick
+
+    def tick(self: OrderingModule, now: float) -> list[Output]:
+        outputs = whole(self, now)
+        for space in self.barriers(now):
+            outputs += self.caught_up(space, now)
+        return outputs
+
+    patch.setattr(OrderingModule, "tick", tick)
+
+
 RULES: dict[str, Callable[[Patch], None]] = {
     each.__name__: each
     for each in (
@@ -308,5 +321,6 @@ RULES: dict[str, Callable[[Patch], None]] = {
         lost_connections,
         full_for_bounded,
         gained,
+        barriers,
     )
 }

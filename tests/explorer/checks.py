@@ -145,7 +145,7 @@ class Checks:
         role = self._model.subscriber(reader)
         for round_ in range(1, ROUNDS):
             now = LATER + 2.0 * round_
-            role.tick(now)
+            role.wait(now - 2.0, now, [])
             for question in role.questions(now):
                 role.answered(self._once(self._stage, stages[question.stage]).numbers(question), now)
             if ids := role.unnamed():

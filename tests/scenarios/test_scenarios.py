@@ -36,6 +36,7 @@ NEEDS: dict[str, str] = {
     "e1_no_hand_over": "hand_over",
     "r15_a_pinned_topic_stays": "pins",
     "r17_void_waits_for_its_dependencies": "void_dependencies",
+    "r24_not_read_is_not_lost": "barriers",
     "r19_dependencies": "publisher_order",
     "r19_path": "path",
     "r19_added_above": "added_above",

@@ -128,6 +128,7 @@ class Client:
         self.is_up = False
         self.filters: set[Filter] = set()
         self.arriving: list[Message] = []
+        self.behind: list[Message] | None = None
         rng, profile = self.world.rng, self.world.profile
         self.slow = {topic for topic in range(1, 9) if rng.random() < self._slowness()}
         self.is_deaf = rng.random() < profile.deaf
@@ -273,6 +274,9 @@ class Client:
         now = self.now
         self._check_lease()
         self.record(self.module.tick(now))
+        if self.module.barriers(now):
+            self.behind = list(self.arriving)
+        self.pass_barrier()
         if not self.is_up:
             return
         if self.world.is_gradual:
@@ -302,6 +306,12 @@ class Client:
             self.requests += 1
             self.naming.add(self.requests)
             self.send(-1, NameTopics(self.requests, ids))
+
+    def pass_barrier(self) -> None:
+        """R24: a barrier comes back behind all that the broker had for the client when it began."""
+        if self.behind is not None and not any(each in self.arriving for each in self.behind):
+            self.behind = None
+            self.record(self.module.caught_up("", self.now))
 
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
@@ -467,6 +477,7 @@ class Client:
             self.record(
                 self.module.receive(message.topic, message.number, list(message.deps), message.event, 1, self.now)
             )
+        self.pass_barrier()
 
     def _is_wanted(self, event: EventId) -> bool:
         topic = self.world.history.stamped[event].place[0]

@@ -264,7 +264,7 @@ _BUGS = (
     Bug(without.hold, "pending", 15),
     Bug(without.linger, "linger", 10),
     Bug(without.carried_once, "shrink", 40),
-    Bug(without.version, "retake", 100),
+    Bug(without.version, "retake", 150),
     Bug(without.lease, "expiry", 5),
     Bug(without.expired_linger, "gone", 60),
     Bug(whole_timeout, "lease", 10),
@@ -289,6 +289,7 @@ _BUGS = (
     Bug(restarted_numbers, "idle", 10),
     Bug(retired_open, "idle", 20),
     Bug(logged_voids, "logged", 5),
+    Bug(without.barriers, "stopped", 10),
 )
 BUGS = {each.plant.__name__: each for each in _BUGS}
 

@@ -252,6 +252,12 @@ RELEASED = replace(
     }
 )  # fmt: skip
 """Operators give up numbers, whatever became of their events, and sooner than timers do."""
+STOPPED = replace(
+    _STILL, name="stopped", stages=(1, 2), topics=(2, 3), clients=(3, 4), first=(2, 3), modes=(STRICT, MIXED), slow=0.4,
+    loss=(0.0, 0.05), reordering=(0.0,),
+    weights={**CALM, "change": 0.1, "heads": 8.0, "time": 4.0, "flow": 2.0, "arrive": 2.0}
+)  # fmt: skip
+"""The broker has much for clients, for long; and loses little."""
 FRESH = Profile(
     "fresh", stages=(3, 3, 4), topics=(4, 6), first=(0, 0, 1, 3), gradual=1.0, retention=(10_000,),
     session_timeout_ms=(30_000,), spread=(0.5, 1.0, 2.0), actions=(60, 300),
@@ -315,6 +321,7 @@ PROFILES = {
         IDLE,
         LOGGED,
         RELEASED,
+        STOPPED,
         FRESH,
         DROPPED,
         OUTLIVED,

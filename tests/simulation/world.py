@@ -61,7 +61,7 @@ class World:
         self.hosts: list[Host] = []
         count = min(rng.choice(profile.stages), bounds.stages)
         self.hosts = [Host(self, index, count) for index in range(count)]
-        self.history = History(profile.linger / max(1.0, self.hosts[-1].clock.pace))
+        self.history = History(profile.linger / max(1.0, self.hosts[-1].clock.pace), is_direct=True)
         self._place(count, bounds)
         self.loss = rng.choice(profile.loss)
         self.reordering = rng.choice(profile.reordering)
@@ -347,6 +347,8 @@ class World:
         if to is NumberState.VOID:
             self.released |= {place for place in places if place[0] == topic and first <= place[1] <= last}
         self.done["releases"] += 1
+        if to is NumberState.CONFIRMED:
+            self.history.is_direct = False  # it may not have been handed over yet
         host.run(Release("operator", 1, self.steps, topic, first, last, to))
 
     # -- the run -----------------------------------------------------------------------------------------------

@@ -59,6 +59,10 @@ class Line:
         """Run an action of the client in a later turn of the loop, never while the line is stalled."""
         self._enter(0.0, action)
 
+    def barrier(self, action: Callable[[], None]) -> None:
+        """Run an action of the client behind all that is on its way to it now."""
+        self._enter(max((due for due, _, _ in self._waiting), default=0.0), action)
+
     def stall(self) -> None:
         """Hold everything back until :meth:`resume`."""
         self._is_stalled = True

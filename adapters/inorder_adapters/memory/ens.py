@@ -37,6 +37,7 @@ class MemoryEns:
         self._sink: EnsSink | None = None
         self._member: Member | None = None
         self._accepted: list[int] = []
+        self._barriers: set[asyncio.Future[None]] = set()
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -81,6 +82,14 @@ class MemoryEns:
         await asyncio.sleep(0)
         self._joined().filters.pop(filter.text, None)
 
+    async def barrier(self) -> None:
+        """Wait until all has arrived that is on its way now. Raises LinkError."""
+        passed = asyncio.get_running_loop().create_future()
+        self._joined().line.barrier(lambda: None if passed.done() else passed.set_result(None))
+        self._barriers.add(passed)
+        passed.add_done_callback(self._barriers.discard)
+        await passed
+
     def publish(self, message: Outgoing, token: int) -> None:
         """Hand a message over. Raises Closed before the first connect and after close."""
         sink, member = self._sink, self._member
@@ -109,6 +118,7 @@ class MemoryEns:
             self._hub.leave(self._member)
             self._member.line.close()
             self._member = None
+            self._end_barriers()
 
     def _joined(self) -> Member:
         if self._member is None:
@@ -142,7 +152,14 @@ class MemoryEns:
         if not self._is_closed:
             sink.refused(token, error)
 
+    def _end_barriers(self) -> None:
+        for passed in list(self._barriers):
+            if not passed.done():
+                passed.set_exception(LinkError(f"{self.address} is not connected any more"))
+                passed.exception()  # marks it as seen: its waiter may be gone
+
     def _lost(self, error: InorderError) -> None:
         sink, self._member = self._sink, None
+        self._end_barriers()
         if sink is not None and not self._is_closed:
             sink.connection_lost(error)

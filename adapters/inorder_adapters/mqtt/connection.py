@@ -26,6 +26,7 @@ from inorder.core.filters import MAX_TOPIC_BYTES
 from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
 from inorder.ports import Arrival, EnsCapabilities, EnsSink
 from inorder_adapters.mqtt.arrivals import ArrivalReader
+from inorder_adapters.mqtt.barriers import Barriers
 from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions, request_refusal
 from inorder_adapters.mqtt.options import Target
 from inorder_adapters.mqtt.outbox import Outbox
@@ -69,6 +70,7 @@ class Connection:
         self._is_established = False
         self._is_ended = False
         self._reader = ArrivalReader()
+        self._barriers = Barriers(self._client)
         self._has_identifiers = False
         self.capabilities = EnsCapabilities(properties=False, retain=True, qos=(0,), max_topic_bytes=MAX_TOPIC_BYTES)
         self.outbox = Outbox(self._client, target.protocol, target.options.max_inflight)
@@ -112,6 +114,7 @@ class Connection:
     def subscribing(self, text: str, qos: int) -> asyncio.Future[ReasonCode | None]:
         """Send SUBSCRIBE; the answer's code is the future's result. Raises LinkError."""
         self._check_open()
+        self._barriers.qos = max(self._barriers.qos, qos)
         if self._target.protocol == 5:
             properties = None
             if self._has_identifiers:
@@ -127,6 +130,11 @@ class Connection:
         """Send UNSUBSCRIBE, as :meth:`subscribing`. Raises LinkError."""
         self._check_open()
         return self._request(*self._client.unsubscribe(text))
+
+    async def barrier(self) -> None:
+        """Wait until all has been read that the broker has for this client now (R24). Raises LinkError."""
+        self._check_open()
+        await self._barriers.passed()
 
     async def answer(self, future: asyncio.Future[ReasonCode | None], what: str) -> None:
         """Wait for the answer to a request. Raises Refused, LinkError."""
@@ -158,6 +166,7 @@ class Connection:
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_refused = self._on_refused
+        client.on_pong = self._on_pong
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
         client.on_socket_close = lambda *_: self._detach()
@@ -322,6 +331,7 @@ class Connection:
                 future.set_exception(reason)
                 future.exception()  # marks it as seen: its waiter may be gone
         self._requests.clear()
+        self._barriers.end(reason)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
@@ -370,6 +380,7 @@ class Connection:
 
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
         self._handled += 1
+        self._barriers.queued += message.qos > 0
         try:
             arrival = self._reader.read(message)
         except UnicodeDecodeError:
@@ -382,6 +393,10 @@ class Connection:
     ) -> None:
         self._handled += 1
         self.outbox.answered(mid, code)
+
+    def _on_pong(self) -> None:
+        self._handled += 1
+        self._barriers.ponged()
 
     def _on_refused(self, mid: int, reason: str) -> None:
         self._handled += 1

@@ -82,6 +82,10 @@ class MqttEns:
         await connection.answer(answer, f"the end of the subscription to {filter.text!r}")
         connection.forget(filter.text)
 
+    async def barrier(self) -> None:
+        """Wait until all has been read that the broker has for this client now. Raises LinkError."""
+        await self._connected().barrier()
+
     def publish(self, message: Outgoing, token: int) -> None:
         """Hand a message over. Raises Closed before the first connect and after close."""
         connection = self._connection

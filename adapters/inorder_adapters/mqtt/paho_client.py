@@ -46,14 +46,37 @@ class PahoClient(Client):
 
     Attributes:
         on_refused: called with the message id and the broker's reason in words.
+        on_pong: called when a PINGREQ was answered, be it paho's own or one of :meth:`ping`.
+        pings: how many were sent.
     """
 
     on_refused: Callable[[int, str], None] | None = None
+    on_pong: Callable[[], None] | None = None
+    pings = 0
+
+    def ping(self) -> None:
+        """Send a PINGREQ; each is answered in its turn."""
+        self._send_pingreq()
+
+    @property
+    def is_half_way(self) -> bool:
+        """A message of QoS 2 is half handed over."""
+        return bool(self._in_messages)
 
     @property
     def is_between_packets(self) -> bool:
         """No packet is half read, so that the next byte of the socket begins one."""
         return bool(self._in_packet["command"] == 0)
+
+    def _send_pingreq(self) -> MQTTErrorCode:
+        self.pings += 1
+        return super()._send_pingreq()
+
+    def _handle_pingresp(self) -> MQTTErrorCode:
+        code = super()._handle_pingresp()
+        if self.on_pong is not None:
+            self.on_pong()
+        return code
 
     def _handle_pubackcomp(self, cmd: Literal["PUBACK", "PUBCOMP"]) -> MQTTErrorCode:
         if cmd == "PUBACK":

@@ -99,6 +99,10 @@ class RedisEns:
         """Unsubscribe and wait for the confirmation. Raises Refused, LinkError."""
         await self._connected().unsubscribe(filter)
 
+    async def barrier(self) -> None:
+        """Wait until all has been read that the server has for the subscriptions now. Raises LinkError."""
+        await self._connected().barrier()
+
     def publish(self, message: Outgoing, token: int) -> None:
         """Hand a message over. Raises Closed before the first connect and after close."""
         if self._publishing is not None:

@@ -16,7 +16,7 @@ from inorder.errors import LinkError, TimedOut
 from inorder.ports import Arrival, EnsSink
 from inorder_adapters.payload_form import split
 from inorder_adapters.redis.failures import request_refusal
-from inorder_adapters.redis.link import Link, pack
+from inorder_adapters.redis.link import PING, Link, pack
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,13 @@ class Subscribing:
         if error is not None:
             raise request_refusal(what, error) from None
         self._forget(texts, name, wanted.text)
+
+    async def barrier(self) -> None:
+        """Wait for the reply to a PING, which comes behind all messages that the server had then. Raises LinkError."""
+        future: _Answer = self._loop.create_future()
+        self._unanswered.append(future)
+        self.link.send(PING)
+        await future
 
     def stop(self, error: LinkError) -> None:
         """Stop; whoever waits for an answer gets the error."""

@@ -251,6 +251,7 @@ class History:
         forgotten: publishes that ended because the stages had forgotten their publisher's session, as they said.
         ended: sessions that a stage has dropped, where that is known.
         owners: the event that each number belongs to, as the stages keep them.
+        is_direct: publishers and subscribers of a topic have one broker, and what is confirmed it has accepted.
     """
 
     linger: float
@@ -268,6 +269,7 @@ class History:
     forgotten: list[EventId] = field(default_factory=list)
     ended: set[tuple[str, int]] = field(default_factory=set)
     owners: dict[Place, EventId] = field(default_factory=dict)
+    is_direct: bool = False
 
     def publish(self, event: EventId, topic: int, order: str = "total") -> Publish:
         """A client published; what it is told is set as the outcome."""

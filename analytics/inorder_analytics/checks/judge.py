@@ -14,7 +14,14 @@ from inorder_analytics.checks.order import (
     check_topic_order,
 )
 from inorder_analytics.checks.total_order import check_total_order
-from inorder_analytics.checks.verdicts import check_late, check_lease, check_repetition, check_resumes, check_verdicts
+from inorder_analytics.checks.verdicts import (
+    check_late,
+    check_lease,
+    check_lost,
+    check_repetition,
+    check_resumes,
+    check_verdicts,
+)
 from inorder_analytics.checks.violation import Violation
 
 Check = Callable[[History], Iterator[Violation]]
@@ -26,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     check_phantoms,
     check_verdicts,
     check_late,
+    check_lost,
     check_lease,
     check_topic_order,
     check_repetition,

@@ -7,6 +7,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 
 from inorder_analytics.checks.history import History, Notified, Place, Report, Run, SubscriberHistory
+from inorder_analytics.checks.ranges import by_topic
 from inorder_analytics.checks.violation import Violation, witness
 
 VERDICTS = frozenset({"in_order", "late", "fifo", "unsequenced", "retained"})
@@ -87,6 +88,20 @@ def numbers_after_gap(run: Run) -> set[Place]:
             if at >= 0 and each.place[1] <= ranges[at][1]:
                 found.add(each.place)
     return found
+
+
+def check_lost(history: History) -> Iterator[Violation]:
+    """R24: what was reported lost does not arrive; said only where a topic has one broker, which was the one to accept
+    its events."""
+    if not history.is_direct:
+        return
+    for subscriber in history.subscribers.values():
+        for run in subscriber.runs():
+            after_gap = numbers_after_gap(run)
+            lost = by_topic((each.topic, each.first, each.last) for each in run.gaps if each.reason == "lost")
+            for each in run.notified:
+                if each.place in after_gap and each.place is not None and each.place[1] in lost.get(each.place[0], ()):
+                    yield _broken("R24", history, subscriber, each, "late, after it was reported lost")
 
 
 def check_late(history: History) -> Iterator[Violation]:

@@ -18,13 +18,9 @@ Ready = Callable[[], None]
 def make_client(job: Job, name: str) -> inorder.Client:
     """Make a client that is not open yet."""
     options = {"protocol": job.protocol} if job.url.startswith("mqtt") else {}
-    # A subscriber that is the bottleneck lets events lie at the broker for seconds: they are late there, not lost.
-    times = inorder.ClientTimes(loss_timeout=60.0)
     client_id = f"{job.name}-{name}"
     traces = inorder.Traces(job.traces, flush_interval=job.flush_interval) if job.traces else None
-    return inorder.Client(
-        job.url, workers=job.workers, client_id=client_id, options=options, times=times, traces=traces
-    )
+    return inorder.Client(job.url, workers=job.workers, client_id=client_id, options=options, traces=traces)
 
 
 def publish(job: Job, ready: Ready) -> Answer:

@@ -313,6 +313,11 @@ class Arrivals:
         if is_told and self.recording is not None:
             self.recording.gap(gap)
 
+    def caught_up(self, space: str, now: float) -> None:
+        """Everything has been read that a broker had when it was asked (R24)."""
+        self.check_lease(now)
+        self.deliver(self._ordering.caught_up(space, now))
+
     def tick(self, now: float) -> None:
         """Time passed."""
         self.check_lease(now)

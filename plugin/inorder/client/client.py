@@ -170,6 +170,7 @@ class Client:
         self._stream = DeliveryStream(self._times.max_undelivered, self._times.max_undelivered_bytes)
         self._ordering = OrderingModule(self._mode, self._times.ordering())
         self._subscriber = Subscriber(bounded=self._mode != "strict", durable=durable)
+        self._ordering.space_of = self._subscriber.space_of
         self._routes = Routes()
         self._lease = Lease()
         self._arrivals = Arrivals(
@@ -380,6 +381,8 @@ class Client:
                 timer.cancel()
         for task in self._tasks:
             task.cancel()
+        for link in self._links.values():
+            link.end_barrier()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         seconds = max(deadline - self._loop.time(), self._times.close_timeout / 3)
         closing: list[Awaitable[None]] = [asyncio.wait_for(each.ens.close(), seconds) for each in self._links.values()]
@@ -657,6 +660,14 @@ class Client:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._arrivals.kept.wanted(link.space, filter)
 
+    def ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
+        """See :class:`~inorder.client.ens_link.EnsEvents`."""
+        if is_caught_up:
+            self._arrivals.caught_up(link.space, self._now())
+        else:
+            self._ordering.not_caught_up(link.space, self._now())
+        self._wake()
+
     def ens_reconnected(self, link: EnsLink) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._stream.put(Reconnected(link.space))
@@ -855,6 +866,9 @@ class Client:
 
     def _pump(self, settle: bool = False) -> None:
         self._pump_due = False
+        if not self._ordering.is_idle and self._state == "open":
+            for space in self._ordering.barriers(self._now()):
+                self._links[space].begin_barrier()
         if self._worker is None or not self._worker.is_connected:
             self._arm()
             return

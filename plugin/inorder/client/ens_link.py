@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from inorder.client.barriers import Barriers
 from inorder.client.embedded import EmbeddedEns
 from inorder.client.options import ClientTimes
 from inorder.core.names import Filter
@@ -32,6 +33,9 @@ class EnsEvents(Protocol):
 
     def ens_asked(self, link: EnsLink, filter: Filter) -> None:
         """The broker is asked to subscribe to a filter, and so for the copies that it keeps (R5)."""
+
+    def ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
+        """A barrier has come back (R24), or it will not."""
 
     def ens_reconnected(self, link: EnsLink) -> None:
         """The connection is back and nothing has arrived on it yet."""
@@ -64,6 +68,8 @@ class EnsLink:
         self._connects = 0
         self._connected_at = 0.0
         self._is_back_untold = False
+        self._barriers = Barriers(ens)
+        self._barrier: asyncio.Task[None] | None = None
         self.is_connected = False
         self.is_restored = False
         if isinstance(ens, EmbeddedEns):  # the library asks the broker
@@ -79,6 +85,7 @@ class EnsLink:
         """See :class:`~inorder.ports.EnsSink`."""
         if self._is_back_untold:
             self._tell_back()
+        self._barriers.arrived += 1
         self._events.ens_arrived(self, arrival)
 
     def malformed(self, reason: str) -> None:
@@ -109,6 +116,8 @@ class EnsLink:
         culprit = self._culprit()
         self._outcomes.clear()
         self._lost.set()
+        if self._barrier is not None:
+            self._barrier.cancel()
         if culprit is not None:
             culprit(
                 Refused(f"the connection to the broker broke {MAX_LOSSES} times in a row over this publish: {error}")
@@ -165,6 +174,26 @@ class EnsLink:
             self._outcomes.pop(token, None)
             outcome(error if isinstance(error, InorderError) else Refused(f"the publish has failed: {error!r}"))
         return True
+
+    # -- barriers (R24) ----------------------------------------------------------------------------------------
+
+    def begin_barrier(self) -> None:
+        """Have :meth:`EnsEvents.ens_caught_up` told, later, whether all was read that the broker has now. One at a
+        time."""
+        self._barrier = asyncio.create_task(self._pass_barrier(), name=f"inorder: barrier of {self.space}")
+
+    async def _pass_barrier(self) -> None:
+        is_caught_up = False
+        try:
+            is_caught_up = self.is_restored and await self._barriers.passed()
+        finally:
+            self._barrier = None
+            self._events.ens_caught_up(self, is_caught_up)
+
+    def end_barrier(self) -> None:
+        """The link is closed."""
+        if self._barrier is not None:
+            self._barrier.cancel()
 
     async def subscribe(self, filter: Filter, qos: int) -> None:
         """Subscribe; without a connection, as soon as there is one. Raises Refused, and TimedOut if the broker is

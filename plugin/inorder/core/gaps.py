@@ -1,9 +1,9 @@
-"""Numbers that are known and missing: when to ask for them, and what the answers mean (R17).
+"""Numbers that are known and missing: when to ask for them, and what the answers mean (R17, R24).
 
-A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked;
-``loss_timeout`` after it was known missing, a confirmed number that still did not arrive is lost. While lower numbers
-of its topic still come in, a number that none has overtaken yet is not late but on its way: a subscriber with more
-than ``loss_timeout`` of backlog at its broker would else give up, and then drop, events that do arrive.
+A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked. A
+confirmed number that has not arrived is lost when a barrier has come back that began after that was known, and
+``loss_timeout`` after it was known missing (or was last told to be pending), counted in time in which the client was
+caught up (see ``barriers``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container
+from math import inf
+from typing import NamedTuple
+
+from inorder.core.barriers import PRECISION, CaughtUp
 
 MAX_ASKED = 5_000
 """Numbers in one question; the rest is asked when these are settled."""
@@ -26,29 +30,45 @@ MAX_PASSED = 1_000
 """Ranges of numbers in one topic that were passed over and may still come late; beyond, the lowest are forgotten."""
 
 
+class Confirmed(NamedTuple):
+    """A missing number that the ENS accepted.
+
+    Attributes:
+        deps: its dependencies, flat.
+        known_at: when that was known, by its broker's time; what is lost is proven by a barrier that begins later.
+        pending_at: when a number of its topic was last told to be pending, by the same time.
+    """
+
+    deps: list[int]
+    known_at: float
+    pending_at: float
+
+
 class MissingNumbers:
     """What is known to be missing in one topic.
+
+    Args:
+        broker: the topic's.
 
     Attributes:
         known: the highest number known to exist.
         vouched: the highest number that a worker told to exist, by a head or an answer.
-        highest, highest_at: the highest number that arrived since something is missing, and when it did (s).
         unstamped_at: when a message without a stamp last arrived on the topic, s.
-        confirmed: missing numbers that the ENS accepted, with their dependencies. They are lost when overdue;
-            kept, because by then the stage may know them no longer.
+        confirmed: missing numbers that the ENS accepted. They are lost when overdue; what they depend on is kept,
+            because by then the stage may know them no longer.
         wanted: missing numbers that the event log has (R18), with their dependencies, where the stage still told them.
     """
 
-    def __init__(self, clock: int) -> None:
+    def __init__(self, clock: int, broker: CaughtUp) -> None:
         self.known = clock
         self.vouched = clock
-        self.highest = 0
-        self.highest_at = 0.0
+        self.broker = broker
         self.unstamped_at: float | None = None
-        self.confirmed: dict[int, list[int]] = {}
+        self.confirmed: dict[int, Confirmed] = {}
         self.wanted: dict[int, list[int] | None] = {}
         self._fetch_at: float | None = None  # a question to the log is on its way until then
-        self._learned: deque[tuple[int, float]] = deque()
+        self._learned: deque[tuple[int, float, float]] = deque()  # number, when, when by the broker's time
+        self._pending_at = -inf  # by the broker's time
         self._next_ask: float | None = None
         self._asked: deque[float] = deque(maxlen=MAX_UNANSWERED)
         self._run_start = self._run_end = 0
@@ -60,13 +80,8 @@ class MissingNumbers:
         self.known = number
         if self._learned and (self._learned[-1][1] == now or len(self._learned) >= MAX_MOMENTS):
             self._learned.pop()  # one entry for what one moment taught
-        self._learned.append((number, now))
+        self._learned.append((number, now, self.broker.at(now)))
         return True
-
-    def arrived(self, number: int, now: float) -> None:
-        """A number arrived while others are missing."""
-        if number > self.highest:
-            self.highest, self.highest_at = number, now
 
     def forget_from(self, number: int, now: float) -> None:
         """``number`` and higher ones were never issued. The lower ones were: those that only a forged number made
@@ -77,9 +92,7 @@ class MissingNumbers:
             forgot = True
         self.known = min(self.known, number - 1)
         if forgot and (not self._learned or self._learned[-1][0] < number - 1):
-            self._learned.append((number - 1, now))
-        if self.highest >= number:
-            self.highest, self.highest_at = 0, 0.0
+            self._learned.append((number - 1, now, self.broker.at(now)))
 
     def asked(self, now: float) -> None:
         """A question about this topic leaves."""
@@ -91,8 +104,12 @@ class MissingNumbers:
 
     def learned_at(self, number: int) -> float | None:
         """Return when the number was first known to exist (s), or ``None``."""
+        known = self._moment_of(number)
+        return None if known is None else known[1]
+
+    def _moment_of(self, number: int) -> tuple[int, float, float] | None:
         at = bisect_right(self._learned, number - 1, key=lambda each: each[0])
-        return self._learned[at][1] if at < len(self._learned) else None
+        return self._learned[at] if at < len(self._learned) else None
 
     def due(self, clock: int, gap_timeout: float) -> float | None:
         """Return when to ask next (s), or ``None`` while nothing is missing."""
@@ -109,35 +126,37 @@ class MissingNumbers:
         """Do not ask before ``when`` (s); ``None``: as soon as the timeout allows."""
         self._next_ask = when
 
-    def confirm(self, number: int, deps: list[int]) -> None:
+    def pending(self, now: float) -> None:
+        """A stage told that some number was not confirmed yet."""
+        self._pending_at = self.broker.at(now)
+
+    def confirm(self, number: int, deps: list[int], now: float) -> None:
         """The ENS accepted this missing number."""
         confirmed = self.confirmed
         is_higher = not confirmed or number > next(reversed(confirmed))
-        confirmed[number] = deps
+        confirmed[number] = Confirmed(deps, self.broker.at(now), self._pending_at)
         if not is_higher:
             self.confirmed = dict(sorted(confirmed.items()))
 
     def next_loss(self, clock: int, loss_timeout: float, patience: float = 0.0) -> float | None:
-        """Return when the next confirmed number is to be given up (s), or ``None``.
+        """Return when, by the broker's time, the next confirmed number is to be given up, or ``None``.
 
         A whole run of them goes together if its last one is overdue within ``patience`` (s) of its first: the end of a
         burst that heads told in several steps is one gap."""
         while self.confirmed:
             lowest = next(iter(self.confirmed))
-            known = self.learned_at(lowest)
-            if lowest > clock and known is not None:
-                due = self._overdue_at(lowest, known)
-                last = self._end_of_run(lowest)
-                its_known = self.learned_at(last)
-                if its_known is not None:
-                    due = min(due + patience, max(due, self._overdue_at(last, its_known)))
-                return due + loss_timeout
+            if lowest > clock and (due := self._lost_at(lowest, loss_timeout)) is not None:
+                last = self._lost_at(self._end_of_run(lowest), loss_timeout)
+                return due if last is None else min(due + patience, max(due, last))
             del self.confirmed[lowest]
         return None
 
-    def _overdue_at(self, number: int, known: float) -> float:
-        """Return from when on a number is waited for (s)."""
-        return known if number < self.highest else max(known, self.highest_at)
+    def _lost_at(self, number: int, loss_timeout: float) -> float | None:
+        learned = self._moment_of(number)
+        if learned is None:
+            return None
+        confirmed = self.confirmed[number]
+        return max(confirmed.known_at, max(learned[2], confirmed.pending_at) + loss_timeout - PRECISION)
 
     def _end_of_run(self, lowest: int) -> int:
         """Return the last of the confirmed numbers that follow one another from ``lowest`` on."""
@@ -150,12 +169,12 @@ class MissingNumbers:
     def next_lost(self) -> tuple[int, list[int]]:
         """Return and forget the lowest confirmed number, with its dependencies."""
         lowest = next(iter(self.confirmed))
-        return lowest, self.confirmed.pop(lowest)
+        return lowest, self.confirmed.pop(lowest).deps
 
     def ranges(self, clock: int, present: Container[int], now: float, gap_timeout: float) -> list[int]:
         """Return what to ask for now, as flat pairs ``first, last``: missing at least ``gap_timeout``."""
         through = clock
-        for number, when in self._learned:
+        for number, when, _ in self._learned:
             if when + gap_timeout > now:
                 break
             through = number
@@ -270,9 +289,10 @@ class JumpedNumbers:
         """How many ranges there are."""
         return len(self._ranges)
 
-    def add(self, first: int, last: int, now: float) -> None:
-        """Numbers ``first`` to ``last`` were jumped; later jumps are always of higher numbers."""
-        self._ranges.append((first, last, now))
+    def add(self, first: int, last: int, skipped_at: float) -> None:
+        """Numbers ``first`` to ``last`` were jumped; later jumps are always of higher numbers. They are reported if
+        they have not arrived by then, in time in which the client was caught up (R24)."""
+        self._ranges.append((first, last, skipped_at))
 
     def take(self, number: int) -> bool:
         """Return whether the number was jumped and not yet seen or reported; from now on it is seen."""
@@ -284,13 +304,13 @@ class JumpedNumbers:
         self._ranges[at : at + 1] = [each for each in rest if each[0] <= each[1]]
         return True
 
-    def due(self, loss_timeout: float) -> float | None:
-        """Return when the oldest of them is to be reported (s)."""
-        return self._ranges[0][2] + loss_timeout if self._ranges else None
+    def due(self) -> float | None:
+        """Return when the oldest of them is to be reported, by the broker's time."""
+        return self._ranges[0][2] if self._ranges else None
 
-    def overdue(self, now: float, loss_timeout: float) -> list[tuple[int, int]]:
+    def overdue(self, proven: float) -> list[tuple[int, int]]:
         """Return and forget the ranges that did not arrive in time."""
-        late = [each for each in self._ranges if each[2] + loss_timeout <= now]
+        late = [each for each in self._ranges if each[2] <= proven]
         self._ranges = self._ranges[len(late) :]
         return [(first, last) for first, last, _ in late]
 

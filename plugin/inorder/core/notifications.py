@@ -31,7 +31,7 @@ class GapReason(StrEnum):
     """Why numbers were skipped."""
 
     LOST = "lost"
-    """The broker accepted them, they never arrived here, and they cannot be repaired."""
+    """The broker accepted them, they cannot be repaired, and all that it had for this client was read without them."""
     ABANDONED = "abandoned"
     """Their publisher is gone; they may or may not have been delivered to others."""
     EXPIRED = "expired"

@@ -1,4 +1,4 @@
-"""The ordering module: timestamps and arrivals in, notifications in total order out (R4-R9, R17).
+"""The ordering module: timestamps and arrivals in, notifications in total order out (R4-R9, R17, R24).
 
 Strict mode waits for every number until it arrives or is known not to come. Bounded and tag mode let go at a limit
 (R6). Nothing here knows topic names: topics are cluster-wide ids, payloads are opaque.
@@ -7,12 +7,14 @@ Strict mode waits for every number until it arrives or is known not to come. Bou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from math import inf
 from typing import Any, Literal, Protocol
 
 import msgspec
 
+from inorder.core.barriers import PRECISION, Brokers, CaughtUp
 from inorder.core.gaps import HEADS_SECONDS, MAX_ASKED, MAX_PASSED, JumpedNumbers, MissingNumbers, NumberSet
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
@@ -30,7 +32,8 @@ class OrderingTimes(msgspec.Struct, frozen=True):
 
     Attributes:
         gap_timeout: how long a missing number is waited for before its stage is asked (R17).
-        loss_timeout: how long, from the same start, before a confirmed number counts as lost.
+        loss_timeout: how long, from the same start, before a confirmed number counts as lost: only time counts in
+            which the client was caught up with its broker (R24).
         max_waiting, max_waiting_bytes: in strict mode, what may wait; arrivals beyond are given up and their
             numbers reported as ``overflow`` when their turn comes. Never silently.
     """
@@ -39,6 +42,11 @@ class OrderingTimes(msgspec.Struct, frozen=True):
     loss_timeout: float = 5.0
     max_waiting: int = 200_000
     max_waiting_bytes: int = 256 * 1024 * 1024
+
+    @property
+    def barrier_interval(self) -> float:
+        """How often the broker is asked whether all was read while something is missing, s."""
+        return min(1.0, self.loss_timeout / 5)
 
 
 class GapFound(msgspec.Struct, frozen=True):
@@ -106,7 +114,8 @@ class Watcher(Protocol):
 class OrderingModule:
     """One client's subscription clock and everything that waits for it.
 
-    All methods take the time in seconds and return what is to be notified, in order.
+    All methods take the time in seconds and return what is to be notified, in order. Where :meth:`barriers` asks for it
+    the caller has a broker asked, and passes the answer to :meth:`caught_up`.
 
     Args:
         mode: ``"strict"`` (no limit), ``"tag"`` (buffer 0, the papers' tagging) or :class:`Bounded` (R6).
@@ -118,6 +127,9 @@ class OrderingModule:
         self.times = times or OrderingTimes()
         self.counts = OrderingCounts()
         self.watcher: Watcher | None = None
+        self.space_of: Callable[[int], str] = _one_broker
+        """Returns the space of a topic, whose broker is asked for barriers."""
+        self._brokers = Brokers(self.times.barrier_interval, self.times.gap_timeout)
         self._bound = Bounded(buffer=0) if mode == "tag" else mode if isinstance(mode, Bounded) else None
         self._clock: dict[int, int] = {}
         self._start: dict[int, int] = {}
@@ -213,8 +225,6 @@ class OrderingModule:
             room.remove(known)
         if topic in self._bases:
             self._add_base(entry)
-        if topic in self._behind:
-            self._missing[topic].arrived(number, now)
         if self._is_ready(entry, now):
             self._notify(entry)
             awake = room.wake(topic, number)
@@ -463,7 +473,7 @@ class OrderingModule:
         first = max(clock, self._reported.get(topic, 0)) + 1
         if first <= number:
             jumped = self._jumped.setdefault(topic, JumpedNumbers())
-            jumped.add(first, number, now)
+            jumped.add(first, number, self._missing[topic].broker.at(now) + self.times.loss_timeout - PRECISION)
             if len(jumped) > MAX_PASSED:
                 self._skip(topic, [jumped.oldest()])
         self._clock[topic] = number
@@ -571,7 +581,7 @@ class OrderingModule:
             self._interrupted[topic] = max(self._clock[topic], self._reported.get(topic, 0)) + 1
             waiting = [each for each in self._room.topic(topic).values() if not each.is_hole]
             self._parked.put(topic, map(_again, waiting))
-            self._skip(topic, self._jumped.pop(topic, JumpedNumbers()).overdue(now, 0.0))
+            self._skip(topic, self._jumped.pop(topic, JumpedNumbers()).overdue(inf))
         self._park_doubted(set(topics))
         awake = self._forget(topics)
         self._on_hold = [each for each in self._on_hold if not each.done]
@@ -584,7 +594,7 @@ class OrderingModule:
         order, as it arrived. The caller subscribes anew. What arrives until the new starts are known, and is from
         before them, goes out without an order too: other clients may have come to the new domain sooner."""
         for topic, jumped in self._jumped.items():
-            self._skip(topic, jumped.overdue(now, 0.0))
+            self._skip(topic, jumped.overdue(inf))
         for topic, clock in self._clock.items():
             if self.watcher is not None:
                 self.watcher.ended(topic, clock)
@@ -687,7 +697,7 @@ class OrderingModule:
 
     def _take_clock(self, topic: int, number: int) -> None:
         self._clock[topic] = self._start[topic] = number
-        self._missing[topic] = MissingNumbers(number)
+        self._missing[topic] = MissingNumbers(number, self._brokers.of(self.space_of(topic)))
         if self.watcher is not None:
             self.watcher.began(topic, number)
 
@@ -830,7 +840,8 @@ class OrderingModule:
             else:
                 made += self._judge(topic, missing, answer, now)
         missing.ask_again_at(again)
-        made += self._lose_overdue(topic, missing, now)
+        if again is not None:
+            missing.pending(now)
         self._run(made, now)
         self._settle_doubts(unknown, now)
         if self._bound is not None:
@@ -841,11 +852,14 @@ class OrderingModule:
         """Decide about a missing number whose fate is known; return the hole, where it is one."""
         if answer.logged:
             missing.want(answer.number, answer.deps)
-        elif answer.state is NumberState.CONFIRMED:
-            missing.confirm(answer.number, answer.deps)
-        else:
+        elif answer.state is not NumberState.CONFIRMED:
             reason = GapReason.ABANDONED if answer.state is NumberState.ABANDONED else None
             return [self._put_hole(topic, answer.number, answer.deps, reason, now)]
+        elif answer.number in self._given_up.get(topic, ()):  # it has arrived: nothing is to be waited for
+            reason = self._loss_reason(topic, answer.number, missing)
+            return [self._put_hole(topic, answer.number, answer.deps, reason, now)]
+        else:
+            missing.confirm(answer.number, answer.deps, now)
         return []
 
     def _put_hole(self, topic: int, number: int, deps: list[int], reason: GapReason | None, now: float) -> Sequenced:
@@ -905,7 +919,7 @@ class OrderingModule:
                 continue
             if deps is None:
                 return self.expired([topic], now)
-            missing.confirm(number, deps)
+            missing.confirm(number, deps, now)
         before = self.counts.overflow
         for entry in entries:
             if entry.number > self._clock[topic] and entry.number not in self._room.topic(topic):
@@ -921,10 +935,47 @@ class OrderingModule:
         """Seconds for which the end of a burst may be known later than its beginning: a step of the heads, and some."""
         return HEADS_SECONDS + self.times.gap_timeout
 
+    # -- barriers (R24) ----------------------------------------------------------------------------------------
+
+    def barriers(self, now: float) -> list[str]:
+        """Return the spaces whose brokers are to be asked now whether all was read; each is answered with
+        :meth:`caught_up`, or :meth:`not_caught_up`."""
+        asked = [broker for broker, due in self._barriers_due() if due <= now]
+        for broker in asked:
+            broker.begin(now)
+        return [broker.space for broker in asked]
+
+    def caught_up(self, space: str, now: float) -> list[Output]:
+        """Everything has been read that a broker had when its barrier began: what is overdue by that is lost."""
+        broker, made = self._brokers.of(space), list[Sequenced]()
+        broker.passed(now)
+        for topic, missing in self._watched():
+            if missing.broker is broker:
+                made += self._lose_overdue(topic, missing, now)
+        self._run(deque(made), now)
+        if self._bound is not None:
+            self._enforce(now)
+        for topic, jumped in list(self._jumped.items()):
+            if self._missing[topic].broker is broker:
+                self._skip(topic, jumped.overdue(broker.proven))
+                if not jumped:
+                    del self._jumped[topic]
+        return self._drain()
+
+    def not_caught_up(self, space: str, now: float) -> None:
+        """A barrier will not come back: the connection to its broker is gone."""
+        self._brokers.of(space).failed(now)
+
+    def _barriers_due(self) -> list[tuple[CaughtUp, float]]:
+        clock, loss, patience = self._clock, self.times.loss_timeout, self._patience
+        lost = ((each.broker, each.next_loss(clock[topic], loss, patience)) for topic, each in self._watched())
+        skipped = ((self._missing[topic].broker, each.due()) for topic, each in self._jumped.items())
+        return self._brokers.due((*lost, *skipped))
+
     def _lose_overdue(self, topic: int, missing: MissingNumbers, now: float) -> list[Sequenced]:
         """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""
-        times, clock, made = self.times, self._clock[topic], []
-        while (due := missing.next_loss(clock, times.loss_timeout, self._patience)) is not None and due <= now:
+        clock, proven, loss, made = self._clock[topic], missing.broker.proven, self.times.loss_timeout, []
+        while (due := missing.next_loss(clock, loss, self._patience)) is not None and due <= proven:
             number, deps = missing.next_lost()
             if number not in self._room.topic(topic):
                 made.append(self._put_hole(topic, number, deps, self._loss_reason(topic, number, missing), now))
@@ -970,17 +1021,14 @@ class OrderingModule:
     # -- time --------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Output]:
-        """Time passed: bounded events may go, confirmed and jumped numbers may be overdue."""
-        made = [entry for topic, missing in self._watched() for entry in self._lose_overdue(topic, missing, now)]
-        self._run(deque(made), now)
+        """Time passed: bounded events may go."""
         self._settle_doubts(set(), now)
         self._enforce(now)
-        for topic, jumped in self._jumped.items():
-            self._skip(topic, jumped.overdue(now, self.times.loss_timeout))
         return self._drain()
 
     def next_deadline(self) -> float | None:
-        """Return when :meth:`tick` and :meth:`questions` are next due (s), or ``None``."""
+        """Return when :meth:`tick`, :meth:`barriers`, :meth:`questions` and :meth:`fetches` are next due (s), or
+        ``None``."""
         due = [missing.due(self._clock[topic], self.times.gap_timeout) for topic, missing in self._watched()]
         due += [missing.fetch_due(self._clock[topic]) for topic, missing in self._watched()]
         due.append(self.next_tick())
@@ -989,14 +1037,13 @@ class OrderingModule:
         return min((each for each in due if each is not None), default=None)
 
     def next_tick(self) -> float | None:
-        """Return when :meth:`tick` is next due (s), or ``None``; all there is to do while no worker can be asked."""
-        loss, patience, clock = self.times.loss_timeout, self._patience, self._clock
-        due = [missing.next_loss(clock[topic], loss, patience) for topic, missing in self._watched()]
-        due += [jumped.due(self.times.loss_timeout) for jumped in self._jumped.values()]
+        """Return when :meth:`tick` and :meth:`barriers` are next due (s), or ``None``; all there is to do while no
+        worker can be asked."""
+        due = [when for _, when in self._barriers_due()]
         bound = self._bound
         if bound is not None and bound.max_wait is not None and (oldest := self._room.oldest()) is not None:
             due.append(oldest.arrived + bound.max_wait)
-        return min((each for each in due if each is not None), default=None)
+        return min(due, default=None)
 
     def _watched(self) -> list[tuple[int, MissingNumbers]]:
         return [(topic, self._missing[topic]) for topic in self._behind]
@@ -1004,6 +1051,11 @@ class OrderingModule:
     def _drain(self) -> list[Output]:
         out, self._out = self._out, []
         return out
+
+
+def _one_broker(topic: int) -> str:
+    """Return the space of all topics, where nobody says which they are of."""
+    return ""
 
 
 def _lost_for_good(numbers: Numbers) -> int:

@@ -54,6 +54,10 @@ class Subscriber:
         """Topics of the subscription by id, as far as workers named them. Do not change it."""
         return self._topics
 
+    def space_of(self, topic: int) -> str:
+        """Return the space of a topic of the subscription."""
+        return self._topics[topic].space
+
     @property
     def filters(self) -> list[SpaceFilter]:
         """What the subscription covers, a change on its way included."""

@@ -11,6 +11,8 @@ The suite needs pytest and pytest-asyncio. A minimal use::
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -27,8 +29,9 @@ from inorder.errors import (
     InvalidTopic,
     LinkError,
 )
-from inorder.ports import Ens, Outgoing
+from inorder.ports import BarrierEns, Ens, Outgoing
 from inorder.testing.ens_recorder import (
+    TIMEOUT_SECONDS,
     EnsMaker,
     Recorder,
     StoppableBroker,
@@ -95,6 +98,10 @@ class EnsConformance:
     ]
     bad_payloads: ClassVar[list[object]] = [memoryview(b"x"), {"a": 1}, ["a"], ("a",), object(), "\ud800"]
     largest_payload: ClassVar[int] = 1_000_000
+    has_barrier: ClassVar[bool] = True
+    """The adapter is of version 2 of the port; clients of others wait longer before they say that an event is lost."""
+    is_in_process: ClassVar[bool] = False
+    """The broker lives in the test's own event loop."""
 
     @pytest.fixture
     def make_ens(self) -> EnsMaker:
@@ -217,6 +224,42 @@ class EnsConformance:
                     publisher.publish(Outgoing(topic, b"%d" % number), number)
             await recorder.until_arrived(100)
         assert len(recorder.arrivals) == 100
+
+    async def test_a_barrier_comes_back_behind_all_that_the_broker_had(self, make_ens: EnsMaker) -> None:
+        """R24: of every quality, also beyond what the broker sends without acknowledgements."""
+        ens = make_ens()
+        assert isinstance(ens, BarrierEns) == self.has_barrier
+        if not isinstance(ens, BarrierEns):
+            pytest.skip("the adapter has no barriers")
+        with pytest.raises(LinkError):
+            await ens.barrier()
+        async with connected(ens) as recorder:
+            await ens.barrier()
+            for count, qos in enumerate(ens.capabilities.qos, start=1):
+                topic = unique()
+                await ens.subscribe(ens.parse_filter(topic), qos=qos)
+                await self._publish_unread(make_ens, topic, 200, qos)
+                await ens.barrier()
+                assert len(recorder.arrivals) == count * 200
+
+    async def _publish_unread(self, make_ens: EnsMaker, topic: str, count: int, qos: int) -> None:
+        """Have a broker accept messages while the loop of this test reads nothing."""
+
+        async def publish() -> None:
+            publisher = make_ens()
+            async with connected(publisher) as sent:
+                for number in range(count):
+                    publisher.publish(Outgoing(topic, b"%d" % number, b"s", qos=qos), number)
+                # the broker has dealt with what it accepts, not only received it
+                publisher.publish(Outgoing(unique("last"), b"", qos=publisher.capabilities.qos[-1]), count)
+                await sent.until_accepted(count + 1)
+
+        if self.is_in_process:
+            await publish()
+            return
+        thread = threading.Thread(target=lambda: asyncio.run(publish()))
+        thread.start()
+        thread.join()
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
@@ -420,13 +463,20 @@ class EnsConformance:
             await ens.subscribe(ens.parse_filter(topic))
             ens.publish(Outgoing(topic, b"before"), 0)
             await recorder.until_arrived(1)
+            barrier = asyncio.create_task(ens.barrier()) if isinstance(ens, BarrierEns) else None
             await stoppable.stop()
             await recorder.until(lambda: bool(recorder.losses))
+            if barrier is not None:  # it came back before that, or ends with the connection
+                await asyncio.wait([barrier], timeout=TIMEOUT_SECONDS)
+                assert isinstance(barrier.exception(), LinkError | None)
             assert isinstance(recorder.losses[0], LinkError)
             ens.publish(Outgoing(topic, b"between"), 1)
             await recorder.until(lambda: bool(recorder.refusals))
             with pytest.raises(LinkError):
                 await ens.subscribe(ens.parse_filter(topic))
+            if isinstance(ens, BarrierEns):
+                with pytest.raises(LinkError):
+                    await ens.barrier()
             with pytest.raises(BrokerUnreachable):
                 await ens.connect(recorder)
             await stoppable.start()

@@ -1,0 +1,108 @@
+"""Up to when a broker's notifications are known to be read (R24).
+
+A *barrier* is a question to the broker whose answer comes behind everything that the broker had for the client when it
+was asked. Nothing counts as lost before a barrier has come back that began after its number was known to be confirmed;
+and nobody waits by the clock on the wall, but by the time for which the client was caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+PRECISION = 1e-6
+"""Sums of times may be that wrong, s."""
+
+
+class CaughtUp:
+    """The barriers at one broker, and the time for which its client was caught up with it.
+
+    That time goes on from the beginning of one barrier to that of the next, and is proven when the latter has come
+    back. Between two of them it goes on for so long at most: a process, machine or broker that stands still, and a
+    backlog, let barriers come late. So whatever was lost, brokers and bridges had time enough for it.
+
+    Args:
+        space: the broker's.
+        interval: s from one barrier to the next while something is missing.
+        patience: s for which a number may be missing before anybody asks whether it is confirmed.
+
+    Attributes:
+        proven: what was there up to this time, of :meth:`at`, has been read.
+    """
+
+    def __init__(self, space: str, interval: float, patience: float) -> None:
+        self.space = space
+        self.proven = -inf
+        self._interval, self._most = interval, interval + max(interval, patience)
+        self._time = 0.0
+        self._since = -inf
+        self._not_before = -inf
+        self._begun: float | None = None
+
+    def at(self, now: float) -> float:
+        """Return the time at a moment (s): what is known from then on is proven to be read, or not to be there, by the
+        barriers that begin after it."""
+        if self._begun is None:
+            self._go_on_late(now)
+        return self._time + min(max(now - self._since, 0.0), self._most)
+
+    def due(self, time: float) -> float | None:
+        """Return when the next barrier is to begin (s) if something waits for that time to be proven; ``None``: one is
+        on its way."""
+        if self._begun is not None:
+            return None
+        left = max(0.0, time - self._time + PRECISION)
+        return max(self._since + min(self._interval, left), self._not_before)
+
+    def begin(self, now: float) -> None:
+        """A barrier begins."""
+        self._go_on(now)
+        self._begun = self._time
+
+    def passed(self, now: float) -> None:
+        """The barrier has come back."""
+        if self._begun is not None:
+            self.proven, self._begun = self._begun, None
+            self._go_on_late(now)
+
+    def failed(self, now: float) -> None:
+        """The barrier will not come back: its connection is gone."""
+        self._begun = None
+        self._not_before = now + self._interval
+
+    def _go_on_late(self, now: float) -> None:
+        """Nobody has looked for so long that no more of it counts: the time goes on from here."""
+        if now - self._since > self._most:
+            self._go_on(now)
+
+    def _go_on(self, now: float) -> None:
+        self._time += min(max(now - self._since, 0.0), self._most)
+        self._since = now
+
+
+class Brokers:
+    """All brokers of a client, by space.
+
+    Args:
+        interval, patience: see :class:`CaughtUp`.
+    """
+
+    def __init__(self, interval: float, patience: float) -> None:
+        self._interval, self._patience = interval, patience
+        self._by_space: dict[str, CaughtUp] = {}
+
+    def of(self, space: str) -> CaughtUp:
+        """Return a space's broker."""
+        broker = self._by_space.get(space)
+        if broker is None:
+            broker = self._by_space[space] = CaughtUp(space, self._interval, self._patience)
+        return broker
+
+    def due(self, waited_for: Iterable[tuple[CaughtUp, float | None]]) -> list[tuple[CaughtUp, float]]:
+        """Return when which brokers are to be asked (s), where something waits for these times to be proven."""
+        times: dict[str, float] = {}
+        for broker, time in waited_for:
+            if time is not None:
+                times[broker.space] = min(time, times.get(broker.space, inf))
+        due = [(self._by_space[space], self._by_space[space].due(time)) for space, time in times.items()]
+        return [(broker, when) for broker, when in due if when is not None]

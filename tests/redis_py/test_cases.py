@@ -270,8 +270,8 @@ def test_unsubscribe_and_subscribe_at_once(client: redis.Redis) -> None:
         pubsub.subscribe(channel)
         assert pubsub.connection is not None
         pubsub.connection.disconnect()
-        pubsub.get_message(timeout=0.01)
-        until(lambda: client.pubsub_numsub(channel)[0][1] == 1)
+        until(lambda: client.pubsub_numsub(channel)[0][1] == 0)
+        until(lambda: pubsub.get_message(timeout=0.01) is None and client.pubsub_numsub(channel)[0][1] == 1)
         client.publish(channel, "2")
         assert data(take(pubsub, 1)) == [b"2"]
         assert (gaps, list(pubsub.channels)) == ([], [channel.encode()])
@@ -500,16 +500,33 @@ import os, sys
 import inorder.redis as redis
 client = redis.Redis(port=int(sys.argv[1]))
 client.publish(sys.argv[2], "parent")
+pubsub = client.pubsub(ignore_subscribe_messages=True)
+pubsub.subscribe(sys.argv[2] + "-own")
+client.publish(sys.argv[2] + "-own", "for the parent")
 child = os.fork()
+if child == 0:
+    for use in (pubsub.get_message, pubsub.parse_response, pubsub.connection.can_read, lambda: pubsub.subscribe("c")):
+        try:
+            use()
+        except redis.RedisError as error:
+            assert "before fork()" in str(error)
+        else:
+            sys.exit("it was not refused")
+    pubsub.close()
 client.publish(sys.argv[2], "child" if child == 0 else "parent again")
 if child:
-    sys.exit(os.waitpid(child, 0)[1])
+    status = os.waitpid(child, 0)[1]
+    while (message := pubsub.get_message(timeout=60)) is None:
+        pass
+    assert message["data"] == b"for the parent"
+    sys.exit(status)
 """
 
 
 def test_a_forked_process_is_a_publisher_of_its_own(
     client: redis.Redis, redis_server: RedisServer, worker: WorkerServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And reads nothing that is the parent's."""
     channel = unique("c")
     monkeypatch.setenv("INORDER_CLIENT__WORKERS", worker.url)
     with client.pubsub(ignore_subscribe_messages=True) as pubsub:

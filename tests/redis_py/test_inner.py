@@ -12,6 +12,9 @@ import pytest
 from tests.client.helpers import PATIENCE, Site, new_site, times, until
 
 from inorder.client.configured import ClientConfiguration
+from inorder.core.notifications import Verdict
+from inorder.errors import Forbidden
+from inorder.redis._message import Inorder
 from inorder.redis._publisher import Publisher, Ticket
 from inorder.redis._subscriber import Subscriber
 
@@ -55,6 +58,10 @@ async def subscribing(site: Site, *names: str, **changes: Any) -> AsyncIterator[
         await subscriber.close()
 
 
+def items(subscriber: Subscriber) -> list[Any]:
+    return list(subscriber.items)
+
+
 async def stamps(publisher: Publisher, *publishes: tuple[str, str]) -> list[bytes]:
     """Publish, and return what goes to the server."""
     tickets = [Ticket(channel, payload.encode()) for channel, payload in publishes]
@@ -73,7 +80,7 @@ async def test_a_channel_with_an_event_log(site: Site) -> None:
         _, second = await stamps(publisher, ("logged", "1"), ("logged", "2"))
         subscriber.feed([[b"message", b"logged", second]])
         await until(lambda: len(subscriber.items) == 2)
-        assert list(subscriber.items) == [[b"message", b"logged", b"1"], [b"message", b"logged", b"2"]]
+        assert items(subscriber) == [[b"message", b"logged", b"1"], [b"message", b"logged", b"2"]]
 
 
 async def test_copies_are_given_together_however_late_the_server_sends_them(site: Site) -> None:
@@ -81,16 +88,54 @@ async def test_copies_are_given_together_however_late_the_server_sends_them(site
         first, second, third = await stamps(publisher, ("chan", "1"), ("other", "2"), ("chan", "3"))
         one = [[b"message", b"chan", b"1"], [b"pmessage", b"chan*", b"chan", b"1"], [b"pmessage", b"c*", b"chan", b"1"]]
         subscriber.feed([[b"message", b"chan", first]])
-        assert list(subscriber.items) == one
+        assert items(subscriber) == one
         subscriber.feed([[b"message", b"other", second]])
         subscriber.feed([[b"pmessage", b"c*", b"chan", first], [b"pmessage", b"chan*", b"chan", first]])
-        assert list(subscriber.items)[3:] == [[b"message", b"other", b"2"]]
+        assert items(subscriber)[3:] == [[b"message", b"other", b"2"]]
         subscriber.feed([[b"unsubscribe", b"chan", 3], [b"pmessage", b"chan*", b"chan", third]])
-        more: list[Any] = list(subscriber.items)[4:]
-        assert [each[0] for each in more] == [b"unsubscribe", b"pmessage", b"pmessage"]
+        assert [each[0] for each in items(subscriber)[4:]] == [b"unsubscribe", b"pmessage", b"pmessage"]
+
+
+async def test_what_is_subscribed_to_again_at_once_goes_on(site: Site) -> None:
+    """Nobody tells the workers of either, and what comes meanwhile is not lost."""
+    async with publishing(site) as publisher, subscribing(site, "chan") as subscriber:
+        subscriber.ends(b"message", [b"chan"])
+        assert not subscriber.settled
+        (wire,) = await stamps(publisher, ("chan", "1"))
+        subscriber.feed([[b"unsubscribe", b"chan", 0], [b"subscribe", b"chan", 1], [b"message", b"chan", wire]])
+        assert subscriber.settled == {(b"message", b"chan")}
+        assert [each[0] for each in items(subscriber)] == [b"unsubscribe", b"subscribe", b"message"]
+
+
+async def test_a_channel_that_the_workers_refuse_is_not_the_others_matter(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are subscribed to; what comes on it has no place in the order, and it is tried again later."""
+    async with publishing(site) as publisher, subscribing(site, "open") as subscriber:
+        subscribe = subscriber._client.subscribe
+
+        async def forbidding(*filters: str) -> None:
+            if "closed" in filters:
+                raise Forbidden("not for this token")
+            await subscribe(*filters)
+
+        monkeypatch.setattr(subscriber._client, "subscribe", forbidding)
+        subscriber.feed([[b"subscribe", b"closed", 2], [b"subscribe", b"also", 3]])
+        await until(lambda: len(subscriber.settled) == 3)
+        refused, confirmed = items(subscriber)
+        assert (str(refused.error), confirmed[1]) == ("not for this token", b"also")
+        (wire,) = await stamps(publisher, ("closed", "1"))
+        subscriber.feed([[b"message", b"closed", wire]])
+        assert items(subscriber)[2].inorder == Inorder(Verdict.UNSEQUENCED)
+        monkeypatch.setattr(subscriber._client, "subscribe", subscribe)
+        subscriber.feed([[b"subscribe", b"closed", 3]])
+        await until(lambda: len(subscriber.items) == 4)
+        (wire,) = await stamps(publisher, ("closed", "2"))
+        subscriber.feed([[b"message", b"closed", wire]])
+        assert items(subscriber)[4].inorder == Inorder(Verdict.IN_ORDER, 2)
 
 
 async def test_copies_without_a_place_in_the_order_come_as_the_server_sends_them(site: Site) -> None:
     async with subscribing(site, "chan", "chan*") as subscriber:
         subscriber.feed([[b"message", b"chan", b"x"], [b"pmessage", b"chan*", b"chan", b"x"]])
-        assert list(subscriber.items) == [[b"message", b"chan", b"x"], [b"pmessage", b"chan*", b"chan", b"x"]]
+        assert items(subscriber) == [[b"message", b"chan", b"x"], [b"pmessage", b"chan*", b"chan", b"x"]]

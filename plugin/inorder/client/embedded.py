@@ -42,6 +42,11 @@ class EmbeddedEns(ABC):
         self.kept_wanted: Callable[[Filter], None] = lambda filter: None
         """To be called when the library asks the broker for a filter, and so for the copies that it keeps (R5)."""
 
+    @property
+    def is_closed(self) -> bool:
+        """The client was closed, or has failed for good."""
+        return self._is_closed
+
     # -- the library's side: any thread ------------------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -12,5 +12,6 @@ except ImportError:
 
 from inorder.redis import asyncio as asyncio
 from inorder.redis import client as client
+from inorder.redis._install import install as install
 from inorder.redis._surface import *  # noqa: F403
 from inorder.redis._surface import __all__, __getattr__, __version__  # noqa: F401

@@ -1,34 +1,51 @@
-"""Errors of inorder that applications of redis-py already expect: as connection errors and timeouts of the library."""
+"""Errors of inorder that applications of redis-py already expect: each is an error of the library, too."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from redis import exceptions
 
 from inorder import errors
 from inorder.client.configured import UNREACHABLE_HINT
 
-
-class WorkerUnreachable(errors.WorkerUnreachable, exceptions.ConnectionError):
-    """No worker could be reached: to the application, the same as a server that cannot be reached."""
-
-
-class TimedOut(errors.TimedOut, exceptions.TimeoutError):
-    """The workers did not answer in time."""
-
-    def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(what, seconds)
-        exceptions.TimeoutError.__init__(self, *self.args)  # an OSError in between does not pass it on
-
-
-def translated(error: errors.InorderError) -> errors.InorderError:
-    """Return an error that is also the library's where the library has one of that sort."""
-    if isinstance(error, errors.WorkerUnreachable):
-        return WorkerUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}")
-    if isinstance(error, errors.TimedOut):
-        return TimedOut(error.what, error.seconds)
-    return error
+_ALSO: tuple[tuple[Any, tuple[type[Exception], ...]], ...] = (
+    # to the application, workers that cannot be reached are what a server that cannot be reached is
+    (errors.TimedOut, (exceptions.ConnectionError, exceptions.TimeoutError)),
+    (errors.LinkError | errors.Replaced | errors.Closed, (exceptions.ConnectionError,)),
+    (errors.Unauthorized | errors.VersionMismatch, (exceptions.AuthenticationError,)),
+    (errors.Forbidden, (exceptions.NoPermissionError,)),
+    (errors.InvalidTopic | errors.InvalidPayload | errors.PayloadTooLarge, (exceptions.DataError,)),
+    (errors.PeerError, (exceptions.ResponseError,)),
+    (errors.InorderError, (exceptions.RedisError,)),
+)
+"""What an error also is: that of the first line that it is of."""
 
 
-def unanswered(seconds: float) -> TimedOut:
+_CLASSES: dict[type[errors.InorderError], Any] = {}
+
+
+def _class_of(kind: type[errors.InorderError]) -> Any:
+    if kind not in _CLASSES:
+        bases = next(bases for ours, bases in _ALSO if issubclass(kind, ours))
+        _CLASSES[kind] = type(kind.__name__, (kind, *bases), {"__doc__": kind.__doc__, "__module__": kind.__module__})
+    return _CLASSES[kind]
+
+
+def translated(error: Exception) -> Exception:
+    """Return an error that is also the library's; others stay as they are."""
+    if not isinstance(error, errors.InorderError) or isinstance(error, exceptions.RedisError):
+        return error
+    if type(error) is errors.WorkerUnreachable:
+        error = errors.WorkerUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}")
+    both = _class_of(type(error))
+    also: Any = both.__new__(both, *error.args)
+    exceptions.RedisError.__init__(also, *error.args)
+    also.__dict__.update(error.__dict__)
+    assert isinstance(also, Exception)
+    return also
+
+
+def unanswered(seconds: float) -> Exception:
     """Return the error for a publish whose timestamp has not come; it was not published."""
-    return TimedOut("the timestamp of the publish (nothing was published)", seconds)
+    return translated(errors.TimedOut("the timestamp of the publish (nothing was published)", seconds))

@@ -18,9 +18,12 @@ OVERRIDDEN = (
     (
         redis.client.PubSub,
         "execute_command parse_response handle_message subscribe psubscribe on_connect reset check_health"
-        " is_health_check_response _execute",
+        " is_health_check_response _execute get_message clean_health_check_responses",
     ),
-    (AbstractConnection, "can_read read_response disconnect"),
+    (
+        AbstractConnection,
+        "can_read read_response disconnect register_connect_callback deregister_connect_callback",
+    ),
     (asyncio_client.Redis, "execute_command _send_command_parse_response pipeline pubsub client aclose"),
     (asyncio_client.Pipeline, "execute immediate_execute_command raise_first_error"),
     (
@@ -56,6 +59,12 @@ def socket_of(connection: Any) -> Any:
     """Return the socket of a blocking connection, ``None`` while it has none."""
     sock = getattr(connection, "_sock", None)
     return sock if sock is not None else getattr(getattr(connection, "_conn", None), "_sock", None)
+
+
+def replace_socket(connection: Any, sock: Any) -> None:
+    """Give a blocking connection that has a socket another one; its parser goes on reading what it read before."""
+    holder = connection if getattr(connection, "_sock", None) is not None else connection._conn
+    holder._sock = sock
 
 
 def protocol_of(connection: Any) -> int:

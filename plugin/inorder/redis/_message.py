@@ -38,9 +38,14 @@ class Response(list[Any]):
 
 
 class Failed(NamedTuple):
-    """A subscription that the workers refused; the application gets the error."""
+    """A subscription was refused, by the server or by the workers; the application gets the error.
+
+    Attributes:
+        is_final: the workers refuse this client for good, and nothing more is ordered by it.
+    """
 
     error: Exception
+    is_final: bool = False
 
 
 Item = Response | Gap | Failed | bytes | str | int | None

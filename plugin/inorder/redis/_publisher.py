@@ -60,6 +60,11 @@ class Publisher:
         self._ens = RedisPyEns(address)
         self._client = engine_of(configuration, self._ens)
 
+    @property
+    def is_closed(self) -> bool:
+        """It was closed, or the workers refuse it for good: nothing is published by it any more."""
+        return self._ens.is_closed
+
     async def open(self) -> None:
         """Connect to the workers. Raises WorkerUnreachable, Unauthorized, VersionMismatch."""
         self._ens.attach(asyncio.get_running_loop())

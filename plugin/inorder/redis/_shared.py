@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Self
 
 from redis import exceptions
@@ -14,6 +16,7 @@ from inorder.core.notifications import Gap
 from inorder.logs import logger
 from inorder.redis._message import MESSAGE, PATTERN_MESSAGE, Response, Via, text_of
 from inorder.redis._publisher import Publisher, Ticket, is_publish
+from inorder.redis._subscriber import Subscriber
 
 _log = logger("inorder.redis")
 
@@ -24,6 +27,8 @@ STAMP_TIMEOUT = 30.0
 READ_BATCH = 128
 """Responses that are read ahead of the application at most."""
 SUBSCRIBES = frozenset({"SUBSCRIBE", "PSUBSCRIBE"})
+UNSUBSCRIBES = {"UNSUBSCRIBE": MESSAGE, "PUNSUBSCRIBE": PATTERN_MESSAGE}
+_NOBODY: set[Via] = set()
 
 
 class Configured:
@@ -81,13 +86,50 @@ def ticket_of(encoder: Any, channel: Any, message: Any) -> Ticket | None:
     return None if text_problem(name, nul_allowed=True) is not None else Ticket(name or "", payload)
 
 
-def wanted_of(encoder: Any, pubsub: Any) -> set[Via]:
-    """Return what a ``PubSub`` is to be subscribed to, as the server names it: not what it is leaving."""
-    channels = set(pubsub.channels) - pubsub.pending_unsubscribe_channels
-    patterns = set(pubsub.patterns) - pubsub.pending_unsubscribe_patterns
-    return {(MESSAGE, bytes(encoder.encode(each))) for each in channels} | {
-        (PATTERN_MESSAGE, bytes(encoder.encode(each))) for each in patterns
-    }
+_ASKED: ContextVar[set[Via] | None] = ContextVar("what a call subscribes to", default=None)
+
+
+@contextmanager
+def asking() -> Iterator[set[Via]]:
+    """Collect what the library is asked to subscribe to in this block, to wait for that; nothing of what it subscribes
+    to again after a reconnection."""
+    asked = set[Via]()
+    before = _ASKED.get()
+    token = _ASKED.set(asked if before is not _NOBODY else before)
+    try:
+        yield asked
+    finally:
+        _ASKED.reset(token)
+
+
+@contextmanager
+def resubscribing() -> Iterator[None]:
+    """In this block nobody waits for subscriptions."""
+    token = _ASKED.set(_NOBODY)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def is_resubscribing() -> bool:
+    """Tell whether this is called in a block of :func:`resubscribing`."""
+    return _ASKED.get() is _NOBODY
+
+
+def note_asked(encoder: Any, args: tuple[Any, ...]) -> None:
+    """The library sends this command to subscribe."""
+    asked = _ASKED.get()
+    if asked is not None and asked is not _NOBODY:
+        kind = MESSAGE if args[0] == "SUBSCRIBE" else PATTERN_MESSAGE
+        asked.update((kind, bytes(encoder.encode(each))) for each in args[1:])
+
+
+def note_ended(encoder: Any, args: tuple[Any, ...], subscriber: Subscriber | None) -> None:
+    """The library sends this command, which may be one to unsubscribe; without names, from all of one kind."""
+    kind = UNSUBSCRIBES.get(args[0])
+    if kind is not None and subscriber is not None:
+        subscriber.ends(kind, [bytes(encoder.encode(each)) for each in args[1:]])
 
 
 def decoded(encoder: Any, response: Any) -> Any:

@@ -71,7 +71,8 @@ class Subscriber:
     Attributes:
         items: what the application gets next, oldest first.
         time: goes on while the application reads.
-        settled: channels and patterns whose subscription has been answered, however.
+        settled: channels and patterns whose subscription has been answered, however, and not been ended since.
+        refusals: how many commands the server has refused.
         error: why nothing more is ordered here.
     """
 
@@ -88,6 +89,7 @@ class Subscriber:
         self._timeout, self._ring = configuration.subscribe_timeout, ring
         self.items: deque[Item] = deque()
         self.settled: set[Via] = set()
+        self.refusals = 0
         self.error: InorderError | None = None
         self._live: dict[Via, Filter | None] = {}
         self._pending: dict[Via, _Change] = {}
@@ -103,6 +105,11 @@ class Subscriber:
         self._ens.up()
         await self._client.__aenter__()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Something waits for its turn."""
+        return self._client.stats().waiting > 0
+
     async def close(self) -> None:
         """End the subscription."""
         if self._task is not None:
@@ -115,6 +122,8 @@ class Subscriber:
         """Take what was read, in its order."""
         for response in responses:
             kind = response[0] if isinstance(response, list) and response else None
+            if isinstance(response, Failed):
+                self.refusals += 1
             if kind == MESSAGE:
                 self._message((MESSAGE, response[1]), response[1], response[2])
             elif kind == PATTERN_MESSAGE:
@@ -135,7 +144,7 @@ class Subscriber:
             self._ens.arrived(Arrival(topic, payload, stamp, source=_Sent(via, self._vias_of(topic))))
             self._ens.flush()
         else:
-            self._out(Failed(self.error))
+            self._out(Failed(self.error, is_final=True))
 
     def _vias_of(self, topic: str) -> tuple[Via, ...]:
         """Return for what the server sends a message of this channel now: for each of the subscriptions that it has
@@ -156,18 +165,27 @@ class Subscriber:
         if pending is not None:
             pending.confirmations.append(confirmation)
             return
-        is_new = via not in self._live
+        before = self._live.get(via)
         text = filter_text(via)
         usable = text is not None and 0 < len(text.encode()) <= MAX_TOPIC_BYTES
         filter = redis_filter(text) if usable else None
         self._live[via] = filter
         self._covering.clear()
-        if is_new and filter is not None and self.error is None:
-            self._pending[via] = change = _Change("subscribe", via, filter, [confirmation])
-            self._queue(change)
-        else:
+        if filter is None or before is not None or self._is_kept(via) or self.error is not None:
             self._settle(via)
             self._out(confirmation)
+        else:
+            self._pending[via] = change = _Change("subscribe", via, filter, [confirmation])
+            self._queue(change)
+
+    def _is_kept(self, via: Via) -> bool:
+        """It was unsubscribed, and the topic managers have not been told: then they need not hear of either."""
+        for change in self._changes if self._leaving[via] else ():
+            if change.kind == "unsubscribe" and change.via == via:
+                self._changes.remove(change)
+                self._leaving -= Counter([via])
+                return True
+        return False
 
     def _unsubscribed(self, via: Via, confirmation: Response) -> None:
         """The server has confirmed: nothing of it is delivered any more; that the topic managers know can wait."""
@@ -182,6 +200,12 @@ class Subscriber:
             self._queue(_Change("unsubscribe", via, filter))
         self._out(confirmation)
 
+    def ends(self, kind: bytes, names: list[bytes]) -> None:
+        """The library is about to unsubscribe, without names from all of the kind (any thread): what it subscribes to
+        from now on is a subscription of its own, and has its own answer."""
+        vias = {(kind, each) for each in names} if names else {via for via in tuple(self.settled) if via[0] == kind}
+        self.settled -= vias
+
     def _queue(self, change: _Change) -> None:
         self._changes.append(change)
         if self._task is None:
@@ -192,25 +216,44 @@ class Subscriber:
             batch = [self._changes.popleft()]
             while self._changes and self._changes[0].kind == batch[0].kind:
                 batch.append(self._changes.popleft())
-            try:
-                if self.error is None:
-                    async with asyncio.timeout(self._timeout):
-                        await (self._add(batch) if batch[0].kind == "subscribe" else self._remove(batch))
-            except TimeoutError:
-                hint = "the workers have not answered: its events wait until they do"
-                _log.warning("event=subscription_unanswered filter=%s hint=%s", batch[0].filter.text, hint)
-            except InorderError as error:
-                for each in batch:
-                    each.confirmations.clear()
-                    self._pending.pop(each.via, None)
-                    self._settle(each.via)
-                self._out(Failed(error))
-            for each in batch:
-                if each.kind == "unsubscribe":
-                    self._leaving -= Counter([each.via])
-                else:
-                    self._release(each)
+            await self._tell(batch)
         self._task = None
+
+    async def _tell(self, batch: list[_Change]) -> None:
+        """Tell the topic managers of changes of one kind; where they refuse, of each by itself: one that is refused is
+        not the others' matter."""
+        try:
+            if self.error is None:
+                async with asyncio.timeout(self._timeout):
+                    await (self._add(batch) if batch[0].kind == "subscribe" else self._remove(batch))
+        except TimeoutError:
+            hint = "the workers have not answered: its events wait until they do"
+            _log.warning("event=subscription_unanswered filter=%s hint=%s", batch[0].filter.text, hint)
+        except InorderError as error:
+            for each in batch:
+                self._let_go(each)
+            if len(batch) > 1 and self.error is None:
+                for each in batch:
+                    await self._tell([each])
+                return
+            self._refuse(batch, error)
+        for each in batch:
+            if each.kind == "unsubscribe":
+                self._leaving -= Counter([each.via])
+            else:
+                self._release(each)
+
+    def _refuse(self, batch: list[_Change], error: InorderError) -> None:
+        """The application gets the error, and no confirmation; what comes all the same has no place in the order."""
+        for each in batch:
+            each.confirmations.clear()
+            self._pending.pop(each.via, None)
+            if each.kind == "subscribe" and each.via in self._live:
+                self._live[each.via] = None
+            self._settle(each.via)
+        self._covering.clear()
+        if self.error is None:  # else the application hears of that
+            self._out(Failed(error))
 
     async def _add(self, batch: list[_Change]) -> None:
         new = []
@@ -222,13 +265,14 @@ class Subscriber:
         if new:
             await self._client.subscribe(*new)
 
+    def _let_go(self, change: _Change) -> bool:
+        """The channel or pattern has its filter no longer; return whether nothing has it now."""
+        holders = self._holders.get(change.filter, set())
+        holders.discard(change.via)
+        return not holders and self._holders.pop(change.filter, None) is not None
+
     async def _remove(self, batch: list[_Change]) -> None:
-        gone = []
-        for each in batch:
-            holders = self._holders.get(each.filter, set())
-            holders.discard(each.via)
-            if not holders and self._holders.pop(each.filter, None) is not None:
-                gone.append(each.filter.text)
+        gone = [each.filter.text for each in batch if self._let_go(each)]
         if gone:
             await self._client.unsubscribe(*gone)
 
@@ -281,7 +325,7 @@ class Subscriber:
     def failed(self, error: InorderError) -> None:
         """See :class:`~inorder.client.taking.Taker`."""
         self.error = error
-        self._out(Failed(error))
+        self._out(Failed(error, is_final=True))
 
     def _out(self, item: Item) -> None:
         self.items.append(item)

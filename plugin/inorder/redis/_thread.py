@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import os
-import select
-import socket
 import threading
 import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
 from inorder.errors import InorderError
 from inorder.logs import logger
+from inorder.redis._doorbell import Doorbell
 from inorder.redis._errors import translated, unanswered
 from inorder.redis._message import Item, Via
 from inorder.redis._publisher import Publisher, Ticket
@@ -24,54 +25,8 @@ from inorder.sync._thread import THREAD
 
 _log = logger("inorder.redis")
 
-
-class Doorbell:
-    """Wakes a thread that waits for a socket, too."""
-
-    def __init__(self) -> None:
-        self._here, self._there = socket.socketpair()
-        self._here.setblocking(False)
-        self._there.setblocking(False)
-        self._lock = threading.Lock()
-        self._is_rung = False
-        self._is_closed = False
-
-    def ring(self) -> None:
-        """Wake whoever waits, or the next one who will; from any thread."""
-        with self._lock:
-            if not self._is_rung and not self._is_closed:
-                self._is_rung = True
-                self._there.send(b"\0")
-
-    def answer(self) -> bool:
-        """Tell whether it was rung since the last time."""
-        with self._lock:
-            was_rung, self._is_rung = self._is_rung, False
-            if was_rung and not self._is_closed:
-                self._here.recv(16)
-            return was_rung
-
-    def wait(self, sock: Any, timeout: float | None) -> None:
-        """Wait until it is rung, the socket can be read, or ``timeout`` seconds have passed."""
-        files = [self._here.fileno()]
-        if sock is not None:
-            files.append(sock.fileno())
-        if min(files) < 0:
-            return  # closed meanwhile: the caller finds out
-        if hasattr(select, "poll"):
-            poll = select.poll()
-            for each in files:
-                poll.register(each, select.POLLIN)
-            poll.poll(None if timeout is None else max(0, timeout) * 1000)
-        else:
-            select.select(files, [], [], timeout)
-
-    def close(self) -> None:
-        """Let go of the sockets."""
-        with self._lock:
-            self._is_closed = True
-        self._here.close()
-        self._there.close()
+NUDGE = ReadingTime.PATIENCE / 2
+"""How often who waits for a connection's socket is woken to read while messages wait for their turn, s."""
 
 
 class _Inner:
@@ -98,7 +53,7 @@ class _Inner:
 
     def end(self) -> None:
         """End without waiting for it; takes no lock, as finalizers call it."""
-        if self.is_alive:
+        if not self._has_ended and self._process == os.getpid():
             self._has_ended = True
             with contextlib.suppress(InorderError):
                 THREAD.post(_start_closing, self._inner)
@@ -145,6 +100,11 @@ class ThreadPublisher(_Inner):
         self.publisher = Publisher(configuration, address)
         super().__init__(self.publisher)
 
+    @property
+    def is_alive(self) -> bool:
+        """It may be used: also, the workers have not refused it for good."""
+        return super().is_alive and not self.publisher.is_closed
+
     def stamp(self, tickets: Sequence[Ticket], timeout: float) -> None:
         """Wait until all have a timestamp.
 
@@ -171,21 +131,22 @@ class ThreadPublisher(_Inner):
 
 
 class ThreadSubscriber(_Inner):
-    """A subscriber for threads that block."""
+    """A subscriber for threads that block.
 
-    def __init__(self, configuration: ClientConfiguration, address: str) -> None:
-        self.bell = Doorbell()
+    Args:
+        bell: is rung when there is something to take.
+    """
+
+    def __init__(self, configuration: ClientConfiguration, address: str, bell: Doorbell) -> None:
+        self._bell = bell
         self._is_exchanging = False
+        self._nudge: asyncio.TimerHandle | None = None
         self.subscriber = Subscriber(configuration, address, self._ring)
-        try:
-            super().__init__(self.subscriber)
-        except BaseException:
-            self.bell.close()
-            raise
+        super().__init__(self.subscriber)
 
     def _ring(self) -> None:
         if not self._is_exchanging:  # else who is to be woken takes it right now
-            self.bell.ring()
+            self._bell.ring()
 
     def exchange(self, responses: list[Any]) -> list[Item]:
         """Give what was read, and take what is to be delivered."""
@@ -199,16 +160,23 @@ class ThreadSubscriber(_Inner):
                 self._is_exchanging = False
             items = list(subscriber.items)
             subscriber.items.clear()
+            if self._nudge is None:
+                self._nudge = asyncio.get_running_loop().call_later(NUDGE, self._nudged)
             return items
 
         return THREAD.call(exchanged)
 
+    def _nudged(self) -> None:
+        """Whoever waits for the socket itself does not read meanwhile, and time stands still for what is missing."""
+        self._nudge = None
+        if self.subscriber.is_waiting:
+            self._ring()
+
+    @property
+    def has_items(self) -> bool:
+        """There is something to take."""
+        return bool(self.subscriber.items)
+
     def is_settled(self, vias: set[Via]) -> bool:
         """Tell whether all of these subscriptions were answered."""
         return vias <= self.subscriber.settled
-
-    def end(self) -> None:
-        """See :meth:`_Inner.end`."""
-        if self.is_alive:
-            super().end()
-            self.bell.close()

@@ -1,0 +1,84 @@
+"""What was read ahead of the application stays visible to programs that look at the connection before they ask for a
+message, as celery and kombu do: they call ``connection.can_read()``, and wait for ``connection._sock``."""
+
+from __future__ import annotations
+
+import select
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from inorder.redis import _library
+from inorder.redis._doorbell import Doorbell
+
+CAN_COMBINE = hasattr(select, "epoll")
+"""The system has a descriptor that stands for several. Where it has none, who waits for the socket itself sees only
+what comes on it; ``can_read()`` is right everywhere."""
+
+
+class VisibleSocket:
+    """A connection's socket that can also be read when the bell was rung: in all else it is the socket.
+
+    Args:
+        sock: the connection's.
+        bell: is rung when there is something that is not in the socket.
+    """
+
+    def __init__(self, sock: Any, bell: Doorbell) -> None:
+        self.sock = sock
+        self._both = select.epoll()
+        for each in (sock, bell):
+            self._both.register(each.fileno(), select.EPOLLIN)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sock, name)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for, -1 when it is closed."""
+        return -1 if self._both.closed else self._both.fileno()
+
+    def end(self) -> Any:
+        """Return the socket, which goes on without this."""
+        self._both.close()
+        return self.sock
+
+    def close(self) -> None:
+        """Close the socket, too."""
+        self.end().close()
+
+
+class Shown:
+    """One connection while it is a ``PubSub``'s.
+
+    Args:
+        connection: the library's.
+        bell: the ``PubSub``'s.
+        can_read: tells whether there is something for the application; takes the seconds to wait at most.
+    """
+
+    def __init__(self, connection: Any, bell: Doorbell, can_read: Callable[..., bool]) -> None:
+        self.connection, self._bell = connection, bell
+        self.can_read: Callable[..., bool] = connection.can_read
+        """Tells whether the connection itself can be read."""
+        look = weakref.WeakMethod(can_read)  # a PubSub that nobody holds is to end
+
+        def can_read_for_others(timeout: float | None = 0) -> bool:
+            method = look()
+            return method is not None and method(timeout)
+
+        connection.can_read = can_read_for_others
+        connection.register_connect_callback(self._connected)
+        self._connected(connection)
+
+    def _connected(self, connection: Any) -> None:
+        sock = _library.socket_of(connection)
+        if CAN_COMBINE and sock is not None and not isinstance(sock, VisibleSocket):
+            _library.replace_socket(connection, VisibleSocket(sock, self._bell))
+
+    def end(self) -> None:
+        """The connection is the pool's again."""
+        self.connection.deregister_connect_callback(self._connected)
+        self.connection.__dict__.pop("can_read", None)
+        sock = _library.socket_of(self.connection)
+        if isinstance(sock, VisibleSocket):
+            _library.replace_socket(self.connection, sock.end())

@@ -16,9 +16,10 @@ from inorder_controlplane.bodies import Bodies
 from inorder_controlplane.context import ClusterFactory, Context
 from inorder_controlplane.database import Database
 from inorder_controlplane.documents import PREFIX, PUBLIC
-from inorder_controlplane.guards import Hosts, SecurityHeaders
+from inorder_controlplane.guards import Hosts, OwnCookie, SecurityHeaders
 from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.pages import Pages
+from inorder_controlplane.principals import COOKIE
 from inorder_controlplane.routes import registry
 from inorder_controlplane.running import running
 from inorder_controlplane.settings import ControlPlaneSettings
@@ -54,6 +55,7 @@ def create_app(
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(Hosts, settings),
+            Middleware(OwnCookie, COOKIE),
             Middleware(problems.Failures),
             Middleware(Bodies, context, PREFIX, PUBLIC),
         ],

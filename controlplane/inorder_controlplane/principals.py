@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Security, WebSocket
 from fastapi.security import APIKeyCookie, HTTPBearer
@@ -12,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from inorder.worker.tokens import TokenStore
 from inorder_controlplane.context import Context, ContextDep
+from inorder_controlplane.guards import is_origin
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.roles import ROLES, Principal, Role
 from inorder_controlplane.sessions import BrowserSessions
@@ -113,9 +113,9 @@ def check_origin(connection: HTTPConnection, *, is_needed: bool) -> None:
     if origin is None and not is_needed:
         return
     host = connection.headers.get("host", "")
-    scheme = {"ws": "http", "wss": "https"}.get(connection.url.scheme, connection.url.scheme)
-    found = urlsplit(origin or "")
-    if (found.scheme, found.netloc) != (scheme, host):
+    scheme: str = connection.scope["scheme"]
+    scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
+    if not is_origin(origin or "", scheme, host):
         raise Problem("forbidden", "the request comes from a page of another server", allowed=f"{scheme}://{host}")
 
 

@@ -146,7 +146,7 @@ class Failures:
 
 async def _answer(connection: Request | WebSocket, error: Exception) -> JSONResponse:
     """Also for a WebSocket that was not accepted yet: the answer then takes the place of the acceptance."""
-    return response(_problem_of(error), connection.url.path)
+    return response(_problem_of(error), connection.scope["path"])
 
 
 def _problem_of(error: Exception) -> Problem:

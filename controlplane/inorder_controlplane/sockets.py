@@ -1,29 +1,72 @@
-"""WebSockets that only tell: one task sends, another one notices that the other side is gone."""
+"""WebSockets that only tell: one task sends, another one notices that the other side is gone, a third that it may not
+listen any more. How many there may be."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Coroutine, Iterator
 from typing import Any, Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from inorder.errors import InorderError
+from inorder.errors import InorderError, StoreError
 from inorder.logs import logger
+from inorder_controlplane.context import Context
+from inorder_controlplane.principals import is_current
+from inorder_controlplane.problems import Problem
+from inorder_controlplane.roles import Principal
 
 ENDED: Final = 1011
 """How a socket is closed that nothing more can be told over."""
+REFUSED: Final = 1008
+"""How one is closed whose token, or login, is not good any more."""
+LOOK_SECONDS: Final = 5.0
+"""Between two looks at that."""
 
 log = logger("inorder.controlplane")
 
 
-async def tell(socket: WebSocket, *senders: Coroutine[Any, Any, None]) -> None:
-    """Run what sends over an accepted socket until the other side closes it, or one of them ends; what the other side
-    says is of no concern."""
-    tasks = [
-        asyncio.create_task(each, name=f"inorder-controlplane{socket.url.path}") for each in (_listen(socket), *senders)
-    ]
+class Seats:
+    """How many sockets of a kind may be open: nobody takes all of them.
+
+    Args:
+        kind: what they are, in words.
+        most: of all.
+        of_one: of one token, and of all logins made from it.
+    """
+
+    def __init__(self, kind: str, most: int, of_one: int) -> None:
+        self._kind, self._most, self._of_one = kind, most, of_one
+        self._taken: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def taken(self, principal: Principal) -> Iterator[None]:
+        """One is open inside. Raises Problem."""
+        token = principal.token_id
+        if self._taken[token] >= self._of_one:
+            raise self._too_many(f"{self._of_one} {self._kind} of this token are open already")
+        if self._taken.total() >= self._most:
+            raise self._too_many(f"{self._most} {self._kind} are open already")
+        self._taken[token] += 1
+        try:
+            yield
+        finally:
+            self._taken[token] -= 1
+            self._taken += Counter()  # forgets who has none
+
+    def _too_many(self, detail: str) -> Problem:
+        allowed = f"{self._of_one} of one token, {self._most} of all"
+        return Problem("too-many-requests", detail, allowed=allowed, headers={"Retry-After": "10"})
+
+
+async def tell(socket: WebSocket, context: Context, principal: Principal, *senders: Coroutine[Any, Any, None]) -> None:
+    """Run what sends over an accepted socket until the other side closes it, may not listen any more, or one of them
+    ends; what the other side says is of no concern."""
+    path = socket.scope["path"]
+    parts = _listen(socket), _until_over(context, principal), *senders
+    tasks = [asyncio.create_task(each, name=f"inorder-controlplane{path}") for each in parts]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -32,12 +75,21 @@ async def tell(socket: WebSocket, *senders: Coroutine[Any, Any, None]) -> None:
         ended = await asyncio.gather(*tasks, return_exceptions=True)
     for error in ended:
         if isinstance(error, Exception) and not isinstance(error, (WebSocketDisconnect, InorderError)):
-            log.error("event=socket_failed path=%s", socket.url.path, exc_info=error)
+            log.error("event=socket_failed path=%s", path, exc_info=error)
     if tasks[0] not in done:
         with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
-            await socket.close(ENDED)
+            await socket.close(REFUSED if tasks[1] in done else ENDED)
 
 
 async def _listen(socket: WebSocket) -> None:
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass
+
+
+async def _until_over(context: Context, principal: Principal) -> None:
+    """Return when a token or login is not good any more. While the store does not answer it stays as it is."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        with contextlib.suppress(StoreError):
+            if not await is_current(principal, context):
+                return

@@ -12,6 +12,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import BaseRoute
 from tests.controlplane.conftest import ROLES, Serve, Site, assert_problem
+from tests.costs import ended
 
 from inorder.worker.audit import AuditLog
 from inorder.worker.tokens import TokenStore
@@ -107,6 +108,38 @@ async def test_expired_and_revoked_tokens(site: Site) -> None:
     assert_problem(await site.client(Authorization=f"Bearer {ended}").get("/api/v1/session"), "unauthorized")
 
 
+async def test_of_all_cookies_only_ours_is_read(site: Site) -> None:
+    """A browser shows a server what others of that host have set, and anybody may show anything: some of it would take
+    minutes to be read."""
+    browser, _ = await site.browser("viewer")
+    ours = f"inorder_session={browser.cookies['inorder_session']}"
+    slow = 'a="' + "\\" * 200_000 + '"'
+
+    async def status(*cookies: str) -> int:
+        headers = [("Cookie", each) for each in cookies]
+        return (await site.client().get("/api/v1/session", headers=headers)).status_code
+
+    with ended():
+        assert await status(f"{slow}; {ours}; b=c") == 200
+        assert await status(slow, ours) == 200
+        assert await status(f"inorder_session={slow}") == 401
+        assert await status("inorder_session=x y", "inorder_session", "") == 401
+
+
+async def test_names_that_are_none_are_no_defects(serve: Serve) -> None:
+    """On an address that others reach every host is answered."""
+    site = serve(host="0.0.0.0")
+    for host in ("[::1", "[", "a@[b"):
+        for path, code in (("/health/live", 200), ("/api/v1/nothing", 404), ("/api/v1/session", 401)):
+            assert (await site.client().get(path, headers={"Host": host})).status_code == code
+        login = await site.client().post(
+            "/api/v1/session",
+            json={"token": site.secrets["viewer"]},
+            headers={"Host": host, "Origin": f"http://{host}"},
+        )
+        assert login.status_code == 403
+
+
 async def test_a_login_ends(site: Site) -> None:
     browser, _ = await site.browser("viewer")
     context = site.app.state.context
@@ -162,7 +195,10 @@ async def test_a_browsers_changes_need_the_csrf_token(site: Site) -> None:
     assert (await browser.get("/api/v1/tokens")).json()["total"] == len(ROLES) + 1
 
 
-ORIGINS = ["http://evil.example", "null", "http://localhost:8081", "https://localhost:8080", ""]
+ORIGINS = [
+    "http://evil.example", "null", "http://localhost:8081", "https://localhost:8080", "",
+    "http://[", "http://[::1", "//]",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("origin", ORIGINS)

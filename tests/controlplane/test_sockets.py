@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import pytest
 from fastapi import WebSocket
 from tests.controlplane.conftest import Site
+from tests.worker.helpers import PATIENCE
 
+from inorder.errors import StoreUnreachable
 from inorder.worker.tokens import TokenStore
+from inorder_controlplane import sockets
 from inorder_controlplane.principals import Principal, is_current, require_socket
+from inorder_controlplane.problems import Problem
+from inorder_controlplane.sockets import Seats, tell
 
 HERE = "http://localhost:8080"
+ORIGINS = [None, "http://evil.example", "null", "https://localhost:8080", "http://localhost", "http://[", "http://[::1"]
 
 
 async def opened(site: Site, **headers: str) -> tuple[int, dict[str, Any]]:
@@ -34,20 +41,23 @@ async def opened(site: Site, **headers: str) -> tuple[int, dict[str, Any]]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    given = {"Host": "localhost:8080", **headers}
-    scope = {
-        "type": "websocket", "asgi": {"version": "3.0", "spec_version": "2.3"}, "scheme": "ws", "path": "/socket",
-        "raw_path": b"/socket", "root_path": "", "query_string": b"", "subprotocols": [],
-        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items()],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8080), "extensions": {"websocket.http.response": {}},
-    }  # fmt: skip
-    await site.app(scope, incoming.get, send)
+    await site.app(scope_of(headers), incoming.get, send)
     if sent[0]["type"] == "websocket.accept":
         return 101, json.loads(sent[1]["text"])
     assert sent[0]["type"] == "websocket.http.response.start"
     body = b"".join(message.get("body", b"") for message in sent[1:])
     assert dict(sent[0]["headers"])[b"content-type"] == b"application/problem+json"
     return sent[0]["status"], json.loads(body)
+
+
+def scope_of(headers: dict[str, str]) -> dict[str, Any]:
+    given = {"Host": "localhost:8080", **headers}
+    return {
+        "type": "websocket", "asgi": {"version": "3.0", "spec_version": "2.3"}, "scheme": "ws", "path": "/socket",
+        "raw_path": b"/socket", "root_path": "", "query_string": b"", "subprotocols": [],
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items()],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8080), "extensions": {"websocket.http.response": {}},
+    }  # fmt: skip
 
 
 async def test_bearer_tokens_by_role(site: Site) -> None:
@@ -57,7 +67,7 @@ async def test_bearer_tokens_by_role(site: Site) -> None:
     assert (await opened(site, Authorization="Bearer ino_wrong"))[0] == 401
 
 
-@pytest.mark.parametrize("origin", [None, "http://evil.example", "null", "https://localhost:8080", "http://localhost"])
+@pytest.mark.parametrize("origin", ORIGINS)
 async def test_a_cookie_counts_only_from_this_servers_page(site: Site, origin: str | None) -> None:
     browser, _ = await site.browser("operator")
     cookie = f"inorder_session={browser.cookies['inorder_session']}"
@@ -89,6 +99,63 @@ async def test_who_has_a_socket_open_is_asked_about_again(site: Site) -> None:
     assert [await is_current(each, context) for each in principals] == [False, True]
     TokenStore(site.store).revoke(site.tokens["operator"].id)
     assert [await is_current(each, context) for each in principals] == [False, False]
+
+
+@pytest.mark.parametrize("by_cookie", [True, False])
+async def test_what_was_opened_with_a_token_ends_with_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch, by_cookie: bool
+) -> None:
+    """While the store does not answer it goes on."""
+    monkeypatch.setattr(sockets, "LOOK_SECONDS", 0.01)
+    looks, context = 0, site.app.state.context
+    real = context.database.call
+
+    @site.app.websocket("/socket")
+    async def socket(websocket: WebSocket, principal: Annotated[Principal, require_socket("viewer")]) -> None:
+        await websocket.accept()
+        context.database.call = call
+        await tell(websocket, context, principal, asyncio.sleep(3600))
+
+    async def call(work: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise StoreUnreachable("sqlite:///x", "locked")
+        if looks == 3:
+            TokenStore(site.store).revoke(site.tokens["viewer"].id)
+        return await real(work)
+
+    browser, _ = await site.browser("viewer")
+    cookie = {"Cookie": f"inorder_session={browser.cookies['inorder_session']}", "Origin": HERE}
+    headers = cookie if by_cookie else {"Authorization": f"Bearer {site.secrets['viewer']}"}
+    incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    incoming.put_nowait({"type": "websocket.connect"})
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async with asyncio.timeout(PATIENCE):
+        await site.app(scope_of(headers), incoming.get, send)
+    assert [each["type"] for each in sent] == ["websocket.accept", "websocket.close"]
+    assert (sent[-1]["code"], looks) == (sockets.REFUSED, 3)
+
+
+def test_nobody_takes_all_seats() -> None:
+    ann, ben, cid = (Principal(name, "viewer", f"token of {name}") for name in ("ann", "ben", "cid"))
+    seats = Seats("tails", 3, 2)
+    with ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(seats.taken(ann))
+        with pytest.raises(Problem, match="2 tails of this token") as refused, seats.taken(ann):
+            pass
+        assert refused.value.allowed == "2 of one token, 3 of all"
+        with seats.taken(ben), pytest.raises(Problem, match="3 tails are open"), seats.taken(cid):
+            pass
+        with seats.taken(cid):
+            pass
+    with seats.taken(ann):
+        pass
 
 
 async def _principal(site: Site, **headers: str) -> Principal:

@@ -352,6 +352,7 @@ async def test_requests_that_are_none() -> None:
         for query in ("limit=0", "limit=x", "limit=1000000", "limit"):
             status, body = await get(worker, f"/metrics/topics?{query}")
             assert (status, "1 to 10000" in json.loads(body)["error"]) == (400, True)
+        assert (await get(worker, "//["))[0] == 400
         assert (await exchange(worker, b"GET / HTTP/1.1\r\nX: " + b"y" * 40_000 + b"\r\n\r\n"))[0] == 431
         kind = (await exchange(worker, b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n"))[1]
         assert kind["content-type"].startswith("application/openmetrics-text")

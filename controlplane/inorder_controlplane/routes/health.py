@@ -76,7 +76,8 @@ async def get_metrics(request: Request, context: ContextDep) -> Response:
 def _of_worker(request: Request, context: Context) -> Answer | None:
     if context.monitor is None:
         return None
-    target = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    target = f"{path}?{query}" if query else path
     return context.monitor(target, request.headers.get("accept", ""))
 
 

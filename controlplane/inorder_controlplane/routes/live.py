@@ -12,24 +12,31 @@ from inorder.worker.analyses import Run
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.principals import Principal, require_socket
 from inorder_controlplane.showing import alarms_of, figures_of, rates_of, stages_of, totals_of, workers_of
-from inorder_controlplane.sockets import tell
+from inorder_controlplane.sockets import Seats, tell
 from inorder_controlplane.watching import Picture, Watching, watching_of
 
 router = APIRouter(tags=["live"])
 
 SECONDS: Final = 1.0
+MAX_SOCKETS: Final = 200
+MAX_OF_ONE: Final = 50
+"""Sockets that may be open: of all, and of one token."""
 EACH_SECOND: Final = ("sample", "alarms")
 """What is said also if it is as before, so that a reader can tell silence from peace."""
 
 
 @router.websocket("/live")
-async def live(socket: WebSocket, context: ContextDep, _: Annotated[Principal, require_socket("viewer")]) -> None:
+async def live(
+    socket: WebSocket, context: ContextDep, principal: Annotated[Principal, require_socket("viewer")]
+) -> None:
     """Send, once a second, ``sample`` (the newest figures, totals and rates; not while the workers do not answer) and
     ``alarms``; at first and when they change also ``states`` (stages and workers), ``order`` (the order epoch) and
     ``runs`` (of analyses: those that are open, and the one that ended last)."""
     part = watching_of(context)
-    await socket.accept()
-    await tell(socket, _send(socket, part))
+    seats: Seats = context.parts.setdefault("live", Seats("live sockets", MAX_SOCKETS, MAX_OF_ONE))
+    with seats.taken(principal):
+        await socket.accept()
+        await tell(socket, context, principal, _send(socket, part))
 
 
 async def _send(socket: WebSocket, part: Watching) -> None:

@@ -43,7 +43,7 @@ async def log_in(body: Login, request: Request, response: Response, context: Con
             cookie,
             max_age=max(0, (principal.expires_ms - context.now_ms()) // 1000),
             path="/",
-            secure=request.url.scheme == "https",
+            secure=request.scope["scheme"] == "https",
             httponly=True,
             samesite="strict",
         )
@@ -62,7 +62,7 @@ async def log_out(request: Request, response: Response, context: ContextDep, pri
     if (session := principal.session_hash) is not None:
         async with audited(context, principal, "session.end", principal.token_id):
             await context.database.call(lambda store: BrowserSessions(store).end(session))
-    secure = request.url.scheme == "https"
+    secure = request.scope["scheme"] == "https"
     response.delete_cookie(COOKIE, path="/", secure=secure, httponly=True, samesite="strict")
 
 

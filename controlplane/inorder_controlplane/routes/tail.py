@@ -14,12 +14,14 @@ from inorder_controlplane.brokers import Tail, broker_of, brokers_of, tail_clien
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.principals import Principal, require_socket
 from inorder_controlplane.problems import Problem, of_error
-from inorder_controlplane.sockets import tell
+from inorder_controlplane.sockets import Seats, tell
 
 router = APIRouter(tags=["live"])
 
 MAX_TAILS: Final = 20
 """Tails at a time in one control plane; each has a connection to the broker."""
+MAX_OF_ONE: Final = 5
+"""Of these, tails of one token."""
 MAX_PER_SECOND: Final = 500
 """Events that a tail sends in a second; the others are dropped, and counted."""
 
@@ -28,25 +30,24 @@ MAX_PER_SECOND: Final = 500
 async def tail(
     socket: WebSocket,
     context: ContextDep,
-    _: Annotated[Principal, require_socket("viewer")],
+    principal: Annotated[Principal, require_socket("viewer")],
     space: Annotated[str, Query(min_length=1, max_length=255)],
     filter: Annotated[str, Query(min_length=1, max_length=65_535)],
 ) -> None:
     """Send a message for each event on the topics that a filter covers: ``{"type": "event", ...}``, and
     ``{"type": "dropped", "count": n}`` where there were more than can be shown."""
-    open_tails = context.parts.setdefault("tails", set())
-    if len(open_tails) >= MAX_TAILS:
-        raise Problem("too-many-requests", f"{MAX_TAILS} tails are open already", headers={"Retry-After": "10"})
+    seats: Seats = context.parts.setdefault("tails", Seats("tails", MAX_TAILS, MAX_OF_ONE))
     client = tail_client(space, broker_of(brokers_of(context.settings.brokers), space))
-    open_tails.add(client)
-    try:
-        await _serve(socket, context, client, filter)
-    finally:
-        open_tails.discard(client)
-        await client.close()
+    with seats.taken(principal):
+        try:
+            await _serve(socket, context, principal, client, filter)
+        finally:
+            await client.close()
 
 
-async def _serve(socket: WebSocket, context: Context, client: inorder.Client, filter: str) -> None:
+async def _serve(
+    socket: WebSocket, context: Context, principal: Principal, client: inorder.Client, filter: str
+) -> None:
     try:
         await client.__aenter__()
         await client.subscribe(filter, ordering="none")
@@ -56,7 +57,7 @@ async def _serve(socket: WebSocket, context: Context, client: inorder.Client, fi
         raise of_error(error) from None
     await socket.accept()
     made = Tail(client)
-    await tell(socket, _send(socket, context, made), _tell_of_dropped(socket, made))
+    await tell(socket, context, principal, _send(socket, context, made), _tell_of_dropped(socket, made))
 
 
 async def _send(socket: WebSocket, context: Context, made: Tail) -> None:

@@ -128,8 +128,8 @@ class Monitor:
 
     def answer(self, target: str, accept: str = "") -> Answer:
         """Return what a path (with its query) is answered with."""
-        url = urlsplit(target)
         try:
+            url = urlsplit(target)
             match url.path:
                 case "/health/live":
                     return _json(HTTPStatus.OK, {"status": "live", "worker": self._settings.name})

@@ -72,7 +72,7 @@ def command_of(client: str, incarnation: int, frame: Frame) -> AnyCommand:
         case CreateTimestamps():
             return Create(client, incarnation, frame.low, frame.events, frame.order_epoch)
         case Settle():
-            return SettleNumbers(client, incarnation, frame.request, frame.confirmed, frame.void)
+            return SettleNumbers(client, incarnation, frame.request, frame.confirmed, frame.void, frame.abandoned)
         case Resolve():
             return CreateTopics(client, incarnation, frame.request, frame.topics)
         case Subscribe():
@@ -533,6 +533,8 @@ class Table(Cluster):
         if isinstance(frame, Subscribed):
             self.ids.update((each.topic.name, each.topic.id) for each in frame.topics)
             self.subscribers[client].take(frame, self.seconds)
+        elif isinstance(frame, Numbers):
+            self.subscribers[client].answered(frame, self.seconds)
         else:
             if isinstance(frame, Moved):
                 self.subscribers[client].subscriber.moved(frame)

@@ -617,6 +617,20 @@ def test_r17_what_was_stamped_after_the_answer_left_is_not_discredited() -> None
     assert _get(module, A, 1, now=2.3) == ["1:1", "1:2", "2:1"]
 
 
+def test_r17_a_void_that_a_stage_tells_of_itself_is_skipped_in_its_turn_and_settles_no_question() -> None:
+    module = _module(a=0, b=0)
+    told = Numbers(0, A, [NumberAnswer(2, NumberState.VOID, [B, 1])])
+    assert seen(module.answered(told, 0.0)) == []
+    assert _get(module, A, 1) == ["1:1"]
+    assert _get(module, A, 3) == []
+    assert _get(module, B, 1) == ["2:1", "1:3"]
+    _get(module, A, 9, now=1.0)
+    assert module.questions(2.0) == [Question(A, [4, 8])]
+    assert seen(module.answered(Numbers(0, A, [NumberAnswer(4, NumberState.VOID)]), 2.1)) == []
+    assert module.questions(2.2) == []
+    assert _answer(module, A, (5, UNKNOWN), now=2.3) == ["1:9 unsequenced"]
+
+
 def test_r17_an_answer_to_no_question_discredits_nothing() -> None:
     module = _module(a=0)
     _get(module, A, 2, now=0.0)

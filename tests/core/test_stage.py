@@ -14,6 +14,7 @@ from inorder.core.commands import (
     Deliver,
     LeaveSession,
     OpenSession,
+    SettleNumbers,
     StageSettings,
     StampRide,
     Tick,
@@ -21,8 +22,10 @@ from inorder.core.commands import (
 from inorder.core.stage import Stage
 from inorder.core.wire import (
     MAX_FRAME_BYTES,
+    Frame,
     NewEvent,
     NumberAnswer,
+    Numbers,
     NumberState,
     Settled,
     Subscribed,
@@ -364,6 +367,42 @@ def test_r16_no_session_settles_anothers_number() -> None:
     cluster.stamp("p", "a")
     cluster.settle("q", "a", void=[1])
     assert cluster.ask("a", 1, 1).answers[0].state is NumberState.PENDING
+
+
+def _told(frames: list[Frame]) -> list[Numbers]:
+    return [each for each in frames if isinstance(each, Numbers)]
+
+
+def test_r17_who_has_a_topic_is_told_what_its_publisher_took_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _cluster({"a": 0, "b": 0}, "x", "y", "z")
+    cluster.subscribe("x", "a", "b")
+    cluster.subscribe("y", "a")
+    cluster.subscribe("z", "b")
+    for _ in range(5):
+        cluster.stamp("p", "a")
+    void = NumberAnswer(2, NumberState.VOID, [])
+    assert _told(cluster.settle("p", "a", [1], [2])) == [Numbers(0, 1, [void])] * 2
+    assert _told(cluster.settle("p", "a", [1], [2])) == []  # said already
+    with monkeypatch.context() as patch:
+        patch.setattr("inorder.core.settling.TOLD_IN_A_SECOND", 2)
+        assert _told(cluster.settle("p", "a", [], [3])) == []  # enough for this second: they ask
+        cluster.now += 1_000
+        assert len(_told(cluster.settle("p", "a", [], [4]))) == 2
+    cluster.step(0, SettleNumbers("p", 1, 9, [], [], [1, 5, 5]))
+    states = [each.state for each in cluster.ask("a", 3, 5).answers]
+    assert states == [NumberState.VOID, NumberState.VOID, NumberState.ABANDONED]
+
+
+def test_r17_what_its_publisher_gave_up_is_not_told_it_may_still_arrive() -> None:
+    cluster = _cluster({"a": 0}, "x")
+    cluster.subscribe("x", "a")
+    cluster.stamp("p", "a")
+    given_up = SettleNumbers("p", 1, 9, [], [], [1, 1, 1])
+    assert cluster.step(0, given_up) == cluster.step(0, given_up) == [Settled(0, 0, 9)]
+    (late,) = cluster.settle("p", "a", [1])
+    assert isinstance(late, Settled)
+    assert late.late == [1, 1]
+    assert cluster.stages[0].tally.abandoned == 1
 
 
 def test_r17_the_head_is_the_highest_confirmed_number_of_the_subscribers_topics() -> None:

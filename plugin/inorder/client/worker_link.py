@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -349,13 +350,16 @@ class WorkerLink:
                 continue
 
     async def _reconnect(self) -> None:
-        pause = self._times.backoff_first
+        pause, told = self._times.backoff_first, ""
         while True:
             try:
                 await self.connect()
                 return
             except LinkError as error:
-                _log.info("event=worker_unreachable address=%s error=%s", self.address, error)
+                # one that is there and does not take us in has something to say, once
+                is_news = isinstance(error.__cause__, PeerError) and str(error) != told
+                level, told = logging.WARNING if is_news else logging.INFO, str(error)
+                _log.log(level, "event=worker_unreachable address=%s error=%s", self.address, error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
 

@@ -255,13 +255,14 @@ class OrderRide(Ride, tag=19):
 
 
 class SettleRide(Ride, tag=20):
-    """Confirms and voids of numbers whose topic has moved, on their way to its home (flat triples)."""
+    """Of a SettleNumbers what is about topics that have moved, on its way to their home (flat triples)."""
 
     client_id: str
     incarnation: int
     request: int
     confirmed: list[int]
     void: list[int]
+    abandoned: list[int] = []
 
 
 class PopularityRide(Ride, tag=21):
@@ -415,13 +416,14 @@ class Create(Command, tag=5):
 
 
 class SettleNumbers(Command, tag=6):
-    """Confirms and voids (R16): flat triples ``topic, first, last``."""
+    """Confirms and voids (R16), and what its publisher gave up for good: flat triples ``topic, first, last``."""
 
     client_id: str
     incarnation: int
     request: int
     confirmed: list[int]
     void: list[int]
+    abandoned: list[int] = []
 
 
 class CreateTopics(Command, tag=7):

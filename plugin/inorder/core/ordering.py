@@ -810,12 +810,14 @@ class OrderingModule:
         return [Question(topic, ranges) for topic, ranges in asked.items()]
 
     def answered(self, numbers: Numbers, now: float) -> list[Output]:
-        """A stage answered: void and abandoned numbers are skipped in their turn, confirmed ones when overdue."""
+        """A stage answered: void and abandoned numbers are skipped in their turn, confirmed ones when overdue. What it
+        tells without a question (request 0) was given up, and settles no question."""
         topic = numbers.topic
         missing, clock = self._missing.get(topic), self._clock.get(topic)
         if missing is None or clock is None:
             return []
-        asked_at = missing.answered()
+        was_asked = numbers.request != 0
+        asked_at = missing.answered() if was_asked else None
         doubted = {number for entry in self._doubted for of, number in self._implausible(entry) if of == topic}
         unknown: set[tuple[int, int]] = set()
         made: deque[Sequenced] = deque()
@@ -839,7 +841,8 @@ class OrderingModule:
                 again = now + self.times.gap_timeout
             else:
                 made += self._judge(topic, missing, answer, now)
-        missing.ask_again_at(again)
+        if was_asked:
+            missing.ask_again_at(again)
         if again is not None:
             missing.pending(now)
         self._run(made, now)

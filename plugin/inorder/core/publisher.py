@@ -212,6 +212,7 @@ class Publisher:
         self._epochs: dict[int, int] = {}
         self._confirmed: list[Publication] = []
         self._void: list[Publication] = []
+        self._abandoned: list[Publication] = []
         self._spoilt: list[tuple[Publication, Exception]] = []
         self._settling: dict[int, tuple[Settle, list[Publication]]] = {}
         self._next_settle = 1
@@ -692,13 +693,9 @@ class Publisher:
 
     def refused(self, publication: Publication) -> None:
         """This hand-over certainly failed: the number is to become void. If an earlier one may have succeeded, it
-        is left to be abandoned: a void must be true, subscribers skip it without report."""
-        if publication.state is not _STAMPED:
-            return
-        if publication.doubtful:
-            self._finish(publication)
-        else:
-            self._settle(publication, self._void)
+        is abandoned: a void must be true, subscribers skip it without report."""
+        if publication.state is _STAMPED:
+            self._settle(publication, self._abandoned if publication.doubtful else self._void)
 
     def _settle(self, publication: Publication, how: list[Publication]) -> None:
         publication.state = _SETTLING
@@ -725,20 +722,21 @@ class Publisher:
     def settlements(self) -> list[Settle]:
         """Return the frames that tell stages what became of numbers; the next ones for a stage leave when it has
         answered these (a stage that is down must not keep others from being told)."""
-        if not (self._confirmed or self._void):
+        settled = (self._confirmed, self._void, self._abandoned)
+        if not any(settled):
             return []
         busy = {frame.stage for frame, _ in self._settling.values()}
-        by_stage: dict[int, tuple[list[Publication], list[Publication]]] = {}
-        for at, group in enumerate((self._confirmed, self._void)):
+        by_stage: dict[int, tuple[list[Publication], ...]] = {}
+        for at, group in enumerate(settled):
             for publication in group:
                 assert publication.info is not None
                 if publication.info.stage not in busy:
-                    by_stage.setdefault(publication.info.stage, ([], []))[at].append(publication)
-        self._confirmed, self._void = _those_of(self._confirmed, busy), _those_of(self._void, busy)
+                    by_stage.setdefault(publication.info.stage, ([], [], []))[at].append(publication)
+        self._confirmed, self._void, self._abandoned = (_those_of(each, busy) for each in settled)
         frames = []
-        for stage, (confirmed, void) in by_stage.items():
-            frame = Settle(stage, self._next_settle, _runs(confirmed), _runs(void))
-            self._settling[frame.request] = frame, confirmed + void
+        for stage, groups in by_stage.items():
+            frame = Settle(stage, self._next_settle, *map(_runs, groups))
+            self._settling[frame.request] = frame, [each for group in groups for each in group]
             self._next_settle += 1
             frames.append(frame)
         return frames

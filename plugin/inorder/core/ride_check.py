@@ -57,7 +57,8 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
         case LingerEndRide() | ExpireRide() | LogRulesRide():
             _require(_is_belt(origin, stage), ride, origin)
         case SettleRide():
-            _require(len(ride.confirmed) % 3 == len(ride.void) % 3 == 0, ride, origin)
+            counts = [len(each) % 3 for each in (ride.confirmed, ride.void, ride.abandoned)]
+            _require(not any(counts), ride, origin)
         case _:
             _check_order(ride, origin, stage)
 

@@ -17,6 +17,12 @@ MAX_RELEASED = 10_000
 """Numbers that an operator settles at once."""
 MAX_PARTS = 500_000
 """Integers of dependencies in one frame (at most 9 bytes each, so it stays below the frame's limit)."""
+MAX_TOLD = 1_000
+"""Integers of dependencies, and numbers, in a frame that nobody has asked for."""
+TOLD_IN_A_SECOND = 50_000
+"""Subscriptions that a stage looks at in a second for those to be told; each of these counts for ``TOLD_COST``. Who is
+not told asks: one publisher that takes everything back must not keep the stage busy."""
+TOLD_COST = 10
 
 
 class Settling:
@@ -25,41 +31,44 @@ class Settling:
     def __init__(self, state: StageState, outbox: Outbox) -> None:
         self._state, self._outbox = state, outbox
         self._risen: set[int] = set()
+        self._void: dict[int, list[int]] = {}  # by topic, what its publisher took back in this step
+        self._second = self._told = 0
 
     # -- confirm and void --------------------------------------------------------------------------------------
 
     def settle(self, command: SettleNumbers) -> None:
-        """Take confirms and voids of a session's own numbers; what was abandoned before is answered so."""
+        """Take what a publisher says of a session's own numbers; what was abandoned before is answered so."""
         key = (command.client_id, command.incarnation)
         # a session that ended (R12) left nothing pending, but its client must hear what was abandoned
         session = self._state.sessions.get(key) or Session(*key)
         late: list[int] = []
-        elsewhere: dict[int, tuple[list[int], list[int]]] = {}
-        for at, (triples, to) in enumerate(((command.confirmed, _CONFIRMED), (command.void, NumberState.VOID))):
+        elsewhere: dict[int, tuple[list[int], ...]] = {}
+        for at, (triples, to) in enumerate(_outcomes(command)):
             late += self._settle_all(session, triples, to)
             self._sort_out(triples, at, elsewhere)
-        for stage, (confirmed, void) in elsewhere.items():
-            self._outbox.send(stage, SettleRide(*key, command.request, confirmed, void))
+        for stage, lists in elsewhere.items():
+            self._outbox.send(stage, SettleRide(*key, command.request, *lists))
         answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
         self._outbox.reply(command.client_id, command.incarnation, answer)
+        self._tell_void()
 
-    def _sort_out(self, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], list[int]]]) -> None:
+    def _sort_out(self, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]) -> None:
         """Numbers of topics that moved away (R14) go on to their new home."""
         topics, here = self._state.topics, self._state.index
         for part in range(0, len(triples) - 2, 3):
             manager = topics.get(triples[part])
             if manager is not None and manager.stage != here:
-                elsewhere.setdefault(manager.stage, ([], []))[at].extend(triples[part : part + 3])
+                elsewhere.setdefault(manager.stage, ([], [], []))[at].extend(triples[part : part + 3])
 
     def settled_elsewhere(self, ride: SettleRide) -> None:
         """A topic's former home passes on what it was told. It has answered; only what is late is still to be said."""
         key = (ride.client_id, ride.incarnation)
         session = self._state.sessions.get(key) or Session(*key)
-        late = self._settle_all(session, ride.confirmed, _CONFIRMED)
-        late += self._settle_all(session, ride.void, NumberState.VOID)
+        late = [part for triples, to in _outcomes(ride) for part in self._settle_all(session, triples, to)]
         if late:
             answer = Settled(self._state.index, self._outbox.epoch, ride.request, late)
             self._outbox.reply(ride.client_id, ride.incarnation, answer)
+        self._tell_void()
 
     def _settle_all(self, session: Session, triples: list[int], to: NumberState) -> list[int]:
         """Settle numbers; return those that were given up before (flat pairs)."""
@@ -76,8 +85,10 @@ class Settling:
         tally.late += len(late) // 2
         if to is _CONFIRMED:
             tally.confirmed += settled
-        else:
+        elif to is NumberState.VOID:
             tally.void += settled
+        else:
+            tally.abandoned += settled
         return late
 
     def _settle_run(
@@ -101,9 +112,13 @@ class Settling:
                 if is_confirm:  # what manager.settle does then
                     record.state, head = _CONFIRMED, number
                     confirmed += 1
-                elif manager.settle(record, to) is _CONFIRMED:
+                elif (became := manager.settle(record, to)) is _CONFIRMED:
                     head = number
+                elif became is NumberState.VOID:
+                    self._void.setdefault(topic, []).append(number)
                 settled += 1
+            elif to is NumberState.ABANDONED:
+                continue  # nothing comes too late for that
             elif record.state is NumberState.ABANDONED or (is_confirm and record.state is NumberState.VOID):
                 late += (topic, number)
         if is_confirm:
@@ -112,6 +127,30 @@ class Settling:
         if head > manager.head:
             self._raise_head(manager, head)
         return settled
+
+    def _tell_void(self) -> None:
+        """R17: subscribers need not wait until they may ask about what its publisher took back, as nobody will ever get
+        it. It is no more than an answer, so whoever is away, or does not know the topic yet, misses nothing. (What was
+        abandoned or released may still arrive, so nobody is told before asking.)"""
+        void, self._void = self._void, {}
+        second = self._state.now // 1000
+        if second != self._second:
+            self._second, self._told = second, 0
+        for topic, numbers in void.items():
+            manager = self._state.topics[topic]
+            if len(numbers) > MAX_TOLD or self._told >= TOLD_IN_A_SECOND:
+                continue
+            found = [self._answer(manager, number) for number in numbers]
+            answers = [each for each in found if each.state is not _PENDING]  # of others the timestamp is on its way
+            if answers and sum(len(each.deps) for each in answers) <= MAX_TOLD:
+                self._tell_subscribers(Numbers(0, topic, answers))
+
+    def _tell_subscribers(self, notice: Numbers) -> None:
+        for subscription in self._state.overlaps:
+            self._told += 1
+            if notice.topic in subscription.active:
+                self._told += TOLD_COST
+                self._outbox.reply(subscription.client_id, subscription.incarnation, notice)
 
     def _raise_head(self, manager: TopicManager, number: int) -> None:
         if number > manager.head:
@@ -247,3 +286,8 @@ class Settling:
         """Return the topics whose highest confirmed number rose since the last call."""
         risen, self._risen = self._risen, set()
         return sorted(risen)
+
+
+def _outcomes(told: SettleNumbers | SettleRide) -> list[tuple[list[int], NumberState]]:
+    """Return what a publisher tells of its numbers: flat triples, and what became of them."""
+    return [(told.confirmed, _CONFIRMED), (told.void, NumberState.VOID), (told.abandoned, NumberState.ABANDONED)]

@@ -445,12 +445,14 @@ class CreateTimestamps(Frame, tag=19):
 
 
 class Settle(Frame, tag=20):
-    """Tells a stage what became of numbers it issued (R16): flat triples ``topic, first, last``."""
+    """Tells a stage what became of numbers it issued (R16): flat triples ``topic, first, last``. ``abandoned``: the
+    broker may have been given them, and nobody will ever know what became of them."""
 
     stage: int
     request: int
     confirmed: list[int]
     void: list[int] = []
+    abandoned: list[int] = []
 
 
 class Subscribe(Frame, tag=21):
@@ -768,9 +770,10 @@ class Subscribed(Frame, tag=36):
 
 
 class Numbers(Frame, tag=37):
-    """Answers AskNumbers. ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer
-    known one by one; the base counts as dependencies of the number after it. ``logged_from``: the event log has the
-    topic's numbers from there on (R18); 0: it has none."""
+    """Answers AskNumbers; with ``request`` 0 nobody has asked, and their publisher has made these numbers of a topic of
+    the receiver void. ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer known one
+    by one; the base counts as dependencies of the number after it. ``logged_from``: the event log has the topic's
+    numbers from there on (R18); 0: it has none."""
 
     request: int
     topic: int

@@ -9,6 +9,7 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from math import inf
 from typing import Final
 
@@ -108,16 +109,16 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
 
 def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], None]:
     _check_stage(frame.stage, host)
-    what = "confirmed or void"
-    _require(len(frame.confirmed) % 3 == len(frame.void) % 3 == 0, what)
-    parts = iter(frame.confirmed + frame.void)
+    what, lists = "confirmed, void or abandoned", (frame.confirmed, frame.void, frame.abandoned)
+    _require(not any(len(each) % 3 for each in lists), what)
+    parts = chain.from_iterable(lists)
     before = (0, 0)
     for topic, first, last in sorted(zip(parts, parts, parts, strict=True)):
         _require(topic > 0 and 0 < first <= last <= MAX_NUMBER, what)
         if (topic, first) <= before:
-            raise ProtocolError(f"number {first} of topic {topic} is in two ranges of confirmed or void")
+            raise ProtocolError(f"number {first} of topic {topic} is in two ranges of {what}")
         before = topic, last
-    command = SettleNumbers(*session, frame.request, frame.confirmed, frame.void)
+    command = SettleNumbers(*session, frame.request, *lists)
     return lambda: host.settle(frame.stage, command)
 
 

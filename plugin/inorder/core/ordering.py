@@ -839,12 +839,11 @@ class OrderingModule:
                 break
             if answer.state is NumberState.PENDING and not (answer.logged and self._is_overdue(missing, answer, now)):
                 again = now + self.times.gap_timeout
+                missing.pending(now)
             else:
                 made += self._judge(topic, missing, answer, now)
         if was_asked:
             missing.ask_again_at(again)
-        if again is not None:
-            missing.pending(now)
         self._run(made, now)
         self._settle_doubts(unknown, now)
         if self._bound is not None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from inorder.worker.sqlite_file import LONG_LOG, Room
+
 Severity = Literal["warning", "critical"]
 
 MAX_OF_A_KIND: Final = 50
@@ -82,6 +84,7 @@ class Seen:
     Attributes:
         store_error, workers_error: why the store or the workers do not answer, ``None`` while they do.
         outdated: how the store was found to be an older copy of itself; empty while it was not.
+        room: what the log of an SQLite store has, and what is free beside it; ``None`` for other stores.
         order_change_s: for how long a change of the topic order runs, ``None`` while none does.
     """
 
@@ -94,6 +97,7 @@ class Seen:
     stuck: Sequence[StuckSeen] = ()
     order_change_s: float | None = None
     clients: Sequence[ClientSeen] = ()
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +108,20 @@ class Limits:
         stuck_s: seconds that a number may be waited for; ten times that is critical.
         order_change_s: seconds that a change of the topic order may take.
         lag_rows: rows of a journal that a standby may be behind.
+        log_bytes: that SQLite's log may have.
     """
 
     stuck_s: float = 5.0
     order_change_s: float = 5.0
     lag_rows: int = 10_000
+    log_bytes: int = LONG_LOG
 
 
 def alarms(seen: Seen, limits: Limits) -> list[Alarm]:
     """Return the alarms of what is seen, critical ones first."""
     found = [
         *_unreachable(seen),
+        *_room(seen, limits),
         *_bounded("stages", [*_stages(seen)]),
         *_bounded("workers", [*_workers(seen, limits)]),
         *_bounded("stuck", [*_stuck(seen, limits)]),
@@ -149,6 +156,20 @@ def _unreachable(seen: Seen) -> Iterator[Alarm]:
     if seen.workers_error is not None:
         detail = f"{seen.workers_error}. Publishers and strict subscribers wait."
         yield Alarm("workers", "critical", "The workers do not answer", detail, "/workers")
+
+
+def _room(seen: Seen, limits: Limits) -> Iterator[Alarm]:
+    if seen.room is None:
+        return
+    log, free = (f"{size / 2**20:.0f} MiB" for size in seen.room)
+    if seen.room.is_short():
+        detail = (
+            f"Its log (-wal) has {log}, {free} are free: workers give no numbers until there is room to take it up."
+        )
+        yield Alarm("store-room", "critical", "The store's disk is full", detail, "/workers")
+    elif seen.room.log >= limits.log_bytes:
+        detail = f"It has {log}, {free} are free. A backup, a shell or a process that stands still reads for long."
+        yield Alarm("store-log", "warning", "A reader holds the store's log (-wal) up", detail, "/workers")
 
 
 def _stages(seen: Seen) -> Iterator[Alarm]:

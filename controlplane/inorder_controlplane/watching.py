@@ -20,6 +20,7 @@ from inorder.errors import InorderError, StoreError
 from inorder.logs import logger
 from inorder.worker.analyses import Analyses, Run
 from inorder.worker.overview import Lookout, Overview
+from inorder.worker.sqlite_file import Room
 from inorder.worker.store import Store
 from inorder_controlplane.alarms import (
     Alarm,
@@ -57,6 +58,7 @@ class Picture:
     Attributes:
         at_ms: when, ms since 1970.
         store: what is in the store; ``None`` while it does not answer, and ``store_error`` says why.
+        room: see Seen.
         runs: of analyses, those that are open and the one that ended last.
         topics, order_epoch, subscriptions, stuck, reports: what the workers say; ``None`` or nothing while they do not
             answer, and ``workers_error`` says why.
@@ -69,6 +71,7 @@ class Picture:
     at_ms: int
     store: Overview | None = None
     runs: Sequence[Run] = ()
+    room: Room | None = None
     store_error: str | None = None
     workers_error: str | None = None
     topics: Sequence[TopicState] = ()
@@ -179,7 +182,11 @@ class Watching:
 
     async def _look_at_store(self) -> dict[str, Any]:
         def look(store: Store) -> dict[str, Any]:
-            return {"store": self._lookout.look(store, time.monotonic()), "runs": Analyses(store).newest()}
+            return {
+                "store": self._lookout.look(store, time.monotonic()),
+                "runs": Analyses(store).newest(),
+                "room": store.measure_room(),
+            }
 
         try:
             return await self._context.database.call(look)
@@ -235,6 +242,7 @@ class Watching:
             ],
             order_change_s=None if self._order_change is None else now - self._order_change,
             clients=self._clients(said.get("reports"), now),
+            room=found.get("room"),
         )
 
     def _clients(self, reports: Reports | None, now: float) -> list[ClientSeen]:

@@ -342,6 +342,11 @@ class StoreInUse(StoreError):
     """A worker lives on the store, or it holds numbers already; it is left as it is."""
 
 
+class StoreMoved(StoreError):
+    """An SQLite store's file, or a file that SQLite keeps beside it, was moved, removed or replaced while this process
+    had it open: what would be written now would be found nowhere, so nothing is."""
+
+
 class StoreReplaced(StoreError):
     """The store was restored, or is another one, since this process opened it: what is known of it here is void.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from inorder.worker.sqlite_file import Room
 from inorder_controlplane.alarms import (
     MAX_OF_A_KIND,
     Alarm,
@@ -45,6 +46,14 @@ def test_a_store_that_is_an_older_copy() -> None:
     (alarm,) = alarms(replace(QUIET, outdated="clients were told of row 9 of stage 0"), Limits())
     assert (alarm.id, alarm.severity) == ("outdated", "critical")
     assert "row 9 of stage 0. Nothing is numbered: stop all workers, run inorder renew" in alarm.detail
+
+
+def test_a_log_that_grows_and_a_disk_that_it_fills() -> None:
+    assert found(replace(QUIET, room=Room(4_000_000, 4_200_000))) == []
+    assert found(replace(QUIET, room=Room(40_000_000, 10**9))) == [("store-log", "warning", "/workers")]
+    full = replace(QUIET, room=Room(40_000_000, 40_000_000))
+    assert found(full) == [("store-room", "critical", "/workers")]
+    assert "has 38 MiB, 38 MiB are free" in alarms(full, Limits())[0].detail
 
 
 def test_stages_that_nobody_has() -> None:

@@ -24,7 +24,8 @@ from inorder.testing.services import PostgresServer, free_port, wait_until
 from inorder.worker import schema
 from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store, _mounted_type, stage_seal
+from inorder.worker.sqlite_place import mounted_type
+from inorder.worker.store import Store, stage_seal
 
 
 @pytest.fixture
@@ -127,8 +128,8 @@ def test_tables_of_another_application(path: Path, url: str) -> None:
 
 def test_network_file_systems_are_known() -> None:
     mounts = ["/dev/sda / ext4 rw 0 0", "nas:/x /srv/my\\040data nfs4 rw 0 0"]
-    assert _mounted_type(mounts, Path("/srv/my data/inorder")) == "nfs4"
-    assert _mounted_type(mounts, Path("/srv/my")) == "ext4"
+    assert mounted_type(mounts, Path("/srv/my data/inorder")) == "nfs4"
+    assert mounted_type(mounts, Path("/srv/my")) == "ext4"
 
 
 # -- durability ------------------------------------------------------------------------------------------------------

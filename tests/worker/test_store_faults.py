@@ -150,9 +150,9 @@ def test_an_append_that_waited_for_a_claim_is_fenced(tmp_path: Path, monkeypatch
     epoch = old.claim(0, "old")
     is_waiting, attempt = threading.Event(), old._store._attempt
 
-    def attempted(work: Callable[[sa.Connection], object]) -> object:
+    def attempted(work: Callable[[sa.Connection], object], size: int | None = None) -> object:
         try:
-            return attempt(work)
+            return attempt(work, size)
         except Busy:
             is_waiting.set()
             raise
@@ -412,7 +412,7 @@ async def test_a_full_disk_stops_new_numbers_and_is_left_without_a_restart(small
         with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(4096))
-        os.truncate(filler, filler.stat().st_size - 100_000)  # for a few more numbers
+        os.truncate(filler, filler.stat().st_size - 400_000)  # for a few more numbers
         message = await create_until_refused(worker, answered)
         assert "no room left" in message
         assert worker.process.poll() is None

@@ -83,6 +83,16 @@ def _roles(view: View) -> Samples:
         yield (stage, role), 1
 
 
+def _room(name: str) -> Callable[[View], Samples]:
+    """One sample, where the store is a file."""
+
+    def read(view: View) -> Samples:
+        if (room := view.host.room) is not None:
+            yield (), getattr(room, name)
+
+    return read
+
+
 def _outboxes(view: View) -> Samples:
     for index, stage in view.host.stages.items():
         for target, count in stage.figures().waiting.items():
@@ -143,6 +153,10 @@ METRICS: Final[tuple[Metric, ...]] = (
            _one(lambda v: v.host.metrics.failures)),
     Metric("inorder_store_outdated", "gauge", (), "1 while nothing is numbered: the store is an older copy of itself",
            _one(lambda v: int(isinstance(v.server.store_error, StoreOutdated)))),
+    Metric("inorder_store_log_bytes", "gauge", (), "log (-wal) of an SQLite store; grows while a reader holds it up",
+           _room("log")),
+    Metric("inorder_store_free_bytes", "gauge", (), "free on its disk; no numbers are given where the log has more",
+           _room("free")),
     Metric("inorder_fences_total", "counter", (), "times that stages of this worker had been taken over by another one",
            _one(lambda v: v.host.metrics.fences)),
     Metric("inorder_takeovers_total", "counter", (),

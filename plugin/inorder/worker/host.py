@@ -47,6 +47,7 @@ from inorder.worker.log_rows import LogRow
 from inorder.worker.metrics import HostMetrics
 from inorder.worker.rates import TopicRates
 from inorder.worker.settings import WorkerSettings
+from inorder.worker.sqlite_file import Room
 from inorder.worker.store_thread import StoreThread
 from inorder.worker.work import HostSink, Open, RideSink, Session, StageBroken, StageElsewhere, Work
 
@@ -209,6 +210,11 @@ class StageHost:
     def silence(self) -> float:
         """Seconds for which the store has not answered what it is asked; 0 while it is asked nothing."""
         return self._thread.silence
+
+    @property
+    def room(self) -> Room | None:
+        """See Journal."""
+        return self._journal.room()
 
     @property
     def beat_failure(self) -> str:

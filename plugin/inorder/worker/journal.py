@@ -28,6 +28,7 @@ from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, checked, row_ha
 from inorder.worker.log_rows import LogReader, LogWrite
 
 if TYPE_CHECKING:
+    from inorder.worker.sqlite_file import Room
     from inorder.worker.store import Store
 
 TopicOrder = Sequence[Sequence[str]]
@@ -174,6 +175,10 @@ class Journal(Protocol):
 
     def sibling(self) -> Journal:
         """Return another journal over the same store, for another thread."""
+
+    def room(self) -> Room | None:
+        """Return what the log of an SQLite file has and what is free beside it, as it was found last; ``None`` for
+        other stores. On any thread."""
 
     def records(self) -> Store | None:
         """Return another connection to the store, for tokens and the audit log; ``None`` where there are none."""
@@ -329,6 +334,9 @@ class MemoryJournal:
                 self.store.rows[row.stage].append(row)
             memory_log.write(self.store.log, log)
         self._tails.advance(rows)
+
+    def room(self) -> None:
+        """See Journal."""
 
     def records(self) -> None:
         """See Journal."""

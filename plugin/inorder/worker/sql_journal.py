@@ -47,8 +47,9 @@ from inorder.worker.journal import (
     fenced,
     require_same,
 )
-from inorder.worker.log_rows import LogReader, LogWrite, SqlLogReader
+from inorder.worker.log_rows import LogReader, LogRow, LogWrite, SqlLogReader
 from inorder.worker.schema import SCHEMA_VERSION, journal, meta, snapshots, stages, workers
+from inorder.worker.sqlite_file import Room
 from inorder.worker.store import Conflict, Store, chunks, meta_seal, stage_problem, stage_seal
 
 CHUNK_ROWS: Final = 64
@@ -198,7 +199,7 @@ class SqlJournal:
 
         reach("snapshot.before")
         with contextlib.suppress(Conflict):  # saved by an attempt whose answer was lost
-            self._store.write(save)
+            self._store.write(save, len(state))
         reach("snapshot.after")
         self._compact(stage, epoch)
 
@@ -286,6 +287,10 @@ class SqlJournal:
         """See Journal."""
         return self._make_sibling()
 
+    def room(self) -> Room | None:
+        """See Journal."""
+        return self._store.room
+
     def records(self) -> Store | None:
         """See Journal."""
         return self._open_again()
@@ -301,13 +306,15 @@ class SqlJournal:
     # -- append ------------------------------------------------------------------------------------------------
 
     def _insert(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
+        size = sum(len(row.entries) for row in rows)
         if log:
-            self._store.write(lambda connection: self._insert_locked(connection, rows, log))
+            size += sum(len(each.content or b"") for each in log if isinstance(each, LogRow))
+            self._store.write(lambda connection: self._insert_locked(connection, rows, log), size)
             return
         if self._store.is_sqlite:
             if len(rows) > 1:
-                self._store.write_by_driver(lambda cursor: self._insert_in_file(cursor, rows))
-            elif not self._store.run_by_driver(_INSERT_IF_OURS, rows[0]):
+                self._store.write_by_driver(lambda cursor: self._insert_in_file(cursor, rows), size)
+            elif not self._store.run_by_driver(_INSERT_IF_OURS, rows[0], size):
                 self._raise_fenced(rows)
             return
         parameters: dict[str, Any] = {}

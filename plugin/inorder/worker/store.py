@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
 import json
 import os
 import shutil
 import socket
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,12 +40,11 @@ from inorder.worker.failpoints import reach
 from inorder.worker.identity import Process, locks_of
 from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
 from inorder.worker.settings import masked
+from inorder.worker.sqlite_file import Room, StoreFile
+from inorder.worker.sqlite_place import cannot_open, check_place
 
 T = TypeVar("T")
 
-NETWORK_FILE_SYSTEMS: Final = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
-)
 _ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database; several hosts: postgresql://user@/database?host=a:5432&host=b:5432"
 _SCHEMA_PAUSE_MS: Final = 60_000
 """For how long a change of the schema may do nothing in its transaction before PostgreSQL ends it."""
@@ -55,6 +52,8 @@ _SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an em
 _BUSY_WAIT_MS: Final = 250
 ROOM_TO_SPARE: Final = 20
 """How often the log must fit into what is free of the disk, to be written ahead."""
+_LOG_KEPT: Final = 16 * 1024 * 1024
+"""Bytes of a log that was held up, and is longer than it gets by itself, that are kept when it is begun anew."""
 _LOG_LENGTH: Final = ("wal_autocheckpoint", "page_size")
 _WAL_WRITE_LOCK: Final = 120
 """Byte of the WAL's index that a writer has locked (see SQLite's wal.c)."""
@@ -101,9 +100,12 @@ class Store:
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self.settings = "" if self.is_sqlite else _postgresql().settings_of_writes(timeout, pause)
         """Expressions that each transaction that writes must evaluate, on a server."""
-        self._path = _sqlite_path(parsed) if self.is_sqlite else None
-        if self._is_there and self._path is not None:
-            parsed = _of_file(parsed, self._path, "ro" if is_read_only else "rw")
+        self._file: StoreFile | None = None
+        if self.is_sqlite:
+            path = _sqlite_path(parsed)
+            self._file = StoreFile(path, self.url, is_read_only=is_read_only)
+            if self._is_there:
+                parsed = _of_file(parsed, path, "ro" if is_read_only else "rw")
         self._make_engine: Callable[[], sa.Engine] = lambda: _engine(parsed, timeout, self.is_sqlite, driver)
         self._engine, self._pid = self._make_engine(), os.getpid()
         self._errors: tuple[type[Exception], ...] = (exc.SQLAlchemyError, _driver_error(self._engine))
@@ -121,8 +123,8 @@ class Store:
     def prepare(self) -> int | None:
         """Make sure that this is a place where a store can be; return its schema's version, ``None`` if there is none
         yet. Raises as ``open`` does."""
-        if self._path is not None:
-            _check_place(self._path, self.url)
+        if self._file is not None:
+            check_place(self._file.real, self.url)
         version: int | None = self.run(self.read_version)
         if self.is_sqlite:
             self.run(self._use_wal)
@@ -142,12 +144,15 @@ class Store:
         while the store is locked."""
         return self._patiently(lambda: self._attempt(work))
 
-    def write(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do work in one transaction that has the write lock from its start. Repeated while the store is locked."""
+    def write(self, work: Callable[[sa.Connection], T], size: int = 0) -> T:
+        """Do work in one transaction that has the write lock from its start; ``size``: bytes that it writes, where
+        these are many. Repeated while the store is locked. Raises StoreMoved after a commit that does not count."""
         begin = "BEGIN IMMEDIATE" if self.is_sqlite else _postgresql().begin(self.settings)
-        return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work)))
+        return self._patiently(
+            lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work), size)
+        )
 
-    def write_by_driver(self, work: Callable[[Any], T]) -> T:
+    def write_by_driver(self, work: Callable[[Any], T], size: int = 0) -> T:
         """As ``write``, on SQLite: work gets a cursor of the driver (DB-API). For what every event waits for: what
         SQLAlchemy does around four short statements took as long as a fast disk takes to sync."""
 
@@ -155,9 +160,9 @@ class Store:
             cursor = connection.connection.cursor()  # not closed: that fails where the connection was dropped
             return self._between(cursor.execute, "BEGIN IMMEDIATE", lambda: work(cursor))
 
-        return self._patiently(lambda: self._attempt(attempt))
+        return self._patiently(lambda: self._attempt(attempt, size))
 
-    def run_by_driver(self, statement: str, parameters: Sequence[Any]) -> int:
+    def run_by_driver(self, statement: str, parameters: Sequence[Any], size: int = 0) -> int:
         """As ``write_by_driver``: do one statement that commits by itself, and return how many rows it wrote. SQLite
         has the write lock before it reads anything for it. Where the event loop is busy, each further statement would
         wait for the interpreter, several times."""
@@ -170,19 +175,19 @@ class Store:
             written: int = cursor.rowcount
             return written
 
-        return self._patiently(lambda: self._attempt(attempt))
+        return self._patiently(lambda: self._attempt(attempt, size))
 
     def make_room(self) -> None:
         """Write the log of an SQLite file once as long as it gets, with pages of no transaction, so that commits find
         its blocks there: one that makes the file longer takes a disk half as long again. Not where the disk is nearly
         full; no error where it fails."""
-        if self._path is None:
+        if self._file is None:
             return
         with contextlib.suppress(StoreError, OSError):
             wanted: int = self.run(_log_bytes)
-            log, folder = self._path.with_name(f"{self._path.name}-wal"), self._path.absolute().parent
+            log = self._file.log
             is_long = log.exists() and log.stat().st_size >= wanted
-            if is_long or shutil.disk_usage(folder).free < ROOM_TO_SPARE * wanted:
+            if is_long or shutil.disk_usage(log.parent).free < ROOM_TO_SPARE * wanted:
                 return
             try:
                 self._attempt(lambda connection: _write_and_take_back(connection, wanted))
@@ -209,10 +214,18 @@ class Store:
 
     def has_write_lock(self, process: Process) -> bool:
         """Tell whether a process of this machine keeps everybody else from writing to the SQLite file."""
-        if self._path is None:
+        if self._file is None:
             return False
-        index = self._path.with_name(f"{self._path.name}-shm")
-        return any(first <= _WAL_WRITE_LOCK <= last for first, last in locks_of(process, index))
+        return any(first <= _WAL_WRITE_LOCK <= last for first, last in locks_of(process, self._file.index))
+
+    @property
+    def room(self) -> Room | None:
+        """The room that an SQLite store's log has and needs, as it was found last; ``None`` for other stores."""
+        return self._file.room if self._file is not None else None
+
+    def measure_room(self) -> Room | None:
+        """Look at that now."""
+        return self._file.measure() if self._file is not None else None
 
     def close(self) -> None:
         """Close the connection. No error."""
@@ -220,6 +233,8 @@ class Store:
             self._leave_to_parent()
             self.drop()
             self._engine.dispose()
+            if self._file is not None:
+                self._file.closed()
 
     def drop(self) -> None:
         """Forget a connection that may be broken; what it had not committed is rolled back by the store."""
@@ -249,22 +264,30 @@ class Store:
             self._connection = None
             self._engine, self._pid = self._make_engine(), os.getpid()
 
-    def _attempt(self, work: Callable[[sa.Connection], T]) -> T:
+    def _attempt(self, work: Callable[[sa.Connection], T], size: int | None = None) -> T:
+        """``size``: bytes that are written; ``None``: nothing is, or nothing that must be kept."""
         with self._lock:
             self._leave_to_parent()
-            return self._attempt_here(work)
+            return self._attempt_here(work, size)
 
-    def _attempt_here(self, work: Callable[[sa.Connection], T]) -> T:
+    def _attempt_here(self, work: Callable[[sa.Connection], T], size: int | None) -> T:
         try:
             if self._connection is None:
                 if self.is_interrupted:
                     raise StoreUnreachable(self.url, "it is being closed")
                 self._connection = self._connect()
-            return work(self._connection)
+            if self._file is not None:
+                self._file.before(self._take_up, size)
+            result = work(self._connection)
+            if self._file is not None and size is not None:
+                self._file.after(self._take_up)
+            return result
         except self._errors as error:
             translated = translate(error, self.url)
-            if self._path is not None and _is_not_opened(error):
-                translated = _cannot_open(self._path, self.url, self._is_read_only, self._is_there)
+            if self._file is not None and isinstance(translated, StoreFull):
+                translated = StoreFull(self.url, f"{_reason(error)}: {self._file.shortage()}")
+            if self._file is not None and _is_not_opened(error):
+                translated = cannot_open(self._file.real, self.url, self._is_read_only, self._is_there)
             if not isinstance(translated, Busy | Conflict):
                 self.drop()
             raise translated from None
@@ -289,18 +312,34 @@ class Store:
         return result
 
     def _connect(self) -> sa.Connection:
+        if self._file is not None:
+            self._file.opening()
         connection = self._engine.connect()
         try:
-            if self.is_sqlite:
+            if self._file is not None:
                 self._prepare_sqlite(connection)
+                self._file.opened()
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _prepare_sqlite(self, connection: sa.Connection) -> None:
-        for pragma in (f"busy_timeout={_BUSY_WAIT_MS}", "synchronous=FULL", "cache_size=-8192"):
+        for pragma in (
+            f"busy_timeout={_BUSY_WAIT_MS}", "synchronous=FULL", "cache_size=-8192", f"journal_size_limit={_LOG_KEPT}",
+            "schema_version",  # reads: from here on the log and its index are those that we have open
+        ):  # fmt: skip
             connection.exec_driver_sql(f"PRAGMA {pragma}")
+
+    def _take_up(self) -> bool:
+        """Have SQLite write its log into the file, to the last page, and empty it; tell whether that was done. Others
+        may keep it from it: who reads, and who writes."""
+        try:
+            assert self._connection is not None, "the caller has one"
+            busy, *_ = self._connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+        except self._errors:
+            return False
+        return not busy
 
     def _use_wal(self, connection: sa.Connection) -> None:
         """Switch a store that is being made, or was restored by a tool that switched back, to WAL mode."""
@@ -462,14 +501,18 @@ _POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
 
 def translate(error: Exception, url: str) -> StoreError:
     """Return the error of this package for one of SQLAlchemy or of a driver; what is unknown counts as unreachable."""
-    original = getattr(error, "orig", None) or error
-    reason = str(original).strip().partition("\n")[0]
+    original, reason = getattr(error, "orig", None) or error, _reason(error)
     sqlite_name = getattr(original, "sqlite_errorname", None)
     if sqlite_name is not None:
         primary = "_".join(str(sqlite_name).split("_")[:2])
         return _SQLITE_ERRORS.get(primary, StoreUnreachable)(url, reason)
     state = getattr(original, "sqlstate", None)
     return _POSTGRESQL_ERRORS.get(str(state), StoreUnreachable)(url, reason)
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what a driver says."""
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def _parsed(url: str) -> sa.URL:
@@ -567,66 +610,8 @@ def _shut_down(connection: Any) -> None:
         own.shutdown(socket.SHUT_RDWR)
 
 
-def _check_place(path: Path, url: str) -> None:
-    """Refuse places where SQLite cannot keep its promises, with words that help. Raises StoreUnreachable."""
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise StoreUnreachable(url, f"there is no folder {folder}")
-    kind = _file_system(folder)
-    if kind in NETWORK_FILE_SYSTEMS:
-        reason = f"{folder} is on a network file system ({kind}), where SQLite is not safe"
-        raise StoreUnreachable(url, f"{reason}; use a local disk, or postgresql://")
-
-
 def _is_not_opened(error: Exception) -> bool:
     return str(getattr(getattr(error, "orig", None), "sqlite_errorname", "")).startswith("SQLITE_CANTOPEN")
-
-
-def _cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:
-    """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
-    folder = path.absolute().parent
-    if path.is_dir():
-        return StoreUnreachable(url, f"{path} is a folder, not a file")
-    if not folder.is_dir():
-        return StoreUnreachable(url, f"there is no folder {folder}")
-    if is_there and not path.exists():
-        return StoreUnreachable(url, f"there is no file {path}")
-    try:
-        os.close(os.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT, 0o644))
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return StoreUnreachable(url, f"{path} cannot be opened: {error.strerror}")
-        if path.exists():
-            return StoreReadOnly(url, f"no permission to read and write the file {path} ({_rights(path)})")
-    if path.exists() and os.access(folder, os.W_OK):
-        return StoreUnreachable(url, f"SQLite cannot open {path}, or make files beside it")
-    return StoreReadOnly(url, f"no permission to make files in the folder {folder} ({_rights(folder)})")
-
-
-def _rights(path: Path) -> str:
-    """Return owner and permissions, as ``ls -l`` shows them."""
-    with contextlib.suppress(OSError):
-        found = path.stat()
-        return f"{stat.filemode(found.st_mode)}, owner {found.st_uid}"
-    return "unknown"
-
-
-def _file_system(folder: Path) -> str | None:
-    """Return the type of the file system, ``None`` where the system does not tell."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        mounts = Path("/proc/self/mounts").read_text().splitlines()
-        return _mounted_type(mounts, folder.resolve())
-    return None
-
-
-def _mounted_type(mounts: list[str], folder: Path) -> str | None:
-    best, kind = "", None
-    for line in mounts:
-        _, where, found, *_ = line.split(" ")
-        where = where.replace("\\040", " ")
-        if folder.is_relative_to(where) and len(where) >= len(best):
-            best, kind = where, found
-    return kind
 
 
 def chunks(rows: Callable[[int], Sequence[T]], key: Callable[[T], int], after: int) -> Iterator[T]:

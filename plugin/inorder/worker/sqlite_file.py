@@ -1,0 +1,231 @@
+"""The files of an SQLite store: whether they still are those that were opened, and the room that they need.
+
+SQLite writes to the files that it has open, whatever their names name by now: a commit into a log that was removed is
+gone with the process. So what the names name is looked at after each commit, before it counts, and SQLite's log is
+taken up into the file as long as that can still be done.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from inorder.errors import StoreFull, StoreMoved
+from inorder.logs import logger
+
+log = logger("inorder.worker")
+
+LOOK_INTERVAL: Final = 0.05
+"""Seconds after which something other than a commit looks at the files again."""
+MEASURE_INTERVAL: Final = 0.5
+"""Seconds after which the next write looks at the room again, where the log has not grown."""
+LARGE: Final = 256 * 1024
+"""Bytes of a write before which the room is always looked at."""
+SPARE: Final = 64 * 1024
+"""Bytes that must be free besides: the log's index grows, too."""
+LONG_LOG: Final = 32 * 1024 * 1024
+"""Bytes of the log from which on it is said that it grows; it has about an eighth where nobody holds it up."""
+_AGAIN: Final = "end all processes that have the store open (workers, control planes), then start them again"
+
+Identity = tuple[int, int]
+_lost: Final[dict[Identity, str]] = {}
+"""Stores whose log, or its index, was taken away from this process: what is opened anew would mix both."""
+
+
+class Room(NamedTuple):
+    """Bytes that the log of an SQLite store has, and that are free beside it."""
+
+    log: int
+    free: int
+
+    def is_short(self, size: int = 0) -> bool:
+        """Tell whether the log, with ``size`` bytes more in it, might not fit into the file any more: what it has may
+        be new pages, all of it. Where it has filled the disk, nothing can ever take it up."""
+        return self.free < self.log + 2 * size + SPARE
+
+
+class StoreFile:
+    """The file of an SQLite store, its log (``-wal``) and the log's index (``-shm``), as one connection has them open.
+
+    Args:
+        path: as the URL names it; a link, too.
+        url: for messages.
+        is_read_only: nothing is taken up.
+    """
+
+    def __init__(self, path: Path, url: str, *, is_read_only: bool = False) -> None:
+        self.path, self._url, self._is_read_only = path, url, is_read_only
+        self.room: Room | None = None
+        """When it was looked at last; ``None`` before."""
+        self._names = self._named()
+        self._main: Identity | None = None
+        self._log: Identity | None = None
+        self._index: Identity | None = None
+        self._taken_from: Identity | None = None  # the store that we have put into ``_lost``
+        self._looked_at = self._measured_at = 0.0
+        self._log_size, self._must_measure, self._told = 0, True, LONG_LOG
+
+    @property
+    def real(self) -> Path:
+        """Where it is: SQLite keeps log and index beside this one, not beside a link."""
+        return Path(os.path.realpath(self.path))
+
+    @property
+    def log(self) -> Path:
+        """The log."""
+        return self._beside("wal")
+
+    @property
+    def index(self) -> Path:
+        """The log's index."""
+        return self._beside("shm")
+
+    def _beside(self, kind: str) -> Path:
+        real = self.real
+        return real.with_name(f"{real.name}-{kind}")
+
+    def _named(self) -> tuple[str, str, str]:
+        return str(self.path), str(self.log), str(self.index)
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def opening(self) -> None:
+        """Before a connection is made: raise StoreMoved where it would be one to another file, or to half of one."""
+        found = _identity(self.path)
+        if self._main is not None:
+            self._require_main(found)
+        if found in _lost:
+            raise StoreMoved(self._url, _lost[found])
+
+    def opened(self) -> None:
+        """A connection was made, and has read."""
+        self._names = self._named()
+        found = _identity(self.path)
+        if self._main is None:
+            self._main = found
+        self._require_main(found)
+        self._log, self._index = _identity(self.log), _identity(self.index)
+        self._looked_at = self._measured_at = 0.0
+
+    def closed(self) -> None:
+        """No connection is left."""
+        if self._taken_from is not None:
+            _lost.pop(self._taken_from, None)
+            self._taken_from = None
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def before(self, take_up: Callable[[], bool], size: int | None) -> None:
+        """Before something is done. ``size``: bytes that it writes; ``None``: it only reads. ``take_up``: have SQLite
+        write the log into the file and empty it, and tell whether that was done. Raises StoreMoved and StoreFull."""
+        if self._main is None:
+            return
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_INTERVAL:
+            self._look(take_up)
+        if size is None or not (self._must_measure or size > LARGE or now - self._measured_at > MEASURE_INTERVAL):
+            return
+        if self._is_short(size) and not (take_up() and not self._is_short(size)):
+            raise StoreFull(self._url, self.shortage())
+
+    def after(self, take_up: Callable[[], bool]) -> None:
+        """After a commit, before it counts. Raises StoreMoved. A log's index that is gone can wait: the commit is in
+        the log, from which SQLite makes another one."""
+        if self._main is None:
+            return
+        try:
+            main, log = os.stat(self._names[0]), os.stat(self._names[1])
+            is_same = (main.st_dev, main.st_ino) == self._main and (log.st_dev, log.st_ino) == self._log
+        except OSError:
+            is_same = False
+        if not is_same:
+            self._look(take_up)
+        elif log.st_size != self._log_size:
+            self._resized(log.st_size)
+
+    def shortage(self) -> str:
+        """Return in words what there must be room for."""
+        has = self.measure() or Room(0, 0)
+        return (
+            f"{self.log.name} has {has.log} bytes, and as many must be free in {self.real.parent} for it to be taken "
+            f"up; {has.free} are"
+        )
+
+    def _look(self, take_up: Callable[[], bool]) -> None:
+        self._looked_at = 0.0  # whatever is wrong is still wrong the next time
+        main, log_name, index_name = self._names
+        self._require_main(_identity(main))
+        try:
+            found = os.stat(log_name)
+            log_seen, size = (found.st_dev, found.st_ino), found.st_size
+        except FileNotFoundError:
+            log_seen, size = None, 0
+        index_seen = _identity(index_name)
+        self._log, self._index = self._log or log_seen, self._index or index_seen
+        if log_seen != self._log or index_seen != self._index:
+            self._raise_lost(log_seen, size, index_seen, take_up)
+        self._looked_at = time.monotonic()
+        if size != self._log_size:
+            self._resized(size)
+
+    def _require_main(self, found: Identity | None) -> None:
+        if found != self._main:
+            there = "another file is there" if found else "no file is there"
+            reason = f"{self.path} was moved, removed or replaced while it was open ({there})"
+            raise StoreMoved(self._url, f"{reason}: put the same file back, or {_AGAIN}")
+
+    def _raise_lost(
+        self, log_seen: Identity | None, size: int, index_seen: Identity | None, take_up: Callable[[], bool]
+    ) -> None:
+        # Where somebody else has begun another log, or index, SQLite's locks between us and them are void.
+        is_alone = (log_seen in (None, self._log) or not size) and index_seen in (None, self._index)
+        is_saved = is_alone and not self._is_read_only and take_up()
+        name = self.log.name if log_seen != self._log else self.index.name
+        saved = f"what it had is in {self.real.name} now" if is_saved else "what it has is not in the file yet"
+        reason = f"{name} was removed or replaced while it was open; {saved}; {_AGAIN}"
+        if self._main is not None and not self._is_read_only:
+            _lost[self._main], self._taken_from = reason, self._main
+        raise StoreMoved(self._url, reason)
+
+    # -- room --------------------------------------------------------------------------------------------------
+
+    def _is_short(self, size: int) -> bool:
+        """Look at the room before a write; at the next one too where there is too little."""
+        room = self.measure()
+        self._must_measure = room is not None and room.is_short(size)
+        return self._must_measure
+
+    def measure(self) -> Room | None:
+        """Look at the room now, and return it; ``None`` where it cannot be seen."""
+        _, log_name, _ = self._names
+        try:
+            disk = os.statvfs(os.path.dirname(log_name) or ".")
+            size = os.stat(log_name).st_size
+        except OSError:
+            return None
+        self._measured_at = time.monotonic()
+        self.room = Room(size, disk.f_bavail * disk.f_frsize)
+        return self.room
+
+    def _resized(self, size: int) -> None:
+        """The log is longer, or shorter, than it was. Say that it grows, each time that it has doubled."""
+        self._must_measure = self._must_measure or size > self._log_size
+        self._log_size = size
+        if size < LONG_LOG:
+            self._told = LONG_LOG
+        elif size >= self._told:
+            self._told = 2 * size
+            hint = "a reader of the store holds it up: a backup, a shell, or a process that stands still"
+            log.warning("event=store_log_grows store=%s bytes=%d hint=%s", self._url, size, hint)
+
+
+def _identity(path: str | Path) -> Identity | None:
+    """Return which file a name names now, ``None`` if none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

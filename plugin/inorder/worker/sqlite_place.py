@@ -1,0 +1,75 @@
+"""Where an SQLite store can be, and why it cannot be opened somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from inorder.errors import StoreError, StoreReadOnly, StoreUnreachable
+
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
+)
+
+
+def check_place(path: Path, url: str) -> None:
+    """Refuse places where SQLite cannot keep its promises, with words that help. Raises StoreUnreachable."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise StoreUnreachable(url, f"there is no folder {folder}")
+    kind = _file_system(folder)
+    if kind in NETWORK_FILE_SYSTEMS:
+        reason = f"{folder} is on a network file system ({kind}), where SQLite is not safe"
+        raise StoreUnreachable(url, f"{reason}; use a local disk, or postgresql://")
+
+
+def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:
+    """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        return StoreUnreachable(url, f"{path} is a folder, not a file")
+    if not folder.is_dir():
+        return StoreUnreachable(url, f"there is no folder {folder}")
+    if is_there and not path.exists():
+        return StoreUnreachable(url, f"there is no file {path}")
+    try:
+        os.close(os.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT, 0o644))
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return StoreUnreachable(url, f"{path} cannot be opened: {error.strerror}")
+        if path.exists():
+            return StoreReadOnly(url, f"no permission to read and write the file {path} ({_rights(path)})")
+    if path.exists() and os.access(folder, os.W_OK):
+        return StoreUnreachable(url, f"SQLite cannot open {path}, or make files beside it")
+    return StoreReadOnly(url, f"no permission to make files in the folder {folder} ({_rights(folder)})")
+
+
+def _rights(path: Path) -> str:
+    """Return owner and permissions, as ``ls -l`` shows them."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return f"{stat.filemode(found.st_mode)}, owner {found.st_uid}"
+    return "unknown"
+
+
+def _file_system(folder: Path) -> str | None:
+    """Return the type of the file system, ``None`` where the system does not tell."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        mounts = Path("/proc/self/mounts").read_text().splitlines()
+        return mounted_type(mounts, folder.resolve())
+    return None
+
+
+def mounted_type(mounts: list[str], folder: Path) -> str | None:
+    """Return the type of the file system that a folder is on, by the lines of the table of mounts."""
+    best, kind = "", None
+    for line in mounts:
+        _, where, found, *_ = line.split(" ")
+        where = where.replace("\\040", " ")
+        if folder.is_relative_to(where) and len(where) >= len(best):
+            best, kind = where, found
+    return kind

@@ -1,0 +1,210 @@
+"""An SQLite store's files under a process that has them open: removed, moved, replaced, linked, and short of room."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tests.worker.helpers import settings, until
+from tests.worker.raw_client import RawClient
+
+from inorder.core.wire import CreateTimestamps, NewEvent
+from inorder.errors import StoreFull, StoreMoved
+from inorder.worker import Worker, sqlite_file
+from inorder.worker.journal import Batch
+from inorder.worker.sql_journal import SqlJournal
+from inorder.worker.store import Store
+from inorder.worker.verification import verify
+
+KINDS = {"log": ("-wal",), "index": ("-shm",), "both": ("-wal", "-shm")}
+REMOVING = """
+import os, sys
+from pathlib import Path
+from inorder.errors import StoreMoved
+from inorder.worker.journal import Batch
+from inorder.worker.sql_journal import SqlJournal
+journals = []
+for name, *endings in (each.split(",") for each in sys.argv[2:]):
+    path = Path(sys.argv[1]) / name
+    journal = SqlJournal(f"sqlite:///{path}")
+    journal.open(1)
+    epoch, seq, answered = journal.claim(0, "a"), 1, 0
+    journals.append(journal)
+    try:
+        while seq < 20_000:
+            journal.append([Batch(0, epoch, seq, b"row")])
+            answered, seq = seq, seq + 1
+            if seq == 50:
+                for ending in endings:
+                    Path(f"{path}{ending}").unlink()
+    except StoreMoved as error:
+        print(name, answered, error, sep="|")
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def appended(path: Path, rows: int = 3) -> tuple[SqlJournal, Callable[[], None]]:
+    """Return a journal that has its file open, and what appends one more row."""
+    journal = SqlJournal(f"sqlite:///{path}", timeout=0.2)
+    journal.open(1)
+    epoch, seq = journal.claim(0, "a"), 0
+
+    def append() -> None:
+        nonlocal seq
+        journal.append([Batch(0, epoch, seq + 1, b"x" * 3000)])
+        seq += 1
+
+    for _ in range(rows):
+        append()
+    return journal, append
+
+
+def until_refused(append: Callable[[], None]) -> None:
+    for _ in range(1000):
+        append()
+
+
+def test_what_was_answered_outlives_a_log_that_was_removed(tmp_path: Path) -> None:
+    """The process ends without closing anything, as by SIGKILL: no number that it gave is given again."""
+    cases = [",".join((name, *endings)) for name, endings in KINDS.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", REMOVING, str(tmp_path), *cases], capture_output=True, text=True, check=True
+    )
+    told = [line.split("|") for line in done.stdout.splitlines()]
+    assert [name for name, *_ in told] == list(KINDS)
+    for name, answered, error in told:
+        report = verify(f"sqlite:///{tmp_path / name}")
+        assert report.problems == []
+        assert report.stages[0].last >= int(answered) >= 49
+        assert "removed or replaced while it was open" in error
+        assert f"what it had is in {name} now" in error
+        assert int(answered) == 49 or name == "index", "no answer after the log was gone"
+
+
+def test_nobody_in_the_process_opens_half_of_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    path.with_name("inorder.db-wal").unlink()
+    other = Store(f"sqlite:///{path}")
+    with pytest.raises(StoreMoved, match=r"inorder\.db-wal was removed"):
+        append()
+    for _ in range(2):
+        with pytest.raises(StoreMoved, match="start them again"):
+            other.look()
+    journal.close()
+    other.close()
+    again, _ = appended(path, rows=0)
+    assert [row.seq for row in again.replay(0, 0)][:3] == [1, 2, 3]
+    again.close()
+
+
+def test_a_file_that_was_moved_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    path.rename(tmp_path / "elsewhere.db")
+    for _ in range(2):
+        with pytest.raises(StoreMoved, match="no file is there"):
+            append()
+    assert not path.exists()
+    (tmp_path / "elsewhere.db").rename(path)
+    assert journal.claim(0, "a") == 2
+    assert [row.seq for row in journal.replay(0, 0)] == [1, 2, 3, 4], "the last one was not answered, and may be there"
+    journal.close()
+
+
+def test_a_copy_in_the_place_of_the_file_is_not_taken_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    shutil.copy(path, tmp_path / "copy.db")
+    os.replace(tmp_path / "copy.db", path)
+    with pytest.raises(StoreMoved, match="another file is there"):
+        append()
+    journal._store.drop()
+    with pytest.raises(StoreMoved, match="another file is there"):
+        journal.read_map()
+    journal.close()
+
+
+def test_a_link_to_a_store(tmp_path: Path) -> None:
+    """Log and index are beside the file, not beside the link; and the link must go on naming that file."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    link = tmp_path / "inorder.db"
+    link.symlink_to(folder / "real.db")
+    journal, append = appended(link)
+    assert (folder / "real.db-wal").stat().st_size >= 4_000_000, "written ahead"
+    (folder / "real.db-wal").unlink()
+    with pytest.raises(StoreMoved, match=r"real\.db-wal was removed"):
+        append()
+    journal.close()
+    journal, append = appended(link, rows=0)
+    link.unlink()
+    link.symlink_to(folder / "other.db")
+    with pytest.raises(StoreMoved, match="no file is there"):
+        journal.claim(0, "b")
+    journal.close()
+
+
+@pytest.mark.parametrize("ending", ["", "-wal"])
+async def test_a_worker_whose_store_was_removed_says_so(tmp_path: Path, ending: str) -> None:
+    """Found by its beat, or by a commit: whatever is first. No number is given, and it is not ready."""
+    path = tmp_path / "inorder.db"
+    async with Worker(settings(store=f"sqlite:///{path}", beat_interval=0.02)) as worker:
+        async with RawClient(worker.address) as client:
+            topic, *_ = await client.resolve("a")
+            await client.create(topic, 1)
+            os.unlink(f"{path}{ending}")
+            client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
+            failure = await client.failure()
+        assert failure.code == "store"
+        assert "removed or replaced while it was open" in failure.message
+        is_ready, facts = worker.health()
+        assert not is_ready
+        assert "removed or replaced" in str(facts["store_error"])
+
+
+async def test_an_idle_worker_finds_it_by_its_beat(tmp_path: Path) -> None:
+    path = tmp_path / "inorder.db"
+    async with Worker(settings(store=f"sqlite:///{path}", beat_interval=0.02)) as worker:
+        path.rename(tmp_path / "elsewhere.db")
+        await until(lambda: "no file is there" in str(worker.health()[1]["store_error"]))
+        assert not worker.health()[0]
+        (tmp_path / "elsewhere.db").rename(path)
+        await until(lambda: worker.health()[0])
+
+
+# -- room ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_never_fills_what_it_needs_to_be_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While a reader holds it up it grows, which is said; numbers end while all of it still fits into the file."""
+    path, free = tmp_path / "inorder.db", 1_000_000
+    monkeypatch.setattr(sqlite_file, "LONG_LOG", 200_000)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
+    monkeypatch.setattr("os.statvfs", lambda folder: SimpleNamespace(f_bavail=free, f_frsize=1))
+    journal, append = appended(path)
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM journal").fetchone()
+    with pytest.raises(StoreFull, match=r"inorder\.db-wal has \d+ bytes, and as many must be free"):
+        until_refused(append)
+    room = journal.room()
+    assert room is not None
+    assert free - 100_000 < room.log < free == room.free
+    assert [each.getMessage().count("event=store_log_grows") for each in caplog.records].count(1) in (2, 3)
+    with pytest.raises(StoreFull):
+        append()
+    reader.close()
+    append()
+    assert (tmp_path / "inorder.db-wal").stat().st_size < 100_000
+    journal.close()

@@ -20,6 +20,7 @@ from inorder_controlplane.guards import Hosts, OwnCookie, SecurityHeaders
 from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.pages import Pages
 from inorder_controlplane.principals import COOKIE
+from inorder_controlplane.proxied import RootPath
 from inorder_controlplane.routes import registry
 from inorder_controlplane.running import running
 from inorder_controlplane.settings import ControlPlaneSettings
@@ -53,6 +54,7 @@ def create_app(
         redoc_url=None,
         lifespan=_lifespan,
         middleware=[
+            Middleware(RootPath, settings.root_path),
             Middleware(SecurityHeaders),
             Middleware(Hosts, settings),
             Middleware(OwnCookie, COOKIE),
@@ -63,12 +65,12 @@ def create_app(
     )
     app.state.context = context
     problems.install(app)
-    documents.install(app)
+    documents.install(app, settings.root_path)
     for router in registry.API:
         app.include_router(router, prefix=PREFIX)
     for router in registry.ROOT:
         app.include_router(router)
-    app.router.default = Pages()
+    app.router.default = Pages(settings.root_path)
     return app
 
 

@@ -27,6 +27,8 @@ async def audited(
     make the outcome ``refused``, all others ``unknown``.
     """
     target = target.replace("\0", "\\0")  # PostgreSQL keeps no NUL in texts
+    if principal.address:
+        detail["address"] = principal.address
     number = await context.database.call(
         lambda store: AuditLog(store).begin(principal.name, principal.role, "rest", action, target, detail)
     )

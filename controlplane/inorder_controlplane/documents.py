@@ -50,12 +50,14 @@ PUBLIC: Final = (f"{PREFIX}/session",)
 _METHODS: Final = frozenset(("get", "put", "post", "delete", "patch"))
 
 
-def install(app: FastAPI) -> None:
-    """Let an app describe itself."""
+def install(app: FastAPI, root_path: str = "") -> None:
+    """Let an app describe itself, as it is below a path of a proxy's."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = _document(app)
+            if root_path:
+                app.openapi_schema["servers"] = [{"url": root_path}]
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]

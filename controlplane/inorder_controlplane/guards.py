@@ -98,7 +98,8 @@ class Hosts:
         if scope["type"] not in ("http", "websocket") or self._is_known(scope):
             await self._app(scope, receive, send)
             return
-        problem = Problem("wrong-host", "the Host header names no host of this server", allowed=sorted(self._names))
+        detail = "the header Host names no host of this server; the setting controlplane.hosts names further ones"
+        problem = Problem("wrong-host", detail, allowed=sorted(self._names))
         answer = response(problem, scope["path"])
         if scope["type"] == "websocket":
             await WebSocket(scope, receive, send).send_denial_response(answer)

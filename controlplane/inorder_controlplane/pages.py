@@ -37,7 +37,14 @@ KEPT: Final = "public, max-age=31536000, immutable"
 
 
 class Pages:
-    """ASGI app for all paths that no route has."""
+    """ASGI app for all paths that no route has.
+
+    Args:
+        root: the path below which browsers find us, such as ``/inorder``; empty: all of the server.
+    """
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with a file or the page. Raises Problem."""
@@ -47,25 +54,31 @@ class Pages:
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         may_compress = "gzip" in Headers(scope=scope).get("accept-encoding", "")
-        answer = await run_in_threadpool(_answer, path, may_compress)
+        answer = await run_in_threadpool(_answer, path, may_compress, self._root)
         await answer(scope, receive, send)
 
 
-def _answer(path: str, may_compress: bool) -> Response:
+def _answer(path: str, may_compress: bool, root: str) -> Response:
     folder = static_path()
     if folder is None:
-        return HTMLResponse(NOT_BUILT)
+        return HTMLResponse(NOT_BUILT.replace('href="/', f'href="{root}/'))
     file = _file(folder, path)
     if file is None and path.startswith("assets/"):
         raise Problem("not-found", "there is no such file")
     headers = {"Cache-Control": KEPT if path.startswith("assets/") else "no-cache", "Vary": "Accept-Encoding"}
-    if file is None:
-        file = folder / "index.html"
+    if file is None or file == folder.resolve() / "index.html":
+        return HTMLResponse(_page(folder / "index.html", root), headers=headers)
     if not (may_compress and file.suffix in COMPRESSED):
         return FileResponse(file, headers=headers)
     kind = guess_type(file.name)[0] or "text/plain"
     content = _compressed(file, file.stat().st_mtime_ns)
     return Response(content, media_type=kind, headers={**headers, "Content-Encoding": "gzip"})
+
+
+def _page(file: Path, root: str) -> str:
+    """Return the page. It is the same at every path, so what it is made of is named from the root on; from where that
+    comes its scripts know the root."""
+    return file.read_text().replace('="./', f'="{root}/')
 
 
 @lru_cache(maxsize=256)

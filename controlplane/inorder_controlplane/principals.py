@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request, Security, WebSocket
@@ -13,6 +14,7 @@ from inorder.worker.tokens import TokenStore
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.guards import is_origin
 from inorder_controlplane.problems import Problem
+from inorder_controlplane.proxied import PROTO, client_address, not_believed
 from inorder_controlplane.roles import ROLES, Principal, Role
 from inorder_controlplane.sessions import BrowserSessions
 
@@ -69,7 +71,8 @@ async def authenticate(connection: HTTPConnection, context: Context) -> Principa
     """Find out who asks, once for each request. Raises Problem."""
     known: Principal | None = connection.scope.get(_KNOWN)
     if known is None:
-        known = connection.scope[_KNOWN] = await _authenticate(connection, context)
+        found = await _authenticate(connection, context)
+        known = connection.scope[_KNOWN] = replace(found, address=client_address(connection))
     return known
 
 
@@ -114,9 +117,15 @@ def check_origin(connection: HTTPConnection, *, is_needed: bool) -> None:
         return
     host = connection.headers.get("host", "")
     scheme: str = connection.scope["scheme"]
-    scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
-    if not is_origin(origin or "", scheme, host):
-        raise Problem("forbidden", "the request comes from a page of another server", allowed=f"{scheme}://{host}")
+    scheme, other = ("https", "http") if scheme in ("https", "wss") else ("http", "https")
+    if is_origin(origin or "", scheme, host):
+        return
+    detail = "the request comes from a page of another server"
+    if is_origin(origin or "", other, host):
+        detail = f"the page was loaded by {other}, and this request came by {scheme}{not_believed(connection, PROTO)}"
+    elif origin is not None:
+        detail += ": its header Origin is not that of Host; a proxy must pass Host on as it is"
+    raise Problem("forbidden", detail, allowed=f"{scheme}://{host}")
 
 
 def _check_csrf(request: Request, principal: Principal) -> None:

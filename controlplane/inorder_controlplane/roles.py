@@ -21,6 +21,7 @@ class Principal:
         expires_ms: when this login or token ends; ``None``: never.
         csrf: of a browser session, what its changes must show; else ``None``.
         session_hash: of a browser session.
+        address: from where.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Principal:
     expires_ms: int | None = None
     csrf: str | None = None
     session_hash: str | None = None
+    address: str = ""
 
     def may(self, role: str) -> bool:
         """Tell whether that role's rights are among this one's."""

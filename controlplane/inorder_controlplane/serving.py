@@ -65,7 +65,7 @@ class Service:
         scheme = "https" if self._settings.tls_cert else "http"
         host, _, port = self.address.rpartition(":")
         host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
-        return f"{scheme}://{host}:{port}/"
+        return f"{scheme}://{host}:{port}{self._settings.root_path}/"
 
     async def __aenter__(self) -> Self:
         """Start."""

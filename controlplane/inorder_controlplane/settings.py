@@ -12,6 +12,7 @@ class ControlPlaneSettings:
 
     Attributes:
         host, port: where it listens; port 0 takes any free one.
+        root_path: the path under which a proxy serves it, such as ``/inorder``; empty: none.
         hosts: further names, without a port, under which browsers reach it. On a loopback address only requests for
             that address, ``localhost`` and these are answered, so that no foreign page can reach it by a name of its
             own (DNS rebinding).
@@ -31,6 +32,7 @@ class ControlPlaneSettings:
 
     host: str = "127.0.0.1"
     port: int = 8080
+    root_path: str = ""
     hosts: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     tls_cert: Path | None = None

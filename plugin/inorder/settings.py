@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from ipaddress import ip_network
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -89,9 +90,35 @@ def _checked_place(text: str) -> str:
     return text
 
 
+def _checked_proxy(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError("neither an IP address nor a network") from None
+    return text
+
+
+def _checked_name(text: str) -> str:
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname or parts.netloc != text or "@" in text or (":" in text and not text.startswith("[")):
+        raise ValueError("not a host name")
+    if parts.port is not None:
+        raise ValueError("a host name with a port")
+    return text
+
+
+def _checked_root(text: str) -> str:
+    if text and not re.fullmatch(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)+", text):
+        raise ValueError("not a path")
+    return text
+
+
 BrokerText = Annotated[str, BeforeValidator(_checked_broker)]
 AddressText = Annotated[str, BeforeValidator(_checked_address)]
 PlaceText = Annotated[str, BeforeValidator(_checked_place)]
+ProxyText = Annotated[str, BeforeValidator(_checked_proxy)]
+NameText = Annotated[str, BeforeValidator(_checked_name)]
+RootText = Annotated[str, BeforeValidator(_checked_root)]
 
 
 class _Section(BaseModel):
@@ -256,12 +283,15 @@ class ControlPlaneSection(_Section):
 
     host: str = _option("127.0.0.1", "address to listen on", "a host name or IP address", min_length=1)
     port: int = _option(8080, "port to listen on", "a port, 0 to 65535 (0: any free one)", ge=0, le=65535)
-    hosts: Annotated[tuple[str, ...], BeforeValidator(_words)] = _option(
-        (), "further names under which browsers reach it", "host names without port"
+    root_path: RootText = _option("", "path under which a proxy serves it",
+                                  "a path such as /inorder, without a slash at its end")  # fmt: skip
+    hosts: Annotated[tuple[NameText, ...], BeforeValidator(_words)] = _option(
+        (), "further names under which browsers reach it", "host names without scheme and port"
     )
-    proxies: Annotated[tuple[str, ...], BeforeValidator(_words)] = _option(
-        (), "proxies in front of it, whose X-Forwarded headers are believed", "IP addresses or networks"
-    )
+    proxies: Annotated[tuple[ProxyText, ...], BeforeValidator(_words)] = _option(
+        (), "proxies in front of it, whose X-Forwarded headers are believed",
+        "IP addresses, or networks such as 10.0.0.0/8; no names, and no *: whoever is believed can say who asks"
+    )  # fmt: skip
     workers: Annotated[tuple[AddressText, ...], BeforeValidator(_words)] = _option(
         (), "the ordering workers; those in the store if empty", "texts host:port"
     )

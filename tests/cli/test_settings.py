@@ -69,6 +69,14 @@ def test_a_kubernetes_service_variable_is_not_a_setting() -> None:
         ("[client]\nworkers = ['nohost']\n", {}, ["client.workers", "'nohost'", "host:port"]),
         ("[client]\nbrokers = ['localhost']\n", {}, ["client.brokers", "'localhost'", "scheme://"]),
         ("[client]\nbrokers = []\n", {}, ["client.brokers", "one or more"]),
+        ("[controlplane]\nproxies = 'nginx'\n", {}, ["controlplane.proxies", "'nginx'", "IP addresses, or networks"]),
+        ("[controlplane]\nproxies = '10.0.0.300'\n", {}, ["controlplane.proxies", "'10.0.0.300'", "no names"]),
+        ("[controlplane]\nproxies = '10.0.0.1/8'\n", {}, ["controlplane.proxies", "'10.0.0.1/8'", "10.0.0.0/8"]),
+        ("[controlplane]\nproxies = ['*']\n", {}, ["controlplane.proxies", "'*'", "no *: whoever is believed"]),
+        ("[controlplane]\nhosts = 'https://a.example'\n", {}, ["controlplane.hosts", "without scheme and port"]),
+        ("[controlplane]\nhosts = 'a.example:8080'\n", {}, ["controlplane.hosts", "'a.example:8080'"]),
+        ("[controlplane]\nroot_path = 'inorder/'\n", {}, ["controlplane.root_path", "'inorder/'", "/inorder"]),
+        ("[controlplane]\nroot_path = '/a/../b'\n", {}, ["controlplane.root_path", "'/a/../b'"]),
         ("[store]\nurl = 'inorder.db'\n", {}, ["store.url", "SQLAlchemy URL"]),
         ("[worker\n", {}, ["inorder.toml", "TOML", "line 1"]),
     ],
@@ -80,6 +88,12 @@ def test_what_is_wrong_is_named(file: str, environ: dict[str, str], parts: list[
     for part in parts:
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_proxies_and_names_that_may_be_set() -> None:
+    write("[controlplane]\nproxies = '10.0.0.0/8 ::1'\nhosts = 'a.example [::2]'\nroot_path = '/a/b'\n")
+    found = load(environ={}).settings.controlplane
+    assert (found.proxies, found.hosts, found.root_path) == (("10.0.0.0/8", "::1"), ("a.example", "[::2]"), "/a/b")
 
 
 def test_a_missing_file_is_refused_only_when_it_was_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.controlplane.conftest import Site, assert_problem
+from tests.controlplane.conftest import Serve, Site, assert_problem
 
 from inorder_controlplane import pages
 
@@ -37,6 +37,25 @@ async def test_the_page_at_every_path_that_is_none_of_the_apis(site: Site, built
     refused = await client.post("/topics", json={})
     assert_problem(refused, "method-not-allowed")
     assert refused.headers["allow"] == "GET, HEAD"
+
+
+async def test_below_a_path_of_a_proxys_page_api_and_login_name_that_path(serve: Serve, built: Path) -> None:
+    """A proxy may take the path off, or pass it on; the page's files, the API and the login's cookie are below it."""
+    (built / "index.html").write_text('<script src="./assets/app-1234.js"></script><link href="./icon.png">')
+    site = serve(root_path="/plant/order")
+    browser = site.client()
+    for path in ("/plant/order", "/plant/order/", "/plant/order/topics/a%2Fb", "/topics", "/plant/order/index.html"):
+        page = await browser.get(path)
+        assert page.text == '<script src="/plant/order/assets/app-1234.js"></script><link href="/plant/order/icon.png">'
+    assert (await browser.get("/plant/order/assets/app-1234.js")).text == SCRIPT
+    assert "/plant/order/assets" in (await browser.get("/plant/orders")).text  # another path, so a page of ours
+    login = {"token": site.secrets["viewer"]}
+    answer = await browser.post("/plant/order/api/v1/session", json=login)
+    assert "Path=/plant/order/;" in answer.headers["set-cookie"]
+    assert (await browser.get("/plant/order/api/v1/session")).status_code == 200
+    assert (await browser.get("/openapi.json")).json()["servers"] == [{"url": "/plant/order"}]
+    left = await browser.delete("/plant/order/api/v1/session", headers={"X-CSRF-Token": answer.json()["csrf"]})
+    assert (left.status_code, len(browser.cookies)) == (204, 0)
 
 
 async def test_files_travel_compressed_and_are_kept(site: Site, built: Path) -> None:

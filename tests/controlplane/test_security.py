@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import BaseRoute
 from tests.controlplane.conftest import ROLES, Serve, Site, assert_problem
 from tests.costs import ended
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from inorder.worker.audit import AuditLog
 from inorder.worker.tokens import TokenStore
@@ -232,6 +233,48 @@ async def test_logins_that_fail_are_limited(serve: Serve) -> None:
     assert_problem(answer, "too-many-requests")
     assert 0 < int(answer.headers["retry-after"]) <= 60
     assert (await site.client("viewer").get("/api/v1/session")).status_code == 200
+
+
+async def test_behind_a_proxy_that_is_not_known_refusals_name_header_and_setting(serve: Serve) -> None:
+    site = serve(login_rate=1)
+    login = {"token": site.secrets["viewer"]}
+
+    async def refused(**headers: str) -> str:
+        answer = await site.client(**headers).post("/api/v1/session", json=login)
+        detail: str = answer.json()["detail"]
+        assert answer.status_code in (403, 421, 429), answer.text
+        return detail
+
+    origin = "https://localhost:8080"
+    told = await refused(Origin=origin, **{"X-Forwarded-Proto": "https"})
+    assert "loaded by https, and this request came by http" in told
+    assert "X-Forwarded-Proto is not believed, as the setting controlplane.proxies does not name 127.0.0.1" in told
+    assert "controlplane" not in await refused(Origin=origin)
+    assert "a proxy must pass Host on" in await refused(Origin="https://order.example")
+    assert "the setting controlplane.hosts" in await refused(Host="order.example")
+    assert (await site.client().post("/api/v1/session", json={"token": "x"})).status_code == 401
+    told = await refused(**{"X-Forwarded-For": "10.1.2.3"})
+    assert "X-Forwarded-For is not believed, as the setting controlplane.proxies does not name 127.0.0.1" in told
+    assert "believed" not in await refused(**{"X-Forwarded-For": "10.1.2.3, 127.0.0.1"})  # as one has it that is
+
+
+async def test_the_audit_log_has_the_address_of_who_asked(serve: Serve) -> None:
+    """The one that a proxy tells, where it is believed: uvicorn puts that into the request."""
+    site = serve()
+    inner: Any = site.app
+    app = ProxyHeadersMiddleware(inner, trusted_hosts=["127.0.0.1"])
+    headers = {"X-Forwarded-For": "10.1.2.3", "X-Forwarded-Proto": "https", "Host": "localhost:8080"}
+    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080", headers=headers) as client:
+        answer = await client.post(
+            "/api/v1/session", json={"token": site.secrets["admin"]}, headers={"Origin": "https://localhost:8080"}
+        )
+        assert answer.status_code == 200, answer.text
+        assert "Secure" in answer.headers["set-cookie"]
+        bearer = {"Authorization": f"Bearer {site.secrets['admin']}"}
+        assert (await client.post("/api/v1/tokens", json={"name": "x", "role": "viewer"}, headers=bearer)).is_success
+    found = [(each.action, each.detail["address"]) for each in AuditLog(site.store).page(limit=2)]
+    assert found == [("token.issue", "10.1.2.3"), ("session.begin", "10.1.2.3")]
 
 
 async def test_no_secret_is_shown_or_logged_or_kept(site: Site, caplog: pytest.LogCaptureFixture) -> None:

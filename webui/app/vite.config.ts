@@ -34,6 +34,8 @@ function notice(name: string): string {
 
 export default defineConfig({
   plugins: [react(), licenses()],
+  // The control plane puts the path in front under which it is served.
+  base: "./",
   build: {
     outDir: join(HERE, "../inorder_webui/static"),
     emptyOutDir: true,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
@@ -13,6 +14,7 @@ from inorder_controlplane.models.common import moment_or_none
 from inorder_controlplane.models.session import Login, Session
 from inorder_controlplane.principals import COOKIE, ROLES, Principal, Viewer, check_origin
 from inorder_controlplane.problems import Problem
+from inorder_controlplane.proxied import FOR, client_address, not_believed
 from inorder_controlplane.sessions import BrowserSessions
 
 router = APIRouter(prefix="/session", tags=["session"])
@@ -22,9 +24,9 @@ router = APIRouter(prefix="/session", tags=["session"])
 async def log_in(body: Login, request: Request, response: Response, context: ContextDep) -> Session:
     """Change a token for a session cookie. Failures are counted by address, and too many refused (429)."""
     check_origin(request, is_needed=False)
-    address, now = request.client.host if request.client else "", time.monotonic()
+    address, now = client_address(request), time.monotonic()
     if wait := context.login_limit.wait_s(address, now):
-        detail = f"too many failed logins from {address}; try again in {wait} s"
+        detail = f"too many failed logins from {address}; try again in {wait} s{not_believed(request, FOR)}"
         raise Problem("too-many-requests", detail, headers={"Retry-After": str(wait)})
     token = await context.database.call(lambda store: TokenStore(store).find(body.token))
     if token is None or token.is_internal:
@@ -36,13 +38,14 @@ async def log_in(body: Login, request: Request, response: Response, context: Con
     cookie, principal = await context.database.call(
         lambda store: BrowserSessions(store).begin(token, now_ms=context.now_ms(), ttl_s=ttl)
     )
+    principal = replace(principal, address=address)
     async with audited(context, principal, "session.begin", token.id):
         assert principal.expires_ms is not None
         response.set_cookie(
             COOKIE,
             cookie,
             max_age=max(0, (principal.expires_ms - context.now_ms()) // 1000),
-            path="/",
+            path=f"{context.settings.root_path}/",
             secure=request.scope["scheme"] == "https",
             httponly=True,
             samesite="strict",
@@ -62,8 +65,8 @@ async def log_out(request: Request, response: Response, context: ContextDep, pri
     if (session := principal.session_hash) is not None:
         async with audited(context, principal, "session.end", principal.token_id):
             await context.database.call(lambda store: BrowserSessions(store).end(session))
-    secure = request.scope["scheme"] == "https"
-    response.delete_cookie(COOKIE, path="/", secure=secure, httponly=True, samesite="strict")
+    secure, path = request.scope["scheme"] == "https", f"{context.settings.root_path}/"
+    response.delete_cookie(COOKIE, path=path, secure=secure, httponly=True, samesite="strict")
 
 
 def _session(principal: Principal) -> Session:

@@ -1,6 +1,7 @@
 /** A small router over the browser's history. */
 import { useMemo, useSyncExternalStore, type AnchorHTMLAttributes, type MouseEvent } from "react";
 import { withQuery, type Query } from "./api/client";
+import { BASE, withoutBase } from "./lib/base";
 
 const listeners = new Set<() => void>();
 const changed = (): void => listeners.forEach((listener) => listener());
@@ -11,12 +12,12 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-const address = (): string => location.pathname + location.search;
+const address = (): string => withoutBase(location.pathname) + location.search;
 
 /** Goes to a path of the UI ("/events?topic=3"). */
 export function navigate(to: string, { replace = false } = {}): void {
   if (to === address()) return;
-  history[replace ? "replaceState" : "pushState"](null, "", to);
+  history[replace ? "replaceState" : "pushState"](null, "", BASE + to);
   changed();
 }
 
@@ -32,7 +33,7 @@ export function useLocation(): { path: string; query: URLSearchParams } {
 /** Changes single entries of the query and leaves the others; null or "" removes one. */
 export function setQuery(changes: Query, { replace = true } = {}): void {
   const query: Query = { ...Object.fromEntries(new URLSearchParams(location.search)), ...changes };
-  navigate(withQuery(location.pathname, query), { replace });
+  navigate(withQuery(withoutBase(location.pathname), query), { replace });
 }
 
 type LinkProps = Omit<AnchorHTMLAttributes<HTMLAnchorElement>, "href"> & { to: string };
@@ -46,5 +47,5 @@ export function Link({ to, onClick, ...rest }: LinkProps) {
     event.preventDefault();
     navigate(to);
   };
-  return <a {...rest} href={to} onClick={follow} />;
+  return <a {...rest} href={BASE + to} onClick={follow} />;
 }

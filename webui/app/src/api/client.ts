@@ -1,6 +1,8 @@
 /** The one place that talks to /api/v1: problem details, ETags, the CSRF header, 401. */
 
-export const API = "/api/v1";
+import { BASE } from "../lib/base";
+
+export const API = `${BASE}/api/v1`;
 
 /** Where a body was wrong, as the problem's `errors` name it. */
 export interface ProblemError {

@@ -130,21 +130,25 @@ def test_jumped_ranges_are_a_set_of_numbers(jumps: list[tuple[int, int]], taken:
 
 
 def test_a_run_that_heads_told_in_steps_is_lost_as_one() -> None:
-    """B15: up to the patience; a longer one is lost in parts, none of them later than that."""
+    """B15: two heads tell the end of a burst. In a longer run nothing is given up later than it must be."""
     missing = _missing()
     began = missing.broker.at(0.0)
-    for number, when in ((2, 0.0), (4, 0.5), (6, 2.0)):
+    for number, when in ((2, 0.0), (4, 0.25), (6, 1.75)):
         missing.learn(number, when)
         missing.confirm(number - 1, [], when)
         missing.confirm(number, [], when)
-    assert missing.next_loss(0, 5.0, 1.0) == pytest.approx(began + 6.0), "the last one is overdue too late for that"
+    assert missing.next_loss(0, 5.0) == pytest.approx(began + 5.0), "the last one is overdue too late for that"
     assert [missing.next_lost()[0], missing.next_lost()[0]] == [1, 2]
-    assert missing.next_loss(2, 5.0, 1.0) == pytest.approx(began + 6.5)
+    assert missing.next_loss(2, 5.0) == pytest.approx(began + 5.25)
+    assert [missing.next_lost()[0], missing.next_lost()[0]] == [3, 4]
+    missing.learn(7, 2.0)
+    missing.confirm(7, [], 2.0)
+    assert missing.next_loss(4, 5.0) == pytest.approx(began + 7.0), "together"
     single = _missing()
     single.learn(6, 0.5)
     single.confirm(4, [], 0.5)
     single.confirm(6, [], 0.5)
-    assert single.next_loss(2, 5.0, 1.0) == pytest.approx(single.broker.at(0.5) + 5.0), "it waits for nothing"
+    assert single.next_loss(2, 5.0) == pytest.approx(single.broker.at(0.5) + 5.0), "it waits for nothing"
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------

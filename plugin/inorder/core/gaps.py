@@ -22,6 +22,8 @@ MAX_FETCHED = 1_000
 """Numbers in one question to the event log; the lowest first, so that what they hold back can go (R18)."""
 HEADS_SECONDS = 1.0
 """Stages tell heads that often, as a rule: the end of a burst is known in steps that far apart."""
+TOGETHER_SECONDS = 1.25 * HEADS_SECONDS
+"""A run of numbers that is overdue within so long is given up as one, when its last number is overdue."""
 MAX_MOMENTS = 10_000
 """Moments at which numbers became known that are told apart; of those beyond the last one counts, so none is early."""
 MAX_UNANSWERED = 16
@@ -138,16 +140,16 @@ class MissingNumbers:
         if not is_higher:
             self.confirmed = dict(sorted(confirmed.items()))
 
-    def next_loss(self, clock: int, loss_timeout: float, patience: float = 0.0) -> float | None:
+    def next_loss(self, clock: int, loss_timeout: float) -> float | None:
         """Return when, by the broker's time, the next confirmed number is to be given up, or ``None``.
 
-        A whole run of them goes together if its last one is overdue within ``patience`` (s) of its first: the end of a
-        burst that heads told in several steps is one gap."""
+        A whole run of them goes together if its last one is overdue soon after its first (``TOGETHER_SECONDS``): the
+        end of a burst that two heads told is one gap. In a longer one nobody waits for what else is lost."""
         while self.confirmed:
             lowest = next(iter(self.confirmed))
             if lowest > clock and (due := self._lost_at(lowest, loss_timeout)) is not None:
                 last = self._lost_at(self._end_of_run(lowest), loss_timeout)
-                return due if last is None else min(due + patience, max(due, last))
+                return last if last is not None and due < last <= due + TOGETHER_SECONDS else due
             del self.confirmed[lowest]
         return None
 

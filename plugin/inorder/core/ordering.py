@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from inorder.core.barriers import PRECISION, Brokers, CaughtUp
-from inorder.core.gaps import HEADS_SECONDS, MAX_ASKED, MAX_PASSED, JumpedNumbers, MissingNumbers, NumberSet
+from inorder.core.gaps import MAX_ASKED, MAX_PASSED, JumpedNumbers, MissingNumbers, NumberSet
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Parked, Sequenced, WaitingRoom, hole
@@ -33,7 +33,8 @@ class OrderingTimes(msgspec.Struct, frozen=True):
     Attributes:
         gap_timeout: how long a missing number is waited for before its stage is asked (R17).
         loss_timeout: how long, from the same start, before a confirmed number counts as lost: only time counts in
-            which the client was caught up with its broker (R24).
+            which the client was caught up with its broker (R24). Numbers that follow one another, and are overdue
+            within 1.25 s, are reported as one gap when the last one is.
         max_waiting, max_waiting_bytes: in strict mode, what may wait; arrivals beyond are given up and their
             numbers reported as ``overflow`` when their turn comes. Never silently.
     """
@@ -932,11 +933,6 @@ class OrderingModule:
             missing.ask_again_at(now + self.times.gap_timeout)
         return self._drain()
 
-    @property
-    def _patience(self) -> float:
-        """Seconds for which the end of a burst may be known later than its beginning: a step of the heads, and some."""
-        return HEADS_SECONDS + self.times.gap_timeout
-
     # -- barriers (R24) ----------------------------------------------------------------------------------------
 
     def barriers(self, now: float) -> list[str]:
@@ -969,15 +965,15 @@ class OrderingModule:
         self._brokers.of(space).failed(now)
 
     def _barriers_due(self) -> list[tuple[CaughtUp, float]]:
-        clock, loss, patience = self._clock, self.times.loss_timeout, self._patience
-        lost = ((each.broker, each.next_loss(clock[topic], loss, patience)) for topic, each in self._watched())
+        clock, loss = self._clock, self.times.loss_timeout
+        lost = ((each.broker, each.next_loss(clock[topic], loss)) for topic, each in self._watched())
         skipped = ((self._missing[topic].broker, each.due()) for topic, each in self._jumped.items())
         return self._brokers.due((*lost, *skipped))
 
     def _lose_overdue(self, topic: int, missing: MissingNumbers, now: float) -> list[Sequenced]:
         """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""
         clock, proven, loss, made = self._clock[topic], missing.broker.proven, self.times.loss_timeout, []
-        while (due := missing.next_loss(clock, loss, self._patience)) is not None and due <= proven:
+        while (due := missing.next_loss(clock, loss)) is not None and due <= proven:
             number, deps = missing.next_lost()
             if number not in self._room.topic(topic):
                 made.append(self._put_hole(topic, number, deps, self._loss_reason(topic, number, missing), now))

@@ -15,7 +15,18 @@ from tests.worker.raw_client import RawClient
 
 from inorder.admin import Cluster, StuckNumber
 from inorder.core.names import exact
-from inorder.core.wire import Logged, LogRule, NewEvent, NumberState, TopicInfo, encode_logged
+from inorder.core.wire import (
+    ClientCounts,
+    Logged,
+    LogRule,
+    NewEvent,
+    NumberState,
+    Report,
+    Reported,
+    TopicInfo,
+    Wait,
+    encode_logged,
+)
 from inorder.errors import InvalidOption, Refused, UnknownTopic
 
 VOID, PENDING, CONFIRMED = NumberState.VOID, NumberState.PENDING, NumberState.CONFIRMED
@@ -105,6 +116,30 @@ async def test_a_stuck_number_is_shown_released_and_skipped(two: TwoStages) -> N
             assert await cluster.stuck(older_s=0.0) == []
             with pytest.raises(Refused, match="none of the numbers 1 to 3 is pending; the topic has none"):
                 await cluster.release(2, 1, 3, "void")
+
+
+async def test_what_clients_wait_for_is_shown_whatever_the_cause(two: TwoStages) -> None:
+    """A number that was never given, and one that was confirmed; topics that are not there are left out."""
+    both = await two.worker(0, 1)
+    async with RawClient(both.address, "reader") as raw, Cluster([both.address]) as cluster:
+        low = await topic_of(raw, "low")
+        one, two_ = await raw.create(low, 1, 2)
+        await raw.confirm(one, low.stage)
+        waits = [Wait(2, 99, 1, 7, 3, 5_000), Wait(2, 1, 1, 8, 1, 4_000), Wait(2, 2, 1, 9, 1, 3_000)]
+        others = [Wait(2, 98, 1, 6, 1, 900), Wait(4711, 1, 1, 5, 1, 9_000)]
+        raw.send(Report(1, True, ClientCounts(), waits=waits + others))
+        await raw.next(Reported)
+        found = await cluster.stuck(older_s=0.0)
+        assert two_.number == 2
+        assert [(each.first, each.state, each.reason, each.waiting, each.holds, each.is_open) for each in found] == [
+            (1, NumberState.CONFIRMED, "confirmed, and has not arrived", ("reader",), (1, 8), False),
+            (2, PENDING, "publisher connected, not confirmed", ("reader",), (1, 9), True),
+            (98, NumberState.UNKNOWN, "was never given", ("reader",), (1, 6), False),
+            (99, NumberState.UNKNOWN, "was never given", ("reader",), (1, 7), False),
+        ]
+        assert [each.first for each in await cluster.stuck(older_s=1.0) if not each.is_open] == [1, 99]
+        assert (await cluster.waiting_for(1, 7), await cluster.waiting_for(2, 99)) == (["reader"], ["reader"])
+        assert await cluster.waiting_for(1, 4) == []
 
 
 async def test_what_the_event_log_has_is_repaired(two: TwoStages) -> None:

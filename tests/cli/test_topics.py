@@ -10,7 +10,10 @@ import pytest
 from tests.cli.conftest import Cli, Start
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import Logged, NewEvent, encode_logged
+from inorder.admin import EventState, StuckNumber
+from inorder.cli.events import _in_words, before
+from inorder.cli.gaps import _plain, _text
+from inorder.core.wire import Logged, NewEvent, NumberState, encode_logged
 
 BINARY = bytes([0xFF, 0])
 
@@ -89,6 +92,22 @@ def test_what_is_stuck_is_listed_released_and_repaired(cli: Cli, stamped: tuple[
     assert cli("gaps", "list", "--older", "0", *stamped).err == "nothing is stuck\n"
     listed = [json.loads(line) for line in cli("topics", "list", *stamped, "--json").out.splitlines()]
     assert [(each["confirmed"], each["void"], each["abandoned"]) for each in listed] == [(3, 0, 0), (0, 1, 2)]
+
+
+def test_what_clients_wait_for_is_in_the_list_of_what_is_stuck() -> None:
+    why = "was never given"
+    never = StuckNumber(2, 99, 99, NumberState.UNKNOWN, why, None, "", 0, 7_000, False, ("c1", "c2"), (1, 7))
+    assert _text(_plain(never, {1: "m:a", 2: "m:b"})) == (
+        "m:b 99: unknown, was never given (7 s; waited for by c1, c2, with m:a 7)"
+    )
+
+
+def test_a_dependency_that_was_never_given_is_shown() -> None:
+    found = EventState(1, 7, NumberState.CONFIRMED, True, ((2, 99), (3, 4)), "c", 1, 1, False)
+    states = {(3, 4): NumberState.CONFIRMED}
+    assert [_in_words(each) for each in before(found, {2: "m:b", 3: "m:c"}, states)] == [
+        "m:b 99 (never given)", "m:c 4 (confirmed)",
+    ]  # fmt: skip
 
 
 def test_an_event_is_shown(cli: Cli, stamped: tuple[str, str]) -> None:

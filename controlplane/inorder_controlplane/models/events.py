@@ -62,6 +62,7 @@ class Event(Answer):
             "life": [
                 {"at": "2026-03-01T09:30:00.125Z", "what": "stamped", "who": "stage 1", "detail": "number 12"},
             ],
+            "waiting": [],
         }
     )
 
@@ -77,6 +78,7 @@ class Event(Answer):
     payload_base64: str | None = Field(description="null: it is not in an event log")
     payload_text: str | None = Field(description="the same as text, where it is one")
     life: list[Happening]
+    waiting: list[str] = Field(description="clients that say that they hold it back, or wait for it")
 
 
 class NewEvent(Body):
@@ -113,6 +115,8 @@ class Gap(Answer):
             "away_s": 12.5,
             "age_s": 14.0,
             "logged": False,
+            "waiting": ["desk-1"],
+            "holds": {"topic": _TOPIC, "number": "15"},
         }
     )
 
@@ -121,10 +125,12 @@ class Gap(Answer):
     last: Number
     state: State
     reason: str
-    client: str | None = Field(description="their publisher")
+    client: str | None = Field(description="their publisher; null: nothing is open, but clients wait for them")
     away_s: float | None = Field(description="for how long it has been gone; null: it is connected")
     age_s: float = Field(description="since the first of them was made")
     logged: bool = Field(description="the event log has them: they can be repaired")
+    waiting: list[str] = Field(description="clients that say that they hold events back for them")
+    holds: Dependency | None = Field(description="the event that waits longest of these; null: no client says so")
 
 
 class Numbers(Body):

@@ -96,8 +96,11 @@ async def _publish(context: Context, url: str, body: NewEvent) -> inorder.Receip
 
 async def _shown(cluster: Cluster, found: EventState) -> Event:
     deps = found.deps
-    order, told, states = await asyncio.gather(
-        cluster.order(), cluster.lives(found.topic, found.number), cluster.number_states(deps[:MAX_DEPENDENCIES])
+    order, told, states, waiting = await asyncio.gather(
+        cluster.order(),
+        cluster.lives(found.topic, found.number),
+        cluster.number_states(deps[:MAX_DEPENDENCIES]),
+        cluster.waiting_for(found.topic, found.number),
     )
     refs = refs_of(order)
     return Event(
@@ -117,6 +120,7 @@ async def _shown(cluster: Cluster, found: EventState) -> Event:
         logged=found.logged,
         stored_at=moment_or_none(found.stored_ms or None),
         life=_life(found, told, refs),
+        waiting=waiting,
         **payloads.fields_of(None if found.content is None else found.content.payload),
     )
 

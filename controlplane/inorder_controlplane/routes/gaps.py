@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fastapi import APIRouter
 
 from inorder.admin import StuckNumber
@@ -9,6 +11,7 @@ from inorder.core.wire import TopicInfo
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.models.events import STATES, Gap, Numbers, NumbersChanged, Release
+from inorder_controlplane.models.topics import Dependency, TopicRef
 from inorder_controlplane.paging import ListQueryDep, Page, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
@@ -37,7 +40,7 @@ async def list_gaps(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page
         default="-age_s",
         text=lambda each: f"{label(each)} {each.client_id} {each.reason}",
     )
-    return Page(items=[_shown(each, infos.get(each.topic)) for each in items], next=following, total=total)
+    return Page(items=[_shown(each, infos) for each in items], next=following, total=total)
 
 
 @router.post("/release", operation_id="releaseNumbers")
@@ -72,9 +75,13 @@ def _range(body: Numbers) -> tuple[int, int]:
     return first, last
 
 
-def _shown(each: StuckNumber, info: TopicInfo | None) -> Gap:
+def _shown(each: StuckNumber, infos: Mapping[int, TopicInfo]) -> Gap:
+
+    def ref(topic: int) -> TopicRef:
+        return ref_of(topic, infos.get(topic))
+
     return Gap(
-        topic=ref_of(each.topic, info),
+        topic=ref(each.topic),
         first=str(each.first),
         last=str(each.last),
         state=STATES[each.state],
@@ -83,4 +90,6 @@ def _shown(each: StuckNumber, info: TopicInfo | None) -> Gap:
         away_s=each.away_ms / 1000 if each.away_ms > 0 else None,
         age_s=each.age_ms / 1000,
         logged=each.logged,
+        waiting=list(each.waiting),
+        holds=None if each.holds is None else Dependency(topic=ref(each.holds[0]), number=str(each.holds[1])),
     )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final, Literal
 
 from inorder.admin.checks import check_automatic, check_name, check_numbers, check_range
 from inorder.admin.placing import Placing
 from inorder.admin.states import Automatic, EventState, StuckNumber, TopicState, event_state, topic_state
-from inorder.admin.stuck import stuck_numbers
+from inorder.admin.stuck import stuck_numbers, waits_by_number, with_waits
 from inorder.core.reordering import UNDER_WAY
 from inorder.core.wire import (
+    MAX_NUMBER,
     AutomaticShown,
     ChangeAutomatic,
     ChangeLog,
     ChangeOrder,
+    ClientReport,
     Done,
     EndSubscription,
     EventFound,
@@ -55,6 +58,8 @@ IDS_ASKED: Final = 500
 """Topics or numbers in one question."""
 READ_LIMIT: Final = 1_000
 """Events of a log in one answer of :meth:`Cluster.read_log`, at most."""
+WAITS_ASKED: Final = 100
+"""Numbers that only clients name whose state is asked for."""
 
 
 class Cluster(Placing):
@@ -160,10 +165,39 @@ class Cluster(Placing):
 
     async def stuck(self, *, older_s: float = 1.0) -> list[StuckNumber]:
         """Return numbers that are pending for longer than this (s), or whose timestamps are not complete, of all stages
-        that answer; by topic and number. After a second subscribers begin to ask for them (R17, ``gap_timeout``)."""
+        that answer; and those that clients say they wait for, whatever the cause; by topic and number. After a second
+        subscribers begin to ask for them (R17, ``gap_timeout``)."""
         stages = [each.stage for each in await self.stages()]
         found = await asyncio.gather(*(self._open_numbers(stage, round(older_s * 1000)) for stage in stages))
-        return stuck_numbers({stage: parts for stage, parts in zip(stages, found, strict=True) if parts})
+        stuck = stuck_numbers({stage: parts for stage, parts in zip(stages, found, strict=True) if parts})
+        waits = waits_by_number(await self._reporting(), round(older_s * 1000))
+        return with_waits(stuck, waits, await self._states_of(list(waits)[:WAITS_ASKED])) if waits else stuck
+
+    async def waiting_for(self, topic: int, number: int) -> list[str]:
+        """Return the clients that say that they hold events back for a number, or that they hold that event back."""
+        place = topic, number
+        return [
+            each.client_id
+            for each in await self._reporting()
+            if any(place in ((wait.topic, wait.number), (wait.first_topic, wait.first_number)) for wait in each.waits)
+        ]
+
+    async def _reporting(self) -> list[ClientReport]:
+        try:
+            return (await self.reports(MAX_NUMBER)).clients
+        except WorkerUnreachable:
+            return []
+
+    async def _states_of(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], NumberState]:
+        """Return what became of numbers that clients name: ``UNKNOWN`` of what was never given, nothing of topics that
+        do not exist or do not answer."""
+        states: dict[tuple[int, int], NumberState] = {}
+        known_topics = {info.id for info in (await self.order()).topics}
+        for topic, number in (place for place in places if place[0] in known_topics):
+            with contextlib.suppress(WorkerUnreachable):
+                known = await self._known(topic, max(number, 1))
+                states[topic, number] = NumberState.UNKNOWN if known is None else known.state
+        return states
 
     async def _open_numbers(self, stage: int, older_ms: int) -> list[OpenNumbersFound]:
         try:

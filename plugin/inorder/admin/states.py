@@ -63,6 +63,8 @@ class StuckNumber:
             the workers remember it.
         age_ms: how long ago the first was issued (or came to its stage with a change of the topic order).
         logged: the event log has them, so they can be repaired; else they can be released.
+        waiting: clients that say that they hold events back for them.
+        holds: the event that waits longest of these, as (topic id, number); ``None`` where no client says so.
     """
 
     topic: int
@@ -75,6 +77,13 @@ class StuckNumber:
     away_ms: int
     age_ms: int
     logged: bool
+    waiting: tuple[str, ...] = ()
+    holds: tuple[int, int] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Its topic's stage can settle them; else it is clients that wait for them, for another reason."""
+        return bool(self.client_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
 
 from inorder.admin.states import StuckNumber
-from inorder.core.wire import OpenNumbers, OpenNumbersFound
+from inorder.core.wire import ClientReport, NumberState, OpenNumbers, OpenNumbersFound, Wait
+
+Place = tuple[int, int]
+"""(topic id, number)"""
+Waits = Mapping[Place, Sequence[tuple[str, Wait]]]
+"""By the number that is waited for: clients, and what each says of it."""
+
+_REASONS: Final = {
+    NumberState.CONFIRMED: "confirmed, and has not arrived",
+    NumberState.VOID: "void, and not skipped yet",
+    NumberState.ABANDONED: "given up, and not skipped yet",
+    NumberState.EXPIRED: "no longer known one by one",
+    NumberState.UNKNOWN: "was never given",
+}
 
 
 def stuck_numbers(found: Mapping[int, Iterable[OpenNumbersFound]]) -> list[StuckNumber]:
@@ -53,3 +69,38 @@ def _stuck(each: OpenNumbers, waits_for: int | None) -> StuckNumber:
         each.age_ms,
         each.logged,
     )
+
+
+def waits_by_number(clients: Iterable[ClientReport], older_ms: int) -> Waits:
+    """Return what clients wait for, for longer than that."""
+    told = [(each.client_id, wait) for each in clients for wait in each.waits if wait.for_ms >= older_ms]
+    place = lambda each: (each[1].topic, each[1].number)  # noqa: E731
+    return {at: list(its) for at, its in groupby(sorted(told, key=place), key=place)}
+
+
+def with_waits(stuck: Sequence[StuckNumber], waits: Waits, states: Mapping[Place, NumberState]) -> list[StuckNumber]:
+    """Return the numbers that are stuck, with who waits for them, and those that clients wait for besides; what is
+    pending is not among these, but stuck as soon as it is old enough.
+
+    Args:
+        states: what became of numbers; one that clients wait for and that is not there was not asked about.
+    """
+    left = dict(waits)
+    found = []
+    for each in stuck:
+        its = [at for at in left if at[0] == each.topic and each.first <= at[1] <= each.last]
+        found.append(_with(each, [told for at in its for told in left.pop(at)]))
+    for (topic, number), told in left.items():
+        if (state := states.get((topic, number))) in _REASONS:
+            reason = _REASONS[state] if number else "no worker has named the topic"
+            age = max(wait.for_ms for _, wait in told)
+            found.append(_with(StuckNumber(topic, number, number, state, reason, None, "", 0, age, False), told))
+    return sorted(found, key=lambda each: (each.topic, each.first))
+
+
+def _with(stuck: StuckNumber, told: Sequence[tuple[str, Wait]]) -> StuckNumber:
+    if not told:
+        return stuck
+    _, longest = max(told, key=lambda each: each[1].for_ms)
+    holds = longest.first_topic, longest.first_number
+    return replace(stuck, waiting=tuple(sorted({client for client, _ in told})), holds=holds)

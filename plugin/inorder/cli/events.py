@@ -14,6 +14,8 @@ from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.naming import ids_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from inorder.admin import Cluster, EventState
     from inorder.core.wire import NumberState, TopicOrder
 
@@ -38,26 +40,41 @@ def show(
 ) -> int:
     """Show what became of an event's number, whose it is, what comes before it, and its payload if there is a log."""
 
-    async def look(cluster: Cluster) -> tuple[TopicOrder, EventState | None, dict[tuple[int, int], NumberState]]:
+    async def look(
+        cluster: Cluster,
+    ) -> tuple[TopicOrder, EventState | None, dict[tuple[int, int], NumberState], list[str]]:
         order = await cluster.order()
-        found = await cluster.find_event(ids_of(order, [topic])[0], number)
-        return order, found, await cluster.number_states(found.deps) if found is not None else {}
+        id_ = ids_of(order, [topic])[0]
+        found = await cluster.find_event(id_, number)
+        if found is None:
+            return order, found, {}, []
+        return order, found, await cluster.number_states(found.deps), await cluster.waiting_for(id_, number)
 
-    order, found, states = talk(look, config, workers, token, tls_ca, timeout)
+    order, found, states, waiting = talk(look, config, workers, token, tls_ca, timeout)
     if found is None:
         raise CommandFailed(f"topic {output.printable(topic)!r} has had no number {number} yet")
     names = {info.id: info.label for info in order.topics}
-    before = [
-        {"topic": names[each], "number": at, "state": states[each, at].name.lower()}
-        for each, at in found.deps
-        if (each, at) in states
-    ]
-    plain = _plain(found, topic, before)
+    dependencies = before(found, names, states)
+    plain = {**_plain(found, topic, dependencies), "waiting": waiting}
     if json:
         output.emit(plain)
     else:
         _print(plain)
     return ExitCode.OK
+
+
+def before(
+    found: EventState, names: Mapping[int, str], states: Mapping[tuple[int, int], NumberState]
+) -> list[dict[str, Any]]:
+    """Return what comes before an event, by the names of topics and the states of numbers."""
+    return [
+        {
+            "topic": names.get(topic, f"topic {topic}"),
+            "number": at,
+            "state": states[topic, at].name.lower() if (topic, at) in states else "never given",
+        }
+        for topic, at in found.deps
+    ]
 
 
 def _plain(found: EventState, topic: str, before: list[dict[str, Any]]) -> dict[str, Any]:
@@ -86,6 +103,11 @@ def _plain(found: EventState, topic: str, before: list[dict[str, Any]]) -> dict[
 def _print(plain: dict[str, Any]) -> None:
     for key, value in plain.items():
         if isinstance(value, list):
-            value = ", ".join(f"{each['topic']} {each['number']} ({each['state']})" for each in value) or "nothing"
+            value = ", ".join(map(_in_words, value)) or "nothing"
         shown = ("no", "yes")[value] if isinstance(value, bool) else "unknown" if value is None else value
         output.write(output.printable(f"{key.replace('_', ' ')}: {shown}"))
+
+
+def _in_words(each: dict[str, Any] | str) -> str:
+    """Return a dependency, or a client that waits."""
+    return each if isinstance(each, str) else f"{each['topic']} {each['number']} ({each['state']})"

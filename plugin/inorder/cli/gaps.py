@@ -13,6 +13,8 @@ from inorder.cli.failures import CommandFailed, ExitCode
 from inorder.cli.naming import ids_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from inorder.admin import Cluster, StuckNumber
     from inorder.core.wire import TopicOrder
 
@@ -49,7 +51,8 @@ def list_all(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Show numbers that nothing became of yet, whose they are, and what they wait for."""
+    """Show numbers that nothing became of yet, whose they are, and what they wait for; and whatever else clients say
+    that they wait for, whose they are not."""
 
     async def look(cluster: Cluster) -> tuple[TopicOrder, list[StuckNumber]]:
         return await cluster.order(), await cluster.stuck(older_s=older)
@@ -57,7 +60,7 @@ def list_all(
     order, found = talk(look, config, workers, token, tls_ca, timeout)
     names = {info.id: info.label for info in order.topics}
     for each in found:
-        plain = _plain(each, names.get(each.topic, f"topic {each.topic}"))
+        plain = _plain(each, names)
         if json:
             output.emit(plain)
         else:
@@ -137,17 +140,23 @@ def _changed(numbers: list[int], how: str, as_json: bool) -> int:
     return ExitCode.OK
 
 
-def _plain(each: StuckNumber, topic: str) -> dict[str, Any]:
+def _plain(each: StuckNumber, names: Mapping[int, str]) -> dict[str, Any]:
+
+    def label(topic: int) -> str:
+        return names.get(topic, f"topic {topic}")
+
     return {
-        "topic": topic,
+        "topic": label(each.topic),
         "first": each.first,
         "last": each.last,
         "state": each.state.name.lower(),
         "reason": each.reason,
-        "client": each.client_id,
+        "client": each.client_id or None,
         "away": each.away_ms / 1000 if each.away_ms > 0 else None,
         "age": each.age_ms / 1000,
         "logged": each.logged,
+        "waiting": list(each.waiting),
+        "holds": None if each.holds is None else {"topic": label(each.holds[0]), "number": each.holds[1]},
     }
 
 
@@ -155,5 +164,10 @@ def _text(plain: dict[str, Any]) -> str:
     numbers = str(plain["first"]) if plain["first"] == plain["last"] else f"{plain['first']} to {plain['last']}"
     away = f" for {plain['away']:.0f} s" if plain["away"] and "away" in plain["reason"] else ""
     log = "; in the event log" if plain["logged"] else ""
-    age = f"{plain['age']:.0f} s old, of {plain['client']}"
-    return f"{plain['topic']} {numbers}: {plain['state']}, {plain['reason']}{away} ({age}{log})"
+    whose = f" old, of {plain['client']}" if plain["client"] else ""
+    waiting = ""
+    if plain["holds"]:
+        holds = plain["holds"]
+        waiting = f"; waited for by {', '.join(plain['waiting'])}, with {holds['topic']} {holds['number']}"
+    age = f"{plain['age']:.0f} s{whose}{log}{waiting}"
+    return f"{plain['topic']} {numbers}: {plain['state']}, {plain['reason']}{away} ({age})"

@@ -196,7 +196,7 @@ class Client:
             self._wake,
             lambda: self._now(),
         )
-        self._observer = Observer(self._counts, lambda: self._now())
+        self._observer = Observer(self._counts, lambda: self._ordering.waits(self._now()), lambda: self._now())
         if self._worker is not None and self._times.report_interval:
             self._publishing.observer = self._arrivals.observer = self._observer
         self._replaying = Replaying(self._send, self._request_id, self._arrivals.named)

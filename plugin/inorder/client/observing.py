@@ -13,7 +13,7 @@ from typing import Final
 
 from inorder.core.notifications import Verdict
 from inorder.core.waiting import Sequenced
-from inorder.core.wire import ClientCounts, EventLife, Report, Reported
+from inorder.core.wire import ClientCounts, EventLife, Report, Reported, Wait
 
 SAMPLED: Final = 32
 """Lives of publishes in one report at most, and as many of notifications."""
@@ -107,14 +107,18 @@ class Observer:
 
     Args:
         counts: returns the client's present counts.
+        waits: returns what holds its events up.
         now: the event loop's clock, s.
     """
 
-    def __init__(self, counts: Callable[[], ClientCounts], now: Callable[[], float]) -> None:
-        self._counts, self._now = counts, now
+    def __init__(
+        self, counts: Callable[[], ClientCounts], waits: Callable[[], list[Wait]], now: Callable[[], float]
+    ) -> None:
+        self._counts, self._waits, self._now = counts, waits, now
         self._published, self._notified = LifeSample(), LifeSample()
         self._offset = ClockOffset()
         self._told: ClientCounts | None = None
+        self._told_waits: list[Wait] = []
         self._since_epoch = 0.0
 
     # -- what happens ------------------------------------------------------------------------------------------
@@ -138,12 +142,12 @@ class Observer:
 
     def report(self, request: int) -> Report | None:
         """Return what is to be told now, ``None`` where nothing is new."""
-        counts = self._counts()
+        counts, waits = self._counts(), self._waits()
         lives = [*self._published.take(), *self._notified.take()]
-        if counts == self._told and not lives:
+        if counts == self._told and not lives and waits == self._told_waits:
             return None
-        report = Report(request, self._told is None, counts, *self._offset.best, lives)
-        self._told = counts
+        report = Report(request, self._told is None, counts, *self._offset.best, lives, waits)
+        self._told, self._told_waits = counts, waits
         self._offset.asked(request, self._wall_us())
         return report
 

@@ -19,7 +19,8 @@ from inorder.core.gaps import MAX_ASKED, MAX_PASSED, JumpedNumbers, MissingNumbe
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Parked, Sequenced, WaitingRoom, hole
-from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicStart
+from inorder.core.waits import waits_of
+from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicStart, Wait
 
 MAX_LEAP = 100_000
 """A bounded reader passes over this many numbers beyond what is known to exist without asking whether they do."""
@@ -187,6 +188,10 @@ class OrderingModule:
     def waiting_bytes(self) -> int:
         """Bytes of waiting payloads."""
         return self._room.size + self._doubted_size
+
+    def waits(self, now: float) -> list[Wait]:
+        """Return what holds events up for long, for operators."""
+        return waits_of(self._room, self._held, now) if self._room.count else []
 
     def waits_for_turn(self, topic: int, number: int) -> bool:
         """Tell whether an event with this number waits."""

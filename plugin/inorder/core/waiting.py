@@ -7,7 +7,7 @@ however many others wait (R4).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -120,6 +120,11 @@ class WaitingRoom:
         self._arrivals: deque[Sequenced] = deque()
         self.size = 0
         self.count = 0
+
+    @property
+    def alarms(self) -> Mapping[int, Mapping[int, list[Sequenced]]]:
+        """By topic and number, what sleeps on it; also what has left since. Do not change it."""
+        return self._alarms
 
     def get(self, topic: int, number: int) -> Sequenced | None:
         """Return what waits under this number."""

@@ -263,14 +263,33 @@ class SeenLife(msgspec.Struct, array_like=True, frozen=True):
     life: EventLife
 
 
+class Wait(msgspec.Struct, array_like=True, frozen=True):
+    """What holds events up at a client.
+
+    Attributes:
+        topic, number: what they wait for; number 0: for the name of that topic.
+        first_topic, first_number: the one of them that came first.
+        events: how many wait for just this, others for these not counted.
+        for_ms: how long the first one has waited.
+    """
+
+    topic: int
+    number: int
+    first_topic: int
+    first_number: int
+    events: int
+    for_ms: int
+
+
 class ClientReport(msgspec.Struct, array_like=True, frozen=True):
-    """The last report of a client that is connected, and how long ago it came."""
+    """The last report of a client that is connected, and how long ago it came. ``waits``: as it was then."""
 
     client_id: str
     age_ms: int
     counts: ClientCounts
     offset_us: int
     error_us: int
+    waits: list[Wait] = []
 
 
 class Access(msgspec.Struct, frozen=True, array_like=True):
@@ -579,6 +598,7 @@ class Report(Frame, tag=96):
             known yet.
         lives: of a sample of events, those of which the mixed bits of topic and number are lowest, so that publishers
             and subscribers choose the same.
+        waits: what holds events up for longer than a second, the longest first; not all, where it is much.
     """
 
     request: int
@@ -587,6 +607,7 @@ class Report(Frame, tag=96):
     offset_us: int = 0
     error_us: int = -1
     lives: list[EventLife] = []
+    waits: list[Wait] = []
 
 
 class ShowReports(Frame, tag=97):

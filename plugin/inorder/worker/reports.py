@@ -33,6 +33,8 @@ MAX_TOLD: Final = 2**53
 everybody can read."""
 MAX_LIVES_TOLD: Final = 1_000
 """Lives in one report."""
+MAX_WAITS_TOLD: Final = 64
+"""Waits in one report."""
 MAX_WORD: Final = 32
 """Characters of a verdict."""
 MAX_GONE: Final = 10_000
@@ -94,7 +96,9 @@ class ClientReports:
     def show(self, asked: ShowReports, now_us: int) -> Reports:
         """Return what an operator asks for."""
         clients = [
-            ClientReport(session[0], max(0, now_us - at) // 1000, report.counts, report.offset_us, report.error_us)
+            ClientReport(
+                session[0], max(0, now_us - at) // 1000, report.counts, report.offset_us, report.error_us, report.waits
+            )
             for session, (at, report) in self._last.items()
         ]
         return Reports(asked.request, now_us, self._since_us, self.totals, clients, self._chosen(asked))
@@ -115,6 +119,8 @@ def well_formed(report: Report) -> bool:
         and -1 <= report.error_us <= MAX_TOLD
         and len(report.lives) <= MAX_LIVES_TOLD
         and all(map(_is_life, report.lives))
+        and len(report.waits) <= MAX_WAITS_TOLD
+        and all(0 <= part <= MAX_NUMBER for each in report.waits for part in msgspec.structs.astuple(each))
     )
 
 

@@ -243,6 +243,8 @@ export interface EventDetail {
   payload_base64: string | null;
   payload_text: string | null;
   life: { at: Instant | null; what: string; who: string | null; detail: string }[];
+  /** Clients that say that they hold it back, or wait for it. */
+  waiting: string[];
 }
 
 export interface StuckNumber {
@@ -251,11 +253,16 @@ export interface StuckNumber {
   last: Digits;
   state: string;
   reason: string;
+  /** Their publisher; null: nothing is open, but clients wait for them. */
   client: string | null;
   /** How long its publisher has been gone; null: it is connected. */
   away_s: number | null;
   age_s: number;
   logged: boolean;
+  /** Clients that say that they hold events back for them. */
+  waiting: string[];
+  /** The event that waits longest of these. */
+  holds: { topic: TopicRef; number: Digits } | null;
 }
 
 export interface Token {

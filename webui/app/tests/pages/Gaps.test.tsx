@@ -19,6 +19,8 @@ const STUCK = {
   away_s: 12,
   age_s: 42,
   logged: false,
+  waiting: [],
+  holds: null,
 };
 const list = (items: object[]) => ({ body: { items, next: null, total: items.length } });
 
@@ -40,6 +42,16 @@ it("says what is stuck, why, since when, and whom it holds back", async () => {
     expect(text).toContain(part);
   }
   await vi.waitFor(async () => expect((await row()).textContent).toContain("2 subscribers"));
+});
+
+it("says who waits for a number that was never given, and with what; nothing can be released there", async () => {
+  const holds = { topic: { ...TOPIC, id: "4", name: "depot/door" }, number: "17" };
+  const never = { ...STUCK, state: "unknown", reason: "was never given", client: null, waiting: ["desk-1"], holds };
+  server.on("GET /gaps", list([never]));
+  render(<Gaps />);
+  const text = (await row()).textContent;
+  for (const part of ["was never given", "desk-1", "depot/door", "17"]) expect(text).toContain(part);
+  expect(within(await row()).queryByRole("button", { name: /^Release/ })).toBeNull();
 });
 
 it("explains a release before it is done, and sends exact numbers", async () => {

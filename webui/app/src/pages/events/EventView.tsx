@@ -66,6 +66,7 @@ function factsOf(event: EventDetail) {
       </span>,
     ],
     ["Publisher", event.client ?? "not known any more"],
+    ["Waiting", event.waiting.length > 0 ? `${event.waiting.join(", ")} (as they say)` : "nobody for long"],
     ["Event id", event.counter === null ? "–" : `incarnation ${event.incarnation}, counter ${event.counter}`],
     [
       "Event log",

@@ -80,7 +80,17 @@ function columnsWith(topics: ReadonlyMap<string, Topic>): Column<StuckNumber>[] 
       title: "Holds back",
       csvTitle: "Subscribers of the topic",
       value: ({ topic }) => topics.get(topic.id)?.subscribers,
-      render: ({ topic }) => <Waiting topic={topics.get(topic.id)} />,
+      render: ({ topic, waiting, holds }) => (
+        <>
+          <Waiting topic={topics.get(topic.id)} />
+          {holds && (
+            <span className="small muted">
+              {" "}
+              {waiting.join(", ")} with {topicText(holds.topic)} <EventLink topic={holds.topic} number={holds.number} />
+            </span>
+          )}
+        </>
+      ),
     },
     {
       key: "logged",
@@ -133,8 +143,8 @@ function actions(
               Replay…
             </Button>
           )}
-          {row.logged && settle("repair", "Repair", false)}
-          {!row.logged && settle("abandoned", "Release", false)}
+          {row.client !== null && row.logged && settle("repair", "Repair", false)}
+          {row.client !== null && !row.logged && settle("abandoned", "Release", false)}
         </span>
       );
     },

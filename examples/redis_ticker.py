@@ -7,9 +7,9 @@ import redis
 
 
 def watch(client: redis.Redis) -> None:
-    last = {}
+    last: dict[str, str] = {}
 
-    def show(message: dict) -> None:
+    def show(message: dict[str, str]) -> None:
         share = message["channel"].removeprefix("price:")
         before, last[share] = last.get(share), message["data"]
         print(f"{share} {message['data']}" + (f" (was {before})" if before else ""))
@@ -31,7 +31,8 @@ def feed(client: redis.Redis) -> None:
         count = client.publish(f"price:{share}", price)
         print(f"{share} {price}: {count} watching")
     with client.pipeline() as pipeline:
-        pipeline.set("market", "closed").publish("market", "closed")
+        pipeline.set("market", "closed")
+        pipeline.publish("market", "closed")
         pipeline.execute()
 
 

@@ -35,7 +35,7 @@ def refuse(client: redis.Redis) -> None:
     def refused(*args: Any, **options: Any) -> Any:
         raise stock.ResponseError("NOPERM")
 
-    client._send_command_parse_response = refused
+    client._send_command_parse_response = refused  # type: ignore[method-assign]
 
 
 def retries() -> stock.retry.Retry:
@@ -339,7 +339,7 @@ async def test_waiting_is_not_spinning(redis_server: RedisServer, inorder_: Clie
             passes += 1
             await original(*args)
 
-        pubsub._read_or_wait = counted
+        pubsub._read_or_wait = counted  # type: ignore[method-assign, assignment]
         used = time.process_time()
         assert await pubsub.get_message(timeout=1.0) is None
         assert passes <= 5
@@ -469,8 +469,11 @@ def test_refused_publishes_leave_no_hole(
             with pytest.raises(stock.ResponseError):
                 other.publish(channel, "refused")
         client.set(channel, "no list")
-        with client.pipeline(transaction=False) as pipeline, pytest.raises(stock.ResponseError, match="Command # 1"):
-            pipeline.lpush(channel, "x").publish(channel, "1").execute()
+        with client.pipeline(transaction=False) as pipeline:
+            pipeline.lpush(channel, "x")
+            pipeline.publish(channel, "1")
+            with pytest.raises(stock.ResponseError, match="Command # 1"):
+                pipeline.execute()
         with client.pipeline() as pipeline:
             pipeline.watch(channel)
             pipeline.multi()

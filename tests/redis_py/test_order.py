@@ -112,10 +112,11 @@ def test_pipelines_and_transactions_are_stamped_when_executed(client: redis.Redi
     one, two, key = unique("one"), unique("two"), unique("key")
     with client.pubsub() as pubsub:
         pubsub.subscribe(one, two)
+        pipeline: Any  # chained commands are their results to type checkers
         for transaction in (True, False):
             with client.pipeline(transaction=transaction) as pipeline:
                 assert pipeline.publish(one, "1").set(key, "v").publish(two, "2").execute() == [1, True, 1]
-        client.transaction(lambda pipeline: pipeline.publish(one, "3"), key)
+        client.transaction(lambda pipeline: pipeline.publish(one, "3"), key)  # type: ignore[arg-type]
         assert client.execute_command("publish", two, "4") == 1
         seen = take(pubsub, 6)
         assert data(seen) == [b"1", b"2", b"1", b"2", b"3", b"4"]

@@ -57,12 +57,19 @@ def received(pubsub: Any, count: int) -> list[Any]:
 def test_what_was_read_ahead_is_visible(client: redis.Redis) -> None:
     """While it subscribes to another channel, or reads another message of a batch."""
     one, two = unique("one"), unique("two")
+
+    def publish(*pairs: tuple[str, str]) -> None:
+        with client.pipeline() as pipeline:
+            for each in pairs:
+                pipeline.publish(*each)
+            pipeline.execute()
+
     with client.pubsub(ignore_subscribe_messages=True) as pubsub:
         pubsub.subscribe(one)
-        client.pipeline().publish(one, "1").publish(one, "2").execute()
+        publish((one, "1"), (one, "2"))
         pubsub.subscribe(two)
         assert data(drained(pubsub, 2)) == [b"1", b"2"]
-        client.pipeline().publish(two, "3").publish(one, "4").execute()
+        publish((two, "3"), (one, "4"))
         assert received(pubsub, 2) == [b"3", b"4"]
         assert not pubsub.connection.can_read(timeout=0)
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from redis import client as library
 from redis import exceptions
@@ -86,6 +86,10 @@ class PubSub(library.PubSub):
         super().__init__(connection_pool, shard_hint, ignore_subscribe_messages, encoder, handler, **kwargs)
         # reads messages as the library does, and has no handlers
         self._reader = _Reader(connection_pool, encoder=self.encoder, push_handler_func=lambda response: None)
+
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Self: ...
 
     @property
     def connection(self) -> Any:

@@ -14,7 +14,8 @@ __all__ = [*redis.__all__, "Inorder"]
 __version__ = redis.__version__
 
 
-def __getattr__(name: str) -> Any:
+def lookup(name: str) -> Any:
+    """Return what the library has by a name that is not here. Raises AttributeError."""
     return getattr(redis, name)
 
 

@@ -4,6 +4,7 @@ message, as celery and kombu do: they call ``connection.can_read()``, and wait f
 from __future__ import annotations
 
 import select
+import socket
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +73,7 @@ class Shown:
 
     def _connected(self, connection: Any) -> None:
         sock = _library.socket_of(connection)
-        if CAN_COMBINE and sock is not None and not isinstance(sock, VisibleSocket):
+        if CAN_COMBINE and isinstance(sock, socket.socket):
             _library.replace_socket(connection, VisibleSocket(sock, self._bell))
 
     def end(self) -> None:

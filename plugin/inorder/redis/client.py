@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis import client as library
 
@@ -157,5 +157,9 @@ def from_url(url: str, **kwargs: Any) -> Redis:
     return Redis.from_url(url, **kwargs)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(library, name)
+if TYPE_CHECKING:  # of a name that is imported twice the first one is meant
+    from redis.client import *  # type: ignore[assignment]  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(library, name)

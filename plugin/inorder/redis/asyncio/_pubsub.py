@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from redis import exceptions
 from redis.asyncio import client as library
@@ -103,6 +103,12 @@ class PubSub(library.PubSub):
         super().__init__(connection_pool, shard_hint, ignore_subscribe_messages, encoder, handler, **kwargs)
         # reads messages as the library does, and has no handlers
         self._reader = _Reader(connection_pool, encoder=self.encoder, push_handler_func=_as_it_is)
+
+    connection: Any  # to type checkers the library's is always None
+
+    if TYPE_CHECKING:
+
+        async def __aenter__(self) -> Self: ...
 
     async def aclose(self) -> None:
         """See :meth:`redis.asyncio.client.PubSub.aclose`."""
@@ -226,7 +232,7 @@ class PubSub(library.PubSub):
         """The workers refuse this client for good. As after a lost connection, the next read subscribes again, with
         another one."""
         inner, self._inner = self._inner, None
-        connection = _connection_of(self)
+        connection = self.connection
         if connection is not None:
             await connection.disconnect(nowait=True)
         if inner is not None:
@@ -255,7 +261,7 @@ class PubSub(library.PubSub):
 
     async def _pass(self, deadline: float | None) -> None:
         """Read what there is; if there is nothing wait until something comes, once."""
-        inner, connection = self._inner, _connection_of(self)
+        inner, connection = self._inner, self.connection
         if inner is not None and connection is not None:
             inner.time.begin()
             try:
@@ -347,8 +353,3 @@ class PubSub(library.PubSub):
 
 async def _as_it_is(response: Any) -> Any:
     return response
-
-
-def _connection_of(pubsub: PubSub) -> Any:
-    """Return the connection; the library's annotations know none."""
-    return pubsub.connection

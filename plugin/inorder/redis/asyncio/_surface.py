@@ -13,7 +13,8 @@ from inorder.redis.asyncio.client import Redis, StrictRedis, from_url
 __all__ = [*redis.asyncio.__all__, "Inorder"]
 
 
-def __getattr__(name: str) -> Any:
+def lookup(name: str) -> Any:
+    """Return what the library has by a name that is not here. Raises AttributeError."""
     return getattr(redis.asyncio, name)
 
 

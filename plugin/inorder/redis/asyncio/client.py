@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis.asyncio import client as library
 
@@ -194,5 +194,9 @@ def from_url(url: str, **kwargs: Any) -> Redis:
     return Redis.from_url(url, **kwargs)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(library, name)
+if TYPE_CHECKING:  # of a name that is imported twice the first one is meant
+    from redis.asyncio.client import *  # type: ignore[assignment]  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(library, name)

@@ -34,11 +34,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.core.popularity": "",
         "inorder.core.filters": "inorder.errors inorder.core.names inorder.core.globs",
         "inorder.ports": "inorder.errors inorder.core.names",
-        "inorder.traces": "inorder.errors inorder.core inorder.logs",
+        "inorder.traces": "inorder.errors inorder.core inorder.logs inorder.private",
         "inorder.logs": "",
         "inorder.listening": "",
+        "inorder.private": "",
         "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces inorder.logs",
-        "inorder.worker": "inorder.errors inorder.core inorder.logs inorder.listening",
+        "inorder.worker": "inorder.errors inorder.core inorder.logs inorder.listening inorder.private",
         "inorder.admin": "inorder.errors inorder.core",
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
@@ -73,7 +74,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         # What topic order a trace suggests is what the stages would do (R15).
         "inorder_analytics": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics.checks",
         # The only part that knows Spark; nothing but the command line imports it, and only where it is asked for.
-        "inorder_analytics.spark": "inorder.errors inorder.traces inorder.core.popularity inorder_analytics",
+        "inorder_analytics.spark": "inorder.errors inorder.private inorder.traces inorder.core.popularity"
+        " inorder_analytics",
         # Measures all of it; only the command line knows it.
         "inorder_bench": "inorder inorder.errors inorder.core inorder.client inorder.worker inorder.testing.services"
         " inorder_adapters inorder_adapters.mqtt",

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from inorder import private
 from inorder.errors import InorderError, InvalidOption, UsageError
 from inorder_analytics.locking import locked
 
@@ -112,8 +113,8 @@ class Store:
 
     def __enter__(self) -> Store:
         try:
-            for each in (self.rows, self.facts, self.results):
-                each.mkdir(parents=True, exist_ok=True)
+            for each in (self.folder, self.rows, self.facts, self.results):
+                private.make_folder(each)
             self._lock = open(self.folder / ".lock", "w")
         except OSError as error:
             raise InvalidOption("--out", str(self.folder), f"a folder that can be written ({error.strerror})") from None

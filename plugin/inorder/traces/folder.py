@@ -5,14 +5,21 @@ from __future__ import annotations
 import io
 import os
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from inorder import private
 from inorder.errors import InvalidOption
+from inorder.logs import logger
 from inorder.traces.options import safe_name
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "obs", "r2"})
 """Their objects appear whole or not at all, and have no cheap renaming."""
+LOOKED_AT: Final = 100
+"""Files of older releases at which is looked whether others may read them."""
+
+log = logger("inorder.traces")
 
 
 class Folder(Protocol):
@@ -36,10 +43,10 @@ class LocalFolder:
 
     def write(self, name: str, fill: Any) -> None:
         """See :class:`Folder`."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        self._make()
         made = self._path / f".{name}.tmp"
         try:
-            with made.open("wb") as file:
+            with private.write_new(made) as file:
                 fill(file)
             os.replace(made, self._path / name)
         except BaseException:
@@ -53,10 +60,17 @@ class LocalFolder:
 
     def check(self) -> None:
         """Raise OSError where nothing can be written."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        self._make()
         made = self._path / f".{os.getpid()}-{os.urandom(4).hex()}.tmp"
-        made.touch(exist_ok=False)
+        made.touch(private.OWNER, exist_ok=False)
         made.unlink()
+        older = private.open_to_others(islice(self._path.glob("*.parquet"), LOOKED_AT))
+        if older:
+            log.warning("event=traces_readable_by_others folder=%s hint=%s", self._path, "chmod -R go-rwx, or o-rwx")
+
+    def _make(self) -> None:
+        private.make_folder(self._path.parent)
+        private.make_folder(self._path)
 
 
 class RemoteFolder:

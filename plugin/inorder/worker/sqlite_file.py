@@ -69,6 +69,11 @@ class StoreFile:
         self._log_size, self._must_measure, self._told = 0, True, LONG_LOG
 
     @property
+    def was_opened(self) -> bool:
+        """It is known which file it is."""
+        return self._main is not None
+
+    @property
     def real(self) -> Path:
         """Where it is: SQLite keeps log and index beside this one, not beside a link."""
         return Path(os.path.realpath(self.path))

@@ -9,11 +9,15 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from inorder import private
 from inorder.errors import StoreError, StoreReadOnly, StoreUnreachable
+from inorder.logs import logger
 
 NETWORK_FILE_SYSTEMS: Final = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
 )
+
+log = logger("inorder.worker")
 
 
 def check_place(path: Path, url: str) -> None:
@@ -27,6 +31,16 @@ def check_place(path: Path, url: str) -> None:
         raise StoreUnreachable(url, f"{reason}; use a local disk, or postgresql://")
 
 
+def keep_private(path: Path, *, may_make: bool) -> None:
+    """Have a new store, and one that an older release made, read by nobody else. SQLite gives the files beside it the
+    same rights."""
+    if may_make:
+        private.make(path)
+    files = [path.with_name(f"{path.name}{kind}") for kind in ("", "-wal", "-shm", "-journal")]
+    for each in private.close_to_others(files):
+        log.warning("event=store_was_readable_by_others file=%s action=mode_0600", each)
+
+
 def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:
     """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
     folder = path.absolute().parent
@@ -37,7 +51,7 @@ def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> Sto
     if is_there and not path.exists():
         return StoreUnreachable(url, f"there is no file {path}")
     try:
-        os.close(os.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT, 0o644))
+        os.close(os.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT, private.OWNER))
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             return StoreUnreachable(url, f"{path} cannot be opened: {error.strerror}")

@@ -41,7 +41,7 @@ from inorder.worker.identity import Process, locks_of
 from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
 from inorder.worker.settings import masked
 from inorder.worker.sqlite_file import Room, StoreFile
-from inorder.worker.sqlite_place import cannot_open, check_place
+from inorder.worker.sqlite_place import cannot_open, check_place, keep_private
 
 T = TypeVar("T")
 
@@ -125,6 +125,7 @@ class Store:
         yet. Raises as ``open`` does."""
         if self._file is not None:
             check_place(self._file.real, self.url)
+            keep_private(self._file.real, may_make=not (self._is_there or self._file.was_opened))
         version: int | None = self.run(self.read_version)
         if self.is_sqlite:
             self.run(self._use_wal)

@@ -182,6 +182,26 @@ async def test_heads_come_from_every_worker(two: TwoStages) -> None:
         assert (gap.topic, gap.first, gap.last) == ("top", 2, 3)
 
 
+async def test_a_new_topic_that_left_the_bottom_stage_is_found_by_who_is_connected_to_no_other(two: TwoStages) -> None:
+    """R13, R17: its events are lost on their way to a reader with a filter, and it moves before its head is told."""
+    top, low = await two.worker(0), await two.worker(1, heads_interval=0.2)
+    site = Site(two.broker, two.store)
+    async with (
+        two.client("one", low.address) as one,
+        two.client("two", top.address) as other,
+        RawClient(low.address, "op") as operator,
+    ):
+        await one.subscribe("new/#")
+        assert list(one._worker._needed) == [1]  # type: ignore[union-attr]
+        await site.lose(one, published(other, "new/a", 2))
+        (topic,) = await operator.resolve("new/a", space="memory")
+        operator.send(ChangeOrder(1, 2, [[topic.id], []]))
+        async with asyncio.timeout(PATIENCE):
+            assert (await operator.next(OrderChanged)).refusal == ""
+            gap = await anext(one.events())
+        assert (gap.topic, gap.first, gap.last) == ("new/a", 1, 2)  # type: ignore[union-attr]
+
+
 async def test_refusals_are_told(two: TwoStages) -> None:
     worker = await two.worker(0, 1, token="secret")
     with pytest.raises(Unauthorized):

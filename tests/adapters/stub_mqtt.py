@@ -34,6 +34,7 @@ class StubBroker(LoopbackServer):
     Attributes:
         connack_code, connack_properties: the answer to CONNECT; a code of -1 gives none.
         suback_code, puback_code, pubrec_code: the answers to SUBSCRIBE and PUBLISH; -1 gives none.
+        is_ponging: PINGREQ is answered.
         received: every packet that came, as (type, flags, body).
     """
 
@@ -45,6 +46,7 @@ class StubBroker(LoopbackServer):
         self.suback_code = 0
         self.puback_code = 0
         self.pubrec_code = 0
+        self.is_ponging = True
         self.received: list[tuple[int, int, bytes]] = []
         self._changed = asyncio.Event()
 
@@ -89,7 +91,7 @@ class StubBroker(LoopbackServer):
             return packet(0x90, body[:2] + no_properties + bytes([self.suback_code]))
         if kind == 10:
             return packet(0xB0, body[:2] + (b"\0\0" if is_5 else b""))
-        if kind == 12:
+        if kind == 12 and self.is_ponging:
             return packet(0xD0, b"")
         if kind == 6:
             return packet(0x70, body[:2] + (b"\x92" if is_5 and self.pubrec_code >= 0x80 else b""))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import paho.mqtt.client as paho_client
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
@@ -640,6 +642,26 @@ async def test_an_idle_connection_stays(stub: StubBroker) -> None:
     async with connected(ens) as recorder:
         await stub.until(PINGREQ, 2)
     assert recorder.losses == []
+
+
+async def test_a_broker_that_has_much_to_send_first_is_not_silent(
+    stub: StubBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer to a ping comes behind that, later than keepalive allows."""
+    stub.is_ponging, leap = False, 0.0
+    monkeypatch.setattr(paho_client, "time_func", lambda: time.monotonic() + leap)
+    ens = make_for(stub, keepalive=1)
+    async with connected(ens) as recorder:
+        connection: Any = ens._connection
+        leap = 1.0
+        connection._client.loop_misc()
+        await stub.until(PINGREQ, 1)
+        for count in (1, 2, 3):
+            stub.send(publish_packet(b"t", b"x"))
+            await recorder.until_arrived(count)
+            leap += 0.9
+            connection._client.loop_misc()
+        assert recorder.losses == []
 
 
 async def test_a_client_of_the_same_id_takes_over(mosquitto: Mosquitto) -> None:

@@ -1,53 +1,47 @@
 """When has a connection read all that the broker had for it? (R24)
 
 MQTT answers a PINGREQ in its turn, so a PINGRESP comes behind all publishes that were sent before. Of QoS 1 and 2 the
-broker sends no more than a window without acknowledgements; what it queues beyond comes later. So where such filters
-are subscribed to, the barrier is a ping during which none of these came, and before which all of them were
-acknowledged: then the broker had none left.
+broker sends no more than a window without acknowledgements; what it queues beyond comes later. So the barrier is a ping
+during which none of these came, and before which all of them were acknowledged: then the broker had none left.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-PAUSE = 0.02
+from paho.mqtt.client import PINGREQ
+from paho.mqtt.enums import MQTTErrorCode
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client
+else:
+    Client = object
+
+PAUSE: Final = 0.02
 """Seconds before the next ping where something came during one; doubled each time, up to ``MAX_PAUSE``."""
-MAX_PAUSE = 0.32
+MAX_PAUSE: Final = 0.32
 
-
-class Pinging(Protocol):
-    """What pings.
-
-    Attributes:
-        pings: how many PINGREQ it has sent, its own keepalive's included.
-        is_half_way: a message of QoS 1 or 2 has come that is not acknowledged.
-    """
-
-    pings: int
-
-    @property
-    def is_half_way(self) -> bool:
-        """See above."""
-
-    def ping(self) -> None:
-        """Send a PINGREQ."""
+Answered = Callable[[bool], None]
+"""Called when a ping was answered; ``True``: a message of QoS 1 or 2 was not acknowledged by then."""
 
 
 class Barriers:
     """The barriers on one connection, on its event loop.
 
+    Args:
+        ping: has a PINGREQ sent, and its argument called on the event loop when that was answered.
+
     Attributes:
-        qos: the highest quality that is subscribed to.
         queued: how many messages of QoS 1 and 2 have come.
     """
 
-    def __init__(self, client: Pinging) -> None:
-        self.qos = self.queued = 0
-        self._client = client
-        self._answered = 0
-        self._waiting = deque[tuple[int, asyncio.Future[None]]]()
+    def __init__(self, ping: Callable[[Answered], None]) -> None:
+        self._ping = ping
+        self.queued = 0
+        self._waiting: set[asyncio.Future[bool]] = set()
 
     async def passed(self) -> None:
         """Wait until all has come that the broker has now. Raises the error of :meth:`end`."""
@@ -57,29 +51,51 @@ class Barriers:
             pause = min(2 * pause, MAX_PAUSE)
 
     async def _is_passed(self) -> bool:
-        before, was_half_way = self.queued, self._client.is_half_way
-        await self._pong()
-        is_queue_empty = self.queued == before and not (was_half_way or self._client.is_half_way)
-        return not self.qos or is_queue_empty
-
-    async def _pong(self) -> None:
-        answer = asyncio.get_running_loop().create_future()
-        self._client.ping()
-        self._waiting.append((self._client.pings, answer))
-        await answer
-
-    def ponged(self) -> None:
-        """A PINGREQ was answered."""
-        self._answered += 1
-        while self._waiting and self._waiting[0][0] <= self._answered:
-            answer = self._waiting.popleft()[1]
-            if not answer.done():
-                answer.set_result(None)
+        before = self.queued
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.add(answer)
+        answer.add_done_callback(self._waiting.discard)
+        self._ping(lambda is_open: None if answer.done() else answer.set_result(is_open))
+        is_open = await answer
+        return not is_open and self.queued == before
 
     def end(self, error: Exception) -> None:
         """The connection is gone."""
-        while self._waiting:
-            answer = self._waiting.popleft()[1]
+        for answer in list(self._waiting):
             if not answer.done():
                 answer.set_exception(error)
                 answer.exception()  # marks it as seen: its waiter may be gone
+
+
+class Pings(Client):
+    """For a client of paho's: pings of ours among those of its keepalive, which does not notice them."""
+
+    if not TYPE_CHECKING:  # it takes what paho's takes
+
+        def __init__(self, *args, **kwargs):
+            self._pings = deque[Answered | None]()
+            super().__init__(*args, **kwargs)
+
+    _pings: deque[Answered | None]
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """All messages of QoS 1 and 2 that have come are acknowledged."""
+        return not self._in_messages
+
+    def ping(self, answered: Answered) -> None:
+        """Send a PINGREQ."""
+        was_open = not self.is_acknowledged
+        self._pings.append(lambda is_open: answered(was_open or is_open))
+        self._send_simple_command(PINGREQ)  # paho's own method would close the connection if the answer came late
+
+    def _send_pingreq(self) -> MQTTErrorCode:
+        self._pings.append(None)
+        return super()._send_pingreq()
+
+    def _handle_pingresp(self) -> MQTTErrorCode:
+        code = super()._handle_pingresp()
+        answered = self._pings.popleft() if self._pings else None
+        if answered is not None:
+            answered(not self.is_acknowledged)
+        return code

@@ -26,7 +26,7 @@ from inorder.core.filters import MAX_TOPIC_BYTES
 from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
 from inorder.ports import Arrival, EnsCapabilities, EnsSink
 from inorder_adapters.mqtt.arrivals import ArrivalReader
-from inorder_adapters.mqtt.barriers import Barriers
+from inorder_adapters.mqtt.barriers import Answered, Barriers
 from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions, request_refusal
 from inorder_adapters.mqtt.options import Target
 from inorder_adapters.mqtt.outbox import Outbox
@@ -70,7 +70,7 @@ class Connection:
         self._is_established = False
         self._is_ended = False
         self._reader = ArrivalReader()
-        self._barriers = Barriers(self._client)
+        self._barriers = Barriers(self._ping)
         self._has_identifiers = False
         self.capabilities = EnsCapabilities(properties=False, retain=True, qos=(0,), max_topic_bytes=MAX_TOPIC_BYTES)
         self.outbox = Outbox(self._client, target.protocol, target.options.max_inflight)
@@ -114,7 +114,6 @@ class Connection:
     def subscribing(self, text: str, qos: int) -> asyncio.Future[ReasonCode | None]:
         """Send SUBSCRIBE; the answer's code is the future's result. Raises LinkError."""
         self._check_open()
-        self._barriers.qos = max(self._barriers.qos, qos)
         if self._target.protocol == 5:
             properties = None
             if self._has_identifiers:
@@ -166,7 +165,6 @@ class Connection:
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_refused = self._on_refused
-        client.on_pong = self._on_pong
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
         client.on_socket_close = lambda *_: self._detach()
@@ -204,6 +202,7 @@ class Connection:
             client.loop_read()
             if self._handled == before:
                 break
+            client.heard()
         if self._is_open:
             self._report_outcomes()
             self.outbox.fill()
@@ -230,6 +229,8 @@ class Connection:
         left = size
         while left:
             left -= len(plain.recv(left))
+        if arrivals:
+            self._client.heard()
         for arrival in arrivals:
             self._arrived(arrival)
         return size > 0 and (size == len(data) or len(data) == _PEEK_BYTES)
@@ -394,9 +395,12 @@ class Connection:
         self._handled += 1
         self.outbox.answered(mid, code)
 
-    def _on_pong(self) -> None:
-        self._handled += 1
-        self._barriers.ponged()
+    def _ping(self, answered: Answered) -> None:
+        def handled(is_open: bool) -> None:
+            self._handled += 1
+            answered(is_open)
+
+        self._client.ping(handled)
 
     def _on_refused(self, mid: int, reason: str) -> None:
         self._handled += 1

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal, TypeVar
 
+from paho.mqtt import client as paho
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
+from inorder_adapters.mqtt.barriers import Pings
 from inorder_adapters.mqtt.options import Target
 from inorder_adapters.mqtt.properties import make_properties
 from inorder_adapters.payload_form import protect
@@ -34,8 +36,8 @@ class TlsSocket(ssl.SSLSocket):
             raise
 
 
-class PahoClient(Client):
-    """paho's client, which also says when the broker refuses a publish.
+class PahoClient(Pings, Client):
+    """paho's client, which also says when the broker refuses a publish, and pings for others.
 
     paho ignores the reason code of PUBREC, answers PUBREL in any case, and then reports what the broker says to
     that, which is "success" with mosquitto: the publish would count as accepted though nobody got it. And over a
@@ -46,37 +48,23 @@ class PahoClient(Client):
 
     Attributes:
         on_refused: called with the message id and the broker's reason in words.
-        on_pong: called when a PINGREQ was answered, be it paho's own or one of :meth:`ping`.
-        pings: how many were sent.
     """
 
     on_refused: Callable[[int, str], None] | None = None
-    on_pong: Callable[[], None] | None = None
-    pings = 0
 
-    def ping(self) -> None:
-        """Send a PINGREQ; each is answered in its turn."""
-        self._send_pingreq()
-
-    @property
-    def is_half_way(self) -> bool:
-        """A message of QoS 2 is half handed over."""
-        return bool(self._in_messages)
+    def heard(self) -> None:
+        """Something came from the broker, perhaps past paho: it is not silent, though what it has to send first may let
+        it answer a ping late."""
+        now = paho.time_func()
+        with self._msgtime_mutex:
+            self._last_bytes_received = now
+            if self._ping_t:
+                self._ping_t = now
 
     @property
     def is_between_packets(self) -> bool:
         """No packet is half read, so that the next byte of the socket begins one."""
         return bool(self._in_packet["command"] == 0)
-
-    def _send_pingreq(self) -> MQTTErrorCode:
-        self.pings += 1
-        return super()._send_pingreq()
-
-    def _handle_pingresp(self) -> MQTTErrorCode:
-        code = super()._handle_pingresp()
-        if self.on_pong is not None:
-            self.on_pong()
-        return code
 
     def _handle_pubackcomp(self, cmd: Literal["PUBACK", "PUBCOMP"]) -> MQTTErrorCode:
         if cmd == "PUBACK":

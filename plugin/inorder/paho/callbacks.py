@@ -14,6 +14,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from inorder.core.notifications import Gap
 from inorder.paho.message import MQTTMessage
+from inorder_adapters.mqtt.barriers import Pings
 
 if TYPE_CHECKING:
     from inorder.paho.client import Client
@@ -48,7 +49,7 @@ CallbackOnUnsubscribe = CallbackOnUnsubscribe_v1_mqtt3 | CallbackOnUnsubscribe_v
 
 if TYPE_CHECKING:
 
-    class _Typed(paho.Client):
+    class _Typed(Pings):
         """paho's client, its callbacks typed anew."""
 
         on_connect: CallbackOnConnect | None  # type: ignore[assignment]
@@ -83,4 +84,6 @@ if TYPE_CHECKING:
 
     Base = _Typed
 else:
-    Base = paho.Client
+
+    class Base(Pings, paho.Client):
+        """paho's client, with pings of ours."""

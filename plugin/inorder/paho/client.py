@@ -86,6 +86,8 @@ class Client(Loops, Subscriptions):
         ordering.outgoing.connecting()
         ordering.outgoing.window = self._max_inflight_messages
         self._acks.clear()
+        self._pings.clear()
+        self._unacknowledged.clear()
         self._received_aliases.clear()
         with self._requests_lock:
             self._subscribes.clear()

@@ -61,6 +61,7 @@ class Embedding(Base):
         self._arriving: Arrived | None = None
         self._is_reading_on = False
         self._acks: deque[Arrived] = deque()
+        self._unacknowledged: set[int] = set()  # with manual_ack
         self._unheard: deque[Arrived] = deque()  # what waits for a handler, until when; others were told since
         self._unheard_until: float | None = None
         self._is_passed = self._is_unheard_due = self._has_warned = False

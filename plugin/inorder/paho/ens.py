@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 from inorder.client.embedded import EmbeddedEns
 from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
 from inorder.core.names import Filter
-from inorder.errors import Closed
+from inorder.errors import Closed, LinkError
 from inorder.paho.publication import Publication
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
 from inorder_adapters import mqtt_rules
+from inorder_adapters.mqtt.barriers import Answered, Barriers
 from inorder_adapters.stamp_property import Properties, check_properties
 
 STALE_SECONDS = 2.0
@@ -30,17 +31,21 @@ class PahoEns(EmbeddedEns):
         address: of the broker, for messages and logs.
         properties: stamps travel in user properties (MQTT 5).
         ready: called when a message may be sent.
+        ping: has paho send a PINGREQ, and tell on the event loop's thread when it was answered.
 
     Attributes:
         reached: done as soon as the workers are, when only the broker is waited for.
         is_left: nobody reads or sends for this any more.
     """
 
-    def __init__(self, address: str, *, properties: bool, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, address: str, *, properties: bool, ready: Callable[[], None], ping: Callable[[Answered], None]
+    ) -> None:
         super().__init__(address, SPACE, EnsCapabilities(properties, True, (0, 1, 2), MAX_TOPIC_BYTES))
         self.reached = concurrent.futures.Future[None]()
         self.is_left = False
         self._ready = ready
+        self._barriers = Barriers(ping)
         self._by_message: dict[int, Publication] = {}
         self._subscribed: set[Filter] = set()
         self._unordered: set[Filter] = set()
@@ -54,6 +59,16 @@ class PahoEns(EmbeddedEns):
         if not self.reached.done():
             self.reached.set_result(None)
         await super().connect(sink)
+
+    async def barrier(self) -> None:
+        """Wait until paho has read all that the broker has now (R24). Raises LinkError."""
+        if not self._is_up:
+            raise LinkError(f"not connected to broker {self.address}")
+        await self._barriers.passed()
+
+    def _now_down(self, error: Exception) -> None:
+        self._barriers.end(error if isinstance(error, LinkError) else LinkError(str(error)))
+        super()._now_down(error)
 
     # -- publishing --------------------------------------------------------------------------------------------
 
@@ -168,6 +183,7 @@ class PahoEns(EmbeddedEns):
     def _take(self, arrival: Arrival) -> None:
         if self.is_left:
             return
+        self._barriers.queued += arrival.qos > 0
         if self._expected and self._is_early(arrival.topic):
             self._early.append(arrival)
         else:

@@ -29,6 +29,7 @@ from inorder.paho.message import InOrder, MQTTMessage, repaired
 from inorder.paho.publication import Outgoing, Publication
 from inorder.ports import Arrival
 from inorder.sync._thread import THREAD
+from inorder_adapters.mqtt.barriers import Answered
 
 _log = logger("inorder.paho")
 
@@ -276,7 +277,7 @@ class Ordering:
             return
         name = self._name or client_id or "paho"
         name = "".join(each for each in name if each.isprintable())[:100]
-        ens = PahoEns(address, properties=protocol == 5, ready=self._ready)
+        ens = PahoEns(address, properties=protocol == 5, ready=self._ready, ping=self._ping)
         life = Life(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
         life.open()
         self._copies.clear()
@@ -288,6 +289,13 @@ class Ordering:
         self._submit(each for each in publications if not (goes_on and each.is_sent))
         if not goes_on and not self._left:
             self.due.clear()
+
+    def _ping(self, answered: Answered) -> None:
+        """Have the library's thread ping, and tell of the answer behind all that it has read before."""
+        life = self.life
+        if life is not None:
+            ens = life.ens
+            self.put(lambda client: client.ping(lambda is_open: ens.report_soon(answered, is_open)))
 
     def _submit(self, publications: Iterable[Publication]) -> None:
         """Get new timestamps for what was not accepted."""

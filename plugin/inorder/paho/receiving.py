@@ -66,6 +66,8 @@ class Receiving(Embedding):
                 return
         elif self._unheard:
             self._is_passed = True
+        if self._manual_ack and message.qos:
+            self._unacknowledged.add(message.mid)
         try:
             super()._handle_on_message(message)
         except BaseException:
@@ -77,6 +79,19 @@ class Receiving(Embedding):
         arrived.is_done = True
         if message.qos:
             self._acknowledge()
+
+    # -- what is not acknowledged ------------------------------------------------------------------------------
+
+    def ack(self, mid: int, qos: int) -> MQTTErrorCode:
+        """See paho."""
+        self._unacknowledged.discard(mid)
+        return super().ack(mid, qos)
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """All messages that the broker waits for are acknowledged (R24). With ``manual_ack`` those that wait for their
+        turn count as such: what they wait for may be behind them in a full window."""
+        return super().is_acknowledged and not (self._acks or self._unacknowledged)
 
     # -- messages that came before their handlers ------------------------------------------------------------------
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -33,6 +36,20 @@ def test_it_runs_while_somebody_holds_it() -> None:
     assert not first.is_alive()
     with pytest.raises(Closed, match="closed, or not open yet"):
         thread.run(asyncio.sleep(0))
+
+
+def test_half_a_patch_of_gevent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread would wait for ever; all of it, or nothing, is fine."""
+    monkey: Any = ModuleType("gevent.monkey")
+    monkeypatch.setitem(sys.modules, "gevent.monkey", monkey)
+    thread = LoopThread("test")
+    monkey.is_module_patched = {"socket", "select"}.__contains__
+    with pytest.raises(UsageError, match="gevent has patched socket and select, but not threads"):
+        thread.acquire()
+    for fine in ({"socket", "select", "threading"}, set[str]()):
+        monkey.is_module_patched = fine.__contains__
+        thread.acquire()
+        thread.release()
 
 
 def test_it_begins_again_after_its_end() -> None:

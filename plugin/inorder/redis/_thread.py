@@ -36,7 +36,10 @@ class _Inner:
         self._inner = inner
         self._process = os.getpid()
         self._has_ended = False
-        THREAD.acquire()
+        try:
+            THREAD.acquire()
+        except InorderError as error:
+            raise translated(error) from None
         try:
             THREAD.run(inner.open())
         except BaseException as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
@@ -34,7 +35,8 @@ class LoopThread:
         self._process = 0
 
     def acquire(self) -> None:
-        """Have the thread running until :meth:`release`; each call needs one."""
+        """Have the thread running until :meth:`release`; each call needs one. Raises UsageError where it could not."""
+        _check_patches()
         if self._process != os.getpid():  # in a forked child the lock may be held by a thread that is not there
             self._lock = threading.RLock()
             self._users, self._loop, self._thread, self._process = 0, None, None, os.getpid()
@@ -145,6 +147,19 @@ class LoopThread:
         if self._loop is None:
             raise Closed("the client is closed, or not open yet")
         return self._loop
+
+
+def _check_patches() -> None:
+    """Raise UsageError where gevent has taken a half of what the thread waits by: it would wait for ever."""
+    gevent: Any = sys.modules.get("gevent.monkey")
+    if gevent is None or gevent.is_module_patched("threading"):
+        return
+    taken = [each for each in ("socket", "select") if gevent.is_module_patched(each)]
+    if taken:
+        raise UsageError(
+            f"gevent has patched {' and '.join(taken)}, but not threads, by which blocking clients wait, too:"
+            " call gevent.monkey.patch_all() without thread=False, before anything else is imported"
+        )
 
 
 def _finish(loop: asyncio.AbstractEventLoop) -> None:

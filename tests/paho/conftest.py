@@ -18,9 +18,10 @@ Make = Callable[..., Any]
 
 @pytest.fixture(scope="session")
 def worker() -> Iterator[WorkerServer]:
-    """A worker for tests that leave it alone; topics are each test's own."""
+    """A worker for tests that leave it alone; topics are each test's own, and have an event log below ``logged``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INORDER_WORKER__HEADS_INTERVAL", "0.2")
+        patch.setenv("INORDER_WORKER__LOG_TOPICS", "mqtt:logged/#")
         with WorkerServer() as server:
             yield server
 

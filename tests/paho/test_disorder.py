@@ -110,7 +110,7 @@ def _has(log: Log, count: int) -> bool:
 @pytest.mark.parametrize("protocol", [mqtt.MQTTv5, mqtt.MQTTv311])
 def test_two_clients_see_one_order_where_paho_sees_two(mosquitto: Mosquitto, make: Make, protocol: int) -> None:
     """Two readers of two topics; on the way to one of them events of one topic are overtaken by those of the other."""
-    root = unique("t")
+    root = unique("logged/t")
     slow, fast = f"{root}/slow", f"{root}/fast"
     bare: Any = stock.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTProtocolVersion(protocol))
     with swapping(mosquitto) as proxy:

@@ -44,7 +44,7 @@ def by_hand(client: mqtt.Client) -> None:
 @pytest.mark.parametrize("step", [by_loop, by_hand])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_an_application_drives_the_loop_itself(mosquitto: Mosquitto, make: Make, step: Any, qos: int) -> None:
-    topic = unique("t")
+    topic = unique("logged/t")
     client = make()
     log = Log(client)
     client.connect("127.0.0.1", mosquitto.port)

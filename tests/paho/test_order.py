@@ -19,7 +19,7 @@ from inorder.testing.services import Mosquitto
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_what_is_published_arrives_in_order_once(mosquitto: Mosquitto, make: Make, protocol: int, qos: int) -> None:
     """B33: every publish has its ``on_publish`` once, with its own mid, and nothing else has any."""
-    topic = unique("t")
+    topic = unique("logged/t")
     reader, publisher = make("reader" + topic, protocol=protocol), make("pub" + topic, protocol=protocol)
     seen = subscribed(reader, mosquitto, f"{topic}/#", qos=2)
     told = Log(publisher)
@@ -43,7 +43,7 @@ def test_a_barrier_comes_back_behind_what_the_library_has_read(
     mosquitto: Mosquitto, make: Make, qos: int, manual_ack: bool
 ) -> None:
     """R24: whatever keeps the library from reading, as here a slow callback; more than a broker's window waits."""
-    topic, gate = unique("t"), threading.Event()
+    topic, gate = unique("logged/t"), threading.Event()
     reader, publisher = make(manual_ack=manual_ack), make()
     seen = subscribed(reader, mosquitto, topic, qos=qos)
 

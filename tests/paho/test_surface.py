@@ -155,7 +155,7 @@ def test_what_cannot_be_ordered_is_pahos(mosquitto: Mosquitto, make: Make, filte
 
 
 def test_forms_of_subscribe_and_its_refusals(mosquitto: Mosquitto, make: Make) -> None:
-    topic, client = unique("t"), make()
+    topic, client = unique("logged/t"), make()
     log = Log(client)
     assert client.subscribe("x") == (mqtt.MQTT_ERR_NO_CONN, None)
     connect(client, mosquitto)
@@ -188,7 +188,7 @@ def test_forms_of_subscribe_and_its_refusals(mosquitto: Mosquitto, make: Make) -
 
 
 def test_what_publish_refuses_takes_no_number(mosquitto: Mosquitto, make: Make) -> None:
-    topic, client = unique("t"), make()
+    topic, client = unique("logged/t"), make()
     log = subscribed(client, mosquitto, topic)
     refused: list[dict[str, Any]] = [{"topic": "a/#"}, {"topic": topic, "qos": 3}]
     for wrong in refused:
@@ -251,7 +251,7 @@ def test_one_client_id_twice_does_not_throw_out_the_order(mosquitto: Mosquitto, 
 def test_a_callback_that_raises_ends_the_loop_as_pahos_does(mosquitto: Mosquitto, make: Make) -> None:
     """B24: by default the exception leaves the loop, and the message is not acknowledged; with
     ``suppress_exceptions`` the next one comes."""
-    topic, client, publisher = unique("t"), make(), make()
+    topic, client, publisher = unique("logged/t"), make(), make()
     log = Log(client)
     connect(publisher, mosquitto)
 
@@ -362,7 +362,7 @@ def test_one_shot_helpers(
     mosquitto: Mosquitto, make: Make, worker: WorkerServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INORDER_CLIENT__WORKERS", worker.url)
-    topic = unique("t")
+    topic = unique("logged/t")
     log = subscribed(make(), mosquitto, topic)
     publish.single(topic, "1", port=mosquitto.port)
     publish.multiple([{"topic": topic, "payload": "2", "qos": 1}, (topic, "3", 2, False)], port=mosquitto.port)

@@ -37,13 +37,13 @@ def test_what_people_read(cli: Cli, start: Start) -> None:
     """The secret alone is on stdout, so that a shell can take it."""
     child = start("worker", "--port", 0, *STORE, "--json")
     child.line()
-    limits = ("--publish", "mqtt:in/#", "--subscribe", "mqtt:#", "--max-unconfirmed", 5)
+    limits = ("--publish", "mqtt:in/#", "--subscribe", "mqtt:#", "--max-unconfirmed", 5, "--max-topics", 9)
     made = cli("tokens", "create", "plant", *limits, *STORE)
     assert made.code == 0
     assert made.out.startswith("ino_")
     assert len(made.out.split()) == 1
     assert made.out.strip() not in made.err
-    assert "plant, client, publishes to mqtt:in/#, subscribes to mqtt:#, 5 unconfirmed" in made.err
+    assert "plant, client, publishes to mqtt:in/#, subscribes to mqtt:#, 5 unconfirmed, makes 9 topics" in made.err
     assert "plant, client" in cli("tokens", "list", *STORE).err
 
 

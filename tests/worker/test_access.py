@@ -359,7 +359,7 @@ async def test_what_no_token_has_made_is_for_one_that_may_read_all_of_it(url: st
 
 async def test_tokens_of_one_name_make_so_many_topics_and_no_more(url: str, tokens: TokenStore) -> None:
     """Nothing of a frame beyond is done; what is there already counts for nobody, also after a restart."""
-    secrets = [tokens.issue("desk", "client")[1] for _ in range(2)]
+    secrets = [tokens.issue("desk", "client", max_topics=most)[1] for most in (None, 3, 0)]
     _, admins = tokens.issue("admin", "admin")
     async with worker(url, max_token_topics=3) as running, RawClient(running.address, "x", token=admins) as admin:
         await admin.resolve("old/1", "old/2", "old/3", "old/4")
@@ -370,14 +370,16 @@ async def test_tokens_of_one_name_make_so_many_topics_and_no_more(url: str, toke
             assert (await client.failure_frame()).message == (
                 "the token may make 3 topics; it has made 2, and 97 more are too many"
             )
-    async with worker(url, max_token_topics=3) as running, RawClient(running.address, "x", token=admins) as admin:
+    async with worker(url) as running, RawClient(running.address, "x", token=admins) as admin:
         async with RawClient(running.address, "b", token=secrets[1]) as client:
             client.send(Subscribe(1, [SpaceFilter("s", exact(name)) for name in ("old/2", "new/3", "new/4")]))
             assert (await client.failure_frame()).code == "forbidden"
             await client.resolve("new/3", "old/4")
+        async with RawClient(running.address, "c", token=secrets[2]) as client:
+            await client.resolve("new/4", "new/5")
         admin.send(ShowOrder(1))
         names = [each.name for each in (await admin.next(TopicOrder)).topics]
-    assert names == ["old/1", "old/2", "old/3", "old/4", "new/1", "new/2", "new/3"]
+    assert names == ["old/1", "old/2", "old/3", "old/4", "new/1", "new/2", "new/3", "new/4", "new/5"]
 
 
 # -- the audit log ---------------------------------------------------------------------------------------------------

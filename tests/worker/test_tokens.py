@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from inorder.errors import InvalidFilter, InvalidOption, StoreCorrupt
 from inorder.testing.services import PostgresServer
-from inorder.worker import schema
+from inorder.worker import schema, upgrading
 from inorder.worker.audit import AuditLog
+from inorder.worker.chain import seal
 from inorder.worker.sql_journal import SqlJournal
 from inorder.worker.store import Store
 from inorder.worker.tokens import PREFIX, TokenStore
@@ -43,12 +44,17 @@ def at(monkeypatch: pytest.MonkeyPatch, milliseconds: int) -> None:
 
 
 def test_a_token_is_found_by_its_secret_alone(tokens: TokenStore) -> None:
-    limits = {"publish": ["mqtt:plant/#"], "subscribe": ["mqtt:#", "redis:news.*"], "max_unconfirmed": 7}
+    limits = {
+        "publish": ["mqtt:plant/#"],
+        "subscribe": ["mqtt:#", "redis:news.*"],
+        "max_unconfirmed": 7,
+        "max_topics": 9,
+    }
     token, secret = tokens.issue("desk", "client", by="ann", **limits)  # type: ignore[arg-type]
     assert re.fullmatch(PREFIX + r"[\w-]{43}", secret)
     assert tokens.find(secret) == token
     assert (token.publish, token.subscribe) == (("mqtt:plant/#",), ("mqtt:#", "redis:news.*"))
-    assert (token.max_unconfirmed, token.is_internal, token.by) == (7, False, "ann")
+    assert (token.max_unconfirmed, token.max_topics, token.is_internal, token.by) == (7, 9, False, "ann")
     assert tokens.find(secret + "x") is tokens.find("") is tokens.find(token.id) is None
     other, another = tokens.issue("desk", "viewer", is_internal=True)
     assert tokens.find(another) == other
@@ -93,7 +99,7 @@ def test_it_is_revoked_once(tokens: TokenStore, monkeypatch: pytest.MonkeyPatch)
         {"name": ""}, {"name": "a\nb"}, {"name": "x" * 129}, {"role": "root"}, {"role": ""},
         {"expires_s": 0}, {"expires_s": -1}, {"expires_s": float("nan")}, {"expires_s": float("inf")},
         {"publish": ["plant/#"]}, {"subscribe": [":x"]}, {"subscribe": ["mqtt:"]}, {"max_unconfirmed": 0},
-        {"role": "viewer", "publish": ["mqtt:#"]},
+        {"max_topics": -1}, {"role": "viewer", "max_topics": 0}, {"role": "viewer", "publish": ["mqtt:#"]},
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(tokens: TokenStore, wrong: dict[str, object]) -> None:
@@ -128,3 +134,28 @@ def test_the_audit_log_tells_what_became_of_each_change(store: Store) -> None:
     assert log.page(before=second) == [oldest]
     assert log.page(limit=1) == [newest]
     assert log.count() == 2
+
+
+def test_tokens_of_schema_8_are_brought_along(store: Store, tokens: TokenStore) -> None:
+    """They are bound as the workers are set; one that was damaged stays damaged."""
+
+    def make(connection: sa.Connection) -> None:
+        schema.metadata.drop_all(connection)
+        upgrading.migrate(connection, 0, 8)
+        for id_ in ("whole", "torn"):
+            row: dict[str, object] = {
+                "id": id_, "name": "desk", "role": "client", "hash": id_, "publish": None, "subscribe": '["s:a"]',
+                "max_unconfirmed": 7, "created_ms": 1, "expires_ms": None, "revoked_ms": None, "internal": False,
+                "by": "ann",
+            }  # fmt: skip
+            row["seal"] = seal("tokens", *row.values()) if id_ == "whole" else "x"
+            names = (sa.column(name, sa.Boolean if name == "internal" else None) for name in row)
+            connection.execute(sa.insert(sa.table("tokens", *names)), row)
+        upgrading.migrate(connection, 8)
+
+    store.write(make)
+    found = tokens.get("whole")
+    assert found is not None
+    assert (found.max_unconfirmed, found.max_topics, found.subscribe, found.by) == (7, None, ("s:a",), "ann")
+    with pytest.raises(StoreCorrupt):
+        tokens.get("torn")

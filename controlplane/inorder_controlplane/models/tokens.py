@@ -19,6 +19,7 @@ _EXAMPLE = {
     "publish": ["mqtt:plant/line4/#"],
     "subscribe": ["mqtt:plant/#"],
     "max_unconfirmed": 100,
+    "max_topics": 500,
     "created_at": "2026-03-01T09:30:00.125Z",
     "expires_at": None,
     "revoked_at": None,
@@ -40,6 +41,13 @@ class NewToken(Body):
     max_unconfirmed: int | None = Field(
         None, ge=1, lt=2**31, description="numbers that a session may have open at a time; null: any"
     )
+    max_topics: int | None = Field(
+        None,
+        ge=0,
+        lt=2**31,
+        description="topics that all tokens of this name may make together; 0: any; null: as the "
+        "workers are set, and any for an admin",
+    )
     expires_in_s: float | None = Field(None, gt=0, le=100 * 365 * 86_400, description="seconds from now; null: never")
 
 
@@ -54,6 +62,7 @@ class Token(Answer):
     publish: list[str] | None
     subscribe: list[str] | None
     max_unconfirmed: int | None
+    max_topics: int | None
     created_at: Moment
     expires_at: Moment | None
     revoked_at: Moment | None

@@ -53,6 +53,7 @@ async def issue_token(body: NewToken, context: ContextDep, principal: Admin) -> 
             publish=body.publish,
             subscribe=body.subscribe,
             max_unconfirmed=body.max_unconfirmed,
+            max_topics=body.max_topics,
             by=principal.name,
         )
 
@@ -89,6 +90,7 @@ def _facts(token: stored.Token) -> dict[str, Any]:
         "publish": token.publish and list(token.publish),
         "subscribe": token.subscribe and list(token.subscribe),
         "max_unconfirmed": token.max_unconfirmed,
+        "max_topics": token.max_topics,
         "created_at": moment(token.created_ms),
         "expires_at": moment_or_none(token.expires_ms),
         "revoked_at": moment_or_none(token.revoked_ms),

@@ -61,6 +61,16 @@ def create(
             min=1, max=2**31 - 1, metavar="N", help="Numbers that each of its sessions may have unconfirmed. Else any."
         ),
     ] = None,
+    max_topics: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=2**31 - 1,
+            metavar="N",
+            help="Topics that all tokens of this name may make together; 0: any. Else as the workers are set "
+            "(max_token_topics), and any for an admin.",
+        ),
+    ] = None,
     expires: Annotated[
         float | None,
         typer.Option(min=1, max=CENTURY, metavar="SECONDS", help="For how long it is good. Else until revoked."),
@@ -86,6 +96,7 @@ def create(
             publish=publish or None,
             subscribe=subscribe or None,
             max_unconfirmed=max_unconfirmed,
+            max_topics=max_topics,
             by=WHO,
         )
         detail = {key: value for key, value in _plain(token).items() if value is not None}
@@ -153,6 +164,7 @@ def _plain(token: Token) -> dict[str, object]:
     return {
         "id": token.id, "name": token.name, "role": token.role, "publish": _list(token.publish),
         "subscribe": _list(token.subscribe), "max_unconfirmed": token.max_unconfirmed,
+        "max_topics": token.max_topics,
         "created_at": utc_text(token.created_ms), "expires_at": utc_text(token.expires_ms),
         "revoked_at": utc_text(token.revoked_ms),
     }  # fmt: skip
@@ -169,6 +181,8 @@ def _text(token: Token) -> str:
             parts.append(f"{what} {' '.join(patterns)}")
     if token.max_unconfirmed is not None:
         parts.append(f"{token.max_unconfirmed} unconfirmed")
+    if token.max_topics is not None:
+        parts.append(f"makes {token.max_topics or 'any'} topics")
     if token.revoked_ms is not None:
         parts.append(f"revoked {utc_text(token.revoked_ms)}")
     elif token.expires_ms is not None:

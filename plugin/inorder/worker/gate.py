@@ -120,9 +120,14 @@ class Gate:
             None if token.publish is None else list(token.publish),
             None if token.subscribe is None else list(token.subscribe),
             token.max_unconfirmed or 0,
-            0 if token.role == "admin" else self._settings.max_token_topics,
+            self._max_topics(token),
         )
         return Pass(token.name, token, Permissions(access))
+
+    def _max_topics(self, token: Token) -> int:
+        if token.max_topics is not None:
+            return token.max_topics
+        return 0 if token.role == "admin" else self._settings.max_token_topics
 
     # -- staying in --------------------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ class Token:
         id: what it is called in lists and to revoke it; nothing secret.
         publish, subscribe: ``space:filter`` of the topics that it may publish to and subscribe to; ``None``: all.
         max_unconfirmed: numbers that a session may have open at a time; ``None``: any.
+        max_topics: topics that it and others of its name may make; 0: any, ``None``: as the workers are set
+            (``max_token_topics``), and any for an admin.
         created_ms, expires_ms, revoked_ms: ms since 1970.
         is_internal: of a control plane, which keeps the audit log of what it does with it itself.
         by: who made it.
@@ -45,6 +47,7 @@ class Token:
     publish: tuple[str, ...] | None
     subscribe: tuple[str, ...] | None
     max_unconfirmed: int | None
+    max_topics: int | None
     created_ms: int
     expires_ms: int | None
     revoked_ms: int | None
@@ -71,18 +74,19 @@ class TokenStore:
         publish: Sequence[str] | None = None,
         subscribe: Sequence[str] | None = None,
         max_unconfirmed: int | None = None,
+        max_topics: int | None = None,
         is_internal: bool = False,
         by: str = "",
     ) -> tuple[Token, str]:
         """Make a token; return it with its secret, which is shown nowhere else. See Token; ``expires_s``: seconds from
         now, ``None`` for never. Raises InvalidOption and InvalidFilter."""
-        _check(name, role, expires_s, publish, subscribe, max_unconfirmed)
+        _check(name, role, expires_s, publish, subscribe, (max_unconfirmed, max_topics))
         now, secret = now_ms(), PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         token = Token(
             id=secrets.token_hex(8), name=name, role=role,
             publish=None if publish is None else tuple(publish),
             subscribe=None if subscribe is None else tuple(subscribe),
-            max_unconfirmed=max_unconfirmed, created_ms=now,
+            max_unconfirmed=max_unconfirmed, max_topics=max_topics, created_ms=now,
             expires_ms=None if expires_s is None else now + round(expires_s * 1000),
             revoked_ms=None, is_internal=is_internal, by=by,
         )  # fmt: skip
@@ -157,8 +161,9 @@ def _check(
     expires_s: float | None,
     publish: Sequence[str] | None,
     subscribe: Sequence[str] | None,
-    max_unconfirmed: int | None,
+    most: tuple[int | None, int | None],
 ) -> None:
+    max_unconfirmed, max_topics = most
     if not (0 < len(name) <= MAX_NAME and name.isprintable()):
         raise InvalidOption("name", name, f"1 to {MAX_NAME} printable characters")
     if role not in ROLES:
@@ -167,9 +172,11 @@ def _check(
         raise InvalidOption("expiry", expires_s, f"a number of seconds over 0 and up to {MAX_SECONDS:g} (100 years)")
     if max_unconfirmed is not None and not 0 < max_unconfirmed < 2**31:
         raise InvalidOption("max_unconfirmed", max_unconfirmed, "a whole number over 0")
+    if max_topics is not None and not 0 <= max_topics < 2**31:
+        raise InvalidOption("max_topics", max_topics, "a whole number, 0 for any")
     for space, text in filters_of([*(publish or ()), *(subscribe or ())]):
         filter_of(space, text)
-    if role in ("viewer", "operator") and (publish or subscribe or max_unconfirmed):
+    if role in ("viewer", "operator") and (publish or subscribe or max_unconfirmed or max_topics is not None):
         raise InvalidOption("limits", f"with role {role}", "limits of topics and numbers with role client or admin")
 
 
@@ -178,7 +185,8 @@ def _values(token: Token) -> dict[str, object]:
         "id": token.id, "name": token.name, "role": token.role,
         "publish": None if token.publish is None else json.dumps(token.publish),
         "subscribe": None if token.subscribe is None else json.dumps(token.subscribe),
-        "max_unconfirmed": token.max_unconfirmed, "created_ms": token.created_ms, "expires_ms": token.expires_ms,
+        "max_unconfirmed": token.max_unconfirmed, "max_topics": token.max_topics,
+        "created_ms": token.created_ms, "expires_ms": token.expires_ms,
         "revoked_ms": token.revoked_ms, "internal": token.is_internal, "by": token.by,
     }  # fmt: skip
 
@@ -187,7 +195,8 @@ def _token(row: sa.RowMapping) -> Token:
     return Token(
         id=row["id"], name=row["name"], role=row["role"],
         publish=_patterns(row["publish"]), subscribe=_patterns(row["subscribe"]),
-        max_unconfirmed=row["max_unconfirmed"], created_ms=row["created_ms"], expires_ms=row["expires_ms"],
+        max_unconfirmed=row["max_unconfirmed"], max_topics=row["max_topics"],
+        created_ms=row["created_ms"], expires_ms=row["expires_ms"],
         revoked_ms=row["revoked_ms"], is_internal=row["internal"], by=row["by"],
     )  # fmt: skip
 

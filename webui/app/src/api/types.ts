@@ -272,6 +272,8 @@ export interface Token {
   publish: string[] | null;
   subscribe: string[] | null;
   max_unconfirmed: number | null;
+  /** Topics that all tokens of its name may make together; 0: any; null: as the workers are set. */
+  max_topics: number | null;
   created_at: Instant;
   expires_at: Instant | null;
   revoked_at: Instant | null;

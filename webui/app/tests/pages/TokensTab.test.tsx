@@ -14,6 +14,7 @@ const TOKEN = {
   publish: null,
   subscribe: null,
   max_unconfirmed: null,
+  max_topics: null,
   created_at: "2026-01-05T09:00:00.000Z",
   expires_at: null,
   revoked_at: null,

@@ -9,6 +9,7 @@ describe("a form for a token", () => {
       days: "2",
       publish: "mqtt:a/#\n\n mqtt:b ",
       mostUnconfirmed: "50",
+      mostTopics: "7",
     };
     expect(requestOf({ ...form, role: "client" })).toEqual({
       request: {
@@ -18,6 +19,7 @@ describe("a form for a token", () => {
         publish: ["mqtt:a/#", "mqtt:b"],
         subscribe: null,
         max_unconfirmed: 50,
+        max_topics: 7,
       },
     });
     expect(requestOf({ ...form, role: "viewer" })).toMatchObject({ request: { publish: null, max_unconfirmed: null } });
@@ -37,10 +39,12 @@ describe("a form for a token", () => {
       publish: "no space",
       subscribe: "mqtt:ok",
       mostUnconfirmed: "0",
+      mostTopics: "many",
     });
     expect(answer).toHaveProperty("problems.name");
     expect(answer).toHaveProperty("problems.publish", "“no space” is not space:filter, as in mqtt:stocks/#.");
     expect(answer).toHaveProperty("problems.mostUnconfirmed");
+    expect(answer).toHaveProperty("problems.mostTopics");
     expect(answer).not.toHaveProperty("problems.subscribe");
   });
 });

@@ -95,6 +95,17 @@ function ClientLimits({ form, problems, set }: ClientLimitsProps) {
           onChange={(event) => set({ mostUnconfirmed: event.target.value })}
         />
       </Field>
+      <Field
+        label="Most topics that it makes"
+        hint="Together with all tokens of its name; topics are never removed. Empty: as the workers are set."
+        error={problems.mostTopics}
+      >
+        <TextInput
+          inputMode="numeric"
+          value={form.mostTopics}
+          onChange={(event) => set({ mostTopics: event.target.value })}
+        />
+      </Field>
     </>
   );
 }

@@ -90,6 +90,13 @@ function columnsWith(onRevoke: (token: Token) => void): Column<Token>[] {
       align: "end",
     },
     {
+      key: "topics",
+      title: "New topics",
+      csvTitle: "Most topics that it makes",
+      value: ({ max_topics }) => (max_topics === 0 ? "any" : max_topics),
+      align: "end",
+    },
+    {
       key: "created",
       title: "Made",
       csvTitle: "Made (UTC)",

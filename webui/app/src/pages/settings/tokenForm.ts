@@ -20,6 +20,8 @@ export interface TokenForm {
   publish: string;
   subscribe: string;
   mostUnconfirmed: string;
+  /** Topics that it makes; empty: as the workers are set. */
+  mostTopics: string;
 }
 
 export const EMPTY_FORM: TokenForm = {
@@ -29,6 +31,7 @@ export const EMPTY_FORM: TokenForm = {
   publish: "",
   subscribe: "",
   mostUnconfirmed: "",
+  mostTopics: "",
 };
 
 export interface TokenRequest {
@@ -38,6 +41,7 @@ export interface TokenRequest {
   publish: string[] | null;
   subscribe: string[] | null;
   max_unconfirmed: number | null;
+  max_topics: number | null;
 }
 
 export type Problems = Partial<Record<keyof TokenForm, string>>;
@@ -69,6 +73,7 @@ export function requestOf(form: TokenForm): { request: TokenRequest } | { proble
   const isClient = form.role === "client";
   const days = form.days.trim() === "" ? null : wholeOf(form.days, MOST_DAYS);
   const most = form.mostUnconfirmed.trim() === "" ? null : wholeOf(form.mostUnconfirmed, 1_000_000);
+  const topics = form.mostTopics.trim() === "" ? null : wholeOf(form.mostTopics, 1_000_000);
   if (form.name.trim() === "") problems.name = "A name, so that you know it again in the list.";
   if (days === null && form.days.trim() !== "") problems.days = `1 to ${MOST_DAYS} days; empty: it never expires.`;
   if (isClient) {
@@ -78,6 +83,9 @@ export function requestOf(form: TokenForm): { request: TokenRequest } | { proble
     if (subscribe) problems.subscribe = subscribe;
     if (most === null && form.mostUnconfirmed.trim() !== "") {
       problems.mostUnconfirmed = "A whole number from 1; empty: no limit.";
+    }
+    if (topics === null && form.mostTopics.trim() !== "") {
+      problems.mostTopics = "A whole number from 1; empty: as the workers are set.";
     }
   }
   if (Object.keys(problems).length > 0) return { problems };
@@ -90,6 +98,7 @@ export function requestOf(form: TokenForm): { request: TokenRequest } | { proble
       publish: filters(form.publish),
       subscribe: filters(form.subscribe),
       max_unconfirmed: isClient ? most : null,
+      max_topics: isClient ? topics : null,
     },
   };
 }

@@ -38,8 +38,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.logs": "",
         "inorder.listening": "",
         "inorder.private": "",
+        "inorder.signals": "",
         "inorder.client": "inorder.errors inorder.core inorder.ports inorder.traces inorder.logs",
-        "inorder.worker": "inorder.errors inorder.core inorder.logs inorder.listening inorder.private",
+        "inorder.worker": "inorder.errors inorder.core inorder.logs inorder.listening inorder.private inorder.signals",
         "inorder.admin": "inorder.errors inorder.core",
         "inorder.settings": "inorder.errors",
         # The package itself only re-exports the public API; what it is made of never imports it.
@@ -56,8 +57,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.demo": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.traces"
         " inorder.testing.services",
         "inorder.cli": "inorder inorder.errors inorder.core inorder.ports inorder.client inorder.worker inorder.admin"
-        " inorder.settings inorder.logs inorder.listening inorder.demo inorder.testing.services inorder.traces"
-        " inorder_controlplane inorder_analytics inorder_analytics.spark inorder_bench",
+        " inorder.settings inorder.logs inorder.listening inorder.signals inorder.demo inorder.testing.services"
+        " inorder.traces inorder_controlplane inorder_analytics inorder_analytics.spark inorder_bench",
         "inorder.__main__": "inorder.cli",
         "inorder_adapters": "inorder.errors inorder.ports inorder.core.names inorder.core.filters",
         # The three know what all adapters share, and nothing of each other.

@@ -35,6 +35,7 @@ class _Shared:
 
     cluster: Cluster
     token: str
+    tls: ssl.SSLContext | None = None
     users: int = 0
     is_old: bool = False
 
@@ -87,11 +88,11 @@ class Access:
     @asynccontextmanager
     async def cluster(self) -> AsyncIterator[Cluster]:
         """Use the connection to the workers that all requests share: each new one is a session that the workers would
-        write down. Another one is made where the token is another one by now, or no worker was reached at the addresses
+        write down. Another one is made where token or TLS are others by now, or no worker was reached at the addresses
         known. Raises StoreErrors, LinkErrors and PeerErrors."""
         token, shared = await self.token(), self._shared
-        if shared is None or shared.token != token:
-            made = _Shared(Cluster(await self.addresses(), token, self.tls), token)
+        if shared is None or shared.token != token or shared.tls is not self.tls:
+            made = _Shared(Cluster(await self.addresses(), token, self.tls), token, self.tls)
             if self._shared is shared:
                 await self._put_away(made)
         shared = self._shared

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from inorder.errors import InvalidOption
+from inorder.logs import logger
 from inorder.worker.audit import AuditLog
 from inorder.worker.monitor import Answer
 from inorder.worker.records import now_ms
@@ -20,6 +21,8 @@ from inorder_controlplane.database import Database
 from inorder_controlplane.serving import Service
 from inorder_controlplane.sessions import has_admin
 from inorder_controlplane.settings import ControlPlaneSettings
+
+log = logger("inorder.controlplane")
 
 FIRST_TOKEN_NAME: Final = "first admin"
 FIRST_START: Final = "first start"
@@ -50,7 +53,7 @@ class ControlPlane:
     ) -> None:
         self._settings = settings
         self._database = Database(store)
-        access = Access(self._database, workers, token, tls)
+        self._access = access = Access(self._database, workers, token, tls)
         app = create_app(settings, self._database, access.cluster, access=access, monitor=monitor)
         self._service = Service(app, settings)
         self._is_started = False
@@ -69,6 +72,22 @@ class ControlPlane:
     def store(self) -> str:
         """The store's URL with its password masked."""
         return self._database.url
+
+    def renew_certificates(self, tls: Callable[[], ssl.SSLContext | None]) -> bool:
+        """Read the files of TLS again: connections from now on use them, those that are open stay. A file that is no
+        good is logged, and changes nothing. ``tls``: for connections to workers. Return whether there are any."""
+        try:
+            made, to_workers = self._service.tls_context(), tls()
+        except InvalidOption as error:
+            log.error("event=certificates_not_renewed error=%s", error)
+            return True
+        if made is not None:
+            self._service.renew(made)
+        self._access.tls = to_workers
+        if made is None and to_workers is None:
+            return False
+        log.info("event=certificates_renewed certificate=%s", self._settings.tls_cert)
+        return True
 
     async def first_token(self) -> str | None:
         """Make an admin's token if nobody has one; return its secret. Raises StoreErrors."""

@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from inorder.errors import InvalidOption, PortInUse
+from inorder.listening import RenewableTls
 from inorder.logs import logger
 from inorder.worker.settings import is_loopback
 from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, Waiting
@@ -44,14 +45,32 @@ class Service:
             raise InvalidOption("controlplane.tls_key", str(settings.tls_key), allowed)
         self._socket = _listening(settings.host, settings.port)
         try:
-            self._server = _Server(_config(app, settings))
-            self._server.config.load()
-        except (OSError, ssl.SSLError) as error:
+            made = self.tls_context()
+        except InvalidOption:
             self._socket.close()
-            shown = str(settings.tls_cert)
-            allowed = f"a PEM certificate with its key in tls_key ({error})"
-            raise InvalidOption("controlplane.tls_cert", shown, allowed) from None
+            raise
+        self._tls = None if made is None else RenewableTls(made)
+        self._server = _Server(_config(app, settings), made)
+        self._server.config.load()
         self._task: asyncio.Task[None] | None = None
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Return a TLS context of what the files are now, ``None`` without TLS. Raises InvalidOption."""
+        settings = self._settings
+        if settings.tls_cert is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(settings.tls_cert, settings.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            allowed = f"a PEM certificate with its key in tls_key ({error})"
+            raise InvalidOption("controlplane.tls_cert", str(settings.tls_cert), allowed) from None
+        return context
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Take another TLS context for the connections from now on."""
+        if self._tls is not None:
+            self._tls.renew(context)
 
     @property
     def address(self) -> str:
@@ -96,14 +115,15 @@ class Service:
 class _Server(uvicorn.Server):
     """Signals are the command's, which stops the worker as well. ``ready`` is set once it accepts."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
+        self._tls = tls
         self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept. The sockets are listened on here: uvicorn sets no bound for TLS handshakes."""
         await super().startup([])
-        loop, tls = asyncio.get_running_loop(), self.config.ssl
+        loop, tls = asyncio.get_running_loop(), self._tls
         made: Any = self.config.http_protocol_class
         protocol = partial(
             made,
@@ -138,8 +158,6 @@ def _config(app: FastAPI, settings: ControlPlaneSettings) -> uvicorn.Config:
         forwarded_allow_ips=list(settings.proxies),
         timeout_graceful_shutdown=STOP_SECONDS,
         ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
     )
 
 

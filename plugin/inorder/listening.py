@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
@@ -26,6 +27,26 @@ def stop_listening(listener: asyncio.Server) -> None:
     for sock in listener.sockets:
         loop.remove_reader(sock)
     loop.call_soon(listener.close)
+
+
+class RenewableTls:
+    """A listener's TLS context that can be exchanged; connections that are open keep what they have.
+
+    Attributes:
+        context: for the listener, which keeps it.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.context = self._newest = context
+        context.sni_callback = self._choose
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Take this one for all handshakes from now on: its certificate, its key, and whom it trusts."""
+        self._newest = context
+
+    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called when a client has said hello, also where it names no server."""
+        connection.context = self._newest
 
 
 def raise_open_files() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import httpx
 import pytest
 from tests.cli.conftest import Child, Cli, Start
 
-from inorder.testing.services.tls import Certificates
+from inorder.testing.services import Certificates, wait_until
 
 UP = ("up", "--port", 0, "--worker-port", 0, "--json")
 
@@ -131,7 +134,21 @@ def test_tls_on_both_ports(start: Start) -> None:
             assert definitions.headers["strict-transport-security"]
             login = client.post("/api/v1/session", json={"token": said["link"].rpartition("#token=")[2]})
             assert "; secure" in login.headers["set-cookie"].lower()
+            with Certificates() as renewed:
+                renewed.copy_to(made.ca.parent)
+                os.kill(child.pid, signal.SIGHUP)
+                wait_until(lambda: is_trusted(said["page"], renewed), what="the renewed certificate")
+                assert client.get("/api/v1/session", headers=secret_of(said["link"])).status_code == 200, "still open"
+                with httpx.Client(base_url=said["page"], verify=renewed.client_context()) as again:
+                    definitions = again.get("/api/v1/definitions", headers=secret_of(said["link"]))
+                    assert definitions.json()["order"] == [[]]  # the worker was asked, with the new authority
         assert child.interrupt().code == 0
+
+
+def is_trusted(page: str, made: Certificates) -> bool:
+    with contextlib.suppress(httpx.ConnectError):
+        return httpx.get(f"{page}health/live", verify=made.client_context()).status_code == 200
+    return False
 
 
 def test_wrong_settings_are_named(cli: Cli) -> None:

@@ -90,7 +90,7 @@ def test_waiting_ends_with_0_or_124(cli: Cli, here: tuple[str, ...]) -> None:
     assert time.monotonic() - begun < 8
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_signals_end_quietly(start: Start, here: tuple[str, ...], number: int, code: int) -> None:
     ended = subscribed(start, "cli/f", *here).interrupt(number)
     assert (ended.code, ended.out, ended.err) == (code, "", "")

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import socket
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ UP = ("up", "--port", 0, "--worker-port", 0)
 
 
 @pytest.mark.parametrize("command", [("worker", "--port", 0), UP], ids=["worker", "up"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_starts_says_so_and_stops_cleanly(start: Start, command: tuple[object, ...], number: int) -> None:
     child = start(*command, "--json")
     ready = json.loads(child.line())
@@ -32,6 +33,10 @@ def test_starts_says_so_and_stops_cleanly(start: Start, command: tuple[object, .
     ended = child.interrupt(number)
     assert ended.code == 0, ended
     assert "Traceback" not in ended.err
+    with sqlite3.connect("inorder.db") as store:  # nothing is left behind: no stage, and no token of our own
+        assert store.execute("SELECT DISTINCT owner FROM stages").fetchall() == [("",)]
+        assert store.execute("SELECT * FROM tokens WHERE internal AND revoked_ms IS NULL").fetchall() == []
+    store.close()
 
 
 @pytest.mark.parametrize("command", [("worker", "--port", 0), UP], ids=["worker", "up"])

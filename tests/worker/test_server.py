@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
@@ -356,6 +357,32 @@ async def test_tls(certificates: Certificates) -> None:
         plain.send(plain.hello)
         assert await plain.is_closed()
         await plain.close()
+
+
+async def test_renewed_certificates(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    """New connections get the certificate, and the authority of clients, that the files have now; bad files nothing."""
+    own = {"tls_cert": certificates.certificate, "tls_key": certificates.key, "tls_client_ca": certificates.ca}
+    before = certificates.client_context()
+    before.load_cert_chain(certificates.certificate, certificates.key)
+    async with (
+        Worker(settings(**own), journal=TestJournal()) as worker,
+        RawClient(worker.address, tls=before) as client,
+    ):
+        with Certificates() as renewed:
+            renewed.copy_to(certificates.ca.parent)
+            after = renewed.client_context()
+            after.load_cert_chain(renewed.certificate, renewed.key)
+        assert worker.renew_certificates()
+        await client.ping()
+        async with RawClient(worker.address, "another", tls=after) as another:
+            await another.ping()
+        with pytest.raises(ssl.SSLError):
+            await RawClient(worker.address, tls=before).connect()
+        certificates.key.write_text("no key")
+        assert worker.renew_certificates()
+        assert "event=certificates_not_renewed" in caplog.text
+        async with RawClient(worker.address, "another", tls=after) as another:
+            await another.ping()
 
 
 async def test_a_connection_accepted_as_the_worker_stops_is_told_so() -> None:

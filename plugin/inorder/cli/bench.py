@@ -14,6 +14,7 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.entry import version
 from inorder.cli.failures import CommandFailed, ExitCode, needs
+from inorder.signals import may_hang_up
 
 if TYPE_CHECKING:
     from inorder_bench import Result, Size
@@ -104,13 +105,15 @@ def _tell_left_out(result: Result) -> None:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Within, SIGTERM is an error, so that what was started ends too."""
+    """Within, SIGTERM and SIGHUP are errors, so that what was started ends too."""
 
     def stop(number: int, frame: object) -> None:
         raise CommandFailed("", ExitCode.TERMINATED)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if may_hang_up() else [])]
+    before = [(number, signal.signal(number, stop)) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before:
+            signal.signal(number, handler)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from inorder.cli import options, output
 from inorder.cli.failures import CommandFailed, ExitCode
+from inorder.signals import may_hang_up
 
 if TYPE_CHECKING:
     import inorder
@@ -96,7 +97,7 @@ def talk(
 
 
 def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Run a coroutine; Ctrl-C and SIGTERM cancel it, so that it can close what it opened."""
+    """Run a coroutine; Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can close what it opened."""
     try:
         return asyncio.run(_terminable(main))
     except BrokenPipeError:
@@ -115,6 +116,8 @@ async def _terminable(main: Coroutine[Any, Any, ResultT]) -> ResultT:
 
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not on Windows, not in a thread
         loop.add_signal_handler(signal.SIGTERM, stop)
+        if may_hang_up():
+            loop.add_signal_handler(signal.SIGHUP, stop)
     try:
         return await task
     except asyncio.CancelledError:

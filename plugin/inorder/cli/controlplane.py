@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +18,7 @@ from inorder.cli.failures import ExitCode, needs
 from inorder.cli.worker import Store, loop_factory
 from inorder.listening import raise_open_files
 from inorder.logs import set_up
+from inorder.signals import stop_event
 
 if TYPE_CHECKING:
     from inorder.settings import Settings
@@ -59,6 +59,7 @@ def controlplane(
     debug: options.Debug = False,
 ) -> int:
     """Serve the HTTP API and the web UI, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
+    SIGHUP has it read its certificates again.
 
     It needs the store and the workers that work on it. Any number may run beside each other: they keep nothing. Where
     the workers are it reads in the store, unless --worker names them, and for them it makes itself a short-lived token
@@ -111,7 +112,7 @@ async def _serve(settings: Settings, *, is_json: bool) -> int:
         token=worker_token(settings.client),
         tls=worker_tls(settings.client),
     )
-    stop = stop_event()
+    stop = stop_event(lambda: plane.renew_certificates(partial(worker_tls, settings.client)))
     try:
         async with plane:
             _say_ready(plane, is_json=is_json)
@@ -119,15 +120,6 @@ async def _serve(settings: Settings, *, is_json: bool) -> int:
     finally:
         await plane.close()
     return ExitCode.OK
-
-
-def stop_event() -> asyncio.Event:
-    """Return an event that Ctrl-C and SIGTERM set."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    with contextlib.suppress(NotImplementedError):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 def _say_ready(plane: ControlPlane, *, is_json: bool) -> None:

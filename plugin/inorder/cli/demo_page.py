@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from inorder.cli import options, output
-from inorder.cli.controlplane import make_control_plane, stop_event
+from inorder.cli.controlplane import make_control_plane
+from inorder.signals import stop_event
 
 if TYPE_CHECKING:
     from rich.console import Console

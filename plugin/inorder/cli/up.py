@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.cli import options, output
-from inorder.cli.controlplane import TOKEN_COMMAND, PageHost, PagePort, Traces, make_control_plane, places, stop_event
+from inorder.cli.controlplane import TOKEN_COMMAND, PageHost, PagePort, Traces, make_control_plane, places
 from inorder.cli.failures import ExitCode
 from inorder.cli.worker import Store, WorkerToken, loop_factory, worker_settings
 from inorder.errors import PortInUse
 from inorder.logs import set_up
+from inorder.signals import stop_event
 
 if TYPE_CHECKING:
     from inorder.settings import Settings
@@ -62,7 +63,7 @@ async def _run(settings: Settings, *, is_json: bool) -> int:
 
     set_pace()
     told = worker_settings(settings)
-    worker, stop = Worker(told), stop_event()
+    worker = Worker(told)
     plane = make_control_plane(
         settings,
         workers=settings.controlplane.workers,
@@ -70,6 +71,7 @@ async def _run(settings: Settings, *, is_json: bool) -> int:
         monitor=worker.answer,
         traces=_beside(settings.store.url),
     )
+    stop = stop_event(lambda: _renew(worker, plane))
     try:
         async with _Named(worker):
             secret = await plane.first_token()
@@ -79,6 +81,12 @@ async def _run(settings: Settings, *, is_json: bool) -> int:
     finally:
         await plane.close()
     return ExitCode.OK
+
+
+def _renew(worker: Worker, plane: ControlPlane) -> bool:
+    """Read all certificates again; return whether there are any."""
+    of_worker = worker.renew_certificates()
+    return plane.renew_certificates(worker.settings.peer_ssl_context) or of_worker
 
 
 def _beside(store: str) -> list[str]:

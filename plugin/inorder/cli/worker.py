@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +13,7 @@ import typer
 from inorder.cli import options, output
 from inorder.cli.failures import ExitCode
 from inorder.logs import set_up
+from inorder.signals import on_signals
 
 if TYPE_CHECKING:
     from inorder.settings import Settings
@@ -90,6 +89,7 @@ def worker(
     debug: options.Debug = False,
 ) -> int:
     """Run one ordering worker, logging to stderr, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
+    SIGHUP has it read its certificates again.
 
     With --json one line on stdout says when it is ready, where it listens, and its state: active or standby.
 
@@ -152,10 +152,7 @@ async def _until_signal(settings: WorkerSettings, started: Callable[[Worker], No
     from inorder.worker import Worker
 
     running = Worker(settings)
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(NotImplementedError):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, running.stop)
+    on_signals(running.stop, running.renew_certificates)
     async with running:
         started(running)
         await running.wait_stopped()

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import cast
@@ -36,7 +37,7 @@ from inorder.core.wire import (
     WorkerShown,
 )
 from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
-from inorder.listening import stop_listening
+from inorder.listening import RenewableTls, stop_listening
 from inorder.logs import logger
 from inorder.worker.admission import Admission
 from inorder.worker.attesting import Attestor
@@ -82,6 +83,7 @@ class Server:
         self._attestor = Attestor(0, b"")
         self._sockets: list[socket.socket] = []
         self._listeners: list[asyncio.Server] = []
+        self._tls: RenewableTls | None = None
         self._connections: set[Connection] = set()
         self._sessions: dict[str, Connection] = {}
         self._store_error: Exception | None = None
@@ -114,7 +116,10 @@ class Server:
         self._attestor = Attestor(info.domain, info.key)
         self._peers.serve(host, info.domain)
         self._admission.serve(host)
-        context = self.settings.ssl_context()
+        made = self.settings.ssl_context()
+        if made is not None:
+            self._tls = RenewableTls(made)
+        context = self._tls.context if self._tls is not None else None
         loop = asyncio.get_running_loop()
         while self._sockets:
             listener = await loop.create_server(
@@ -126,6 +131,11 @@ class Server:
             )
             del self._sockets[0]
             self._listeners.append(listener)
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Take another TLS context for the connections from now on."""
+        if self._tls is not None:
+            self._tls.renew(context)
 
     @property
     def advertised(self) -> str:

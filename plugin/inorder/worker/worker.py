@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import signal
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Self
 
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InvalidOption
 from inorder.listening import raise_open_files
 from inorder.logs import logger, set_up
+from inorder.signals import on_signals
 from inorder.worker.cluster import Cluster
 from inorder.worker.exposition import View
 from inorder.worker.gate import Gate
@@ -105,6 +105,21 @@ class Worker:
     def stop(self) -> None:
         """Begin a clean stop."""
         self._stop.set()
+
+    def renew_certificates(self) -> bool:
+        """Read the files of TLS again: connections from now on use them, those that are open stay. A file that is no
+        good is logged, and changes nothing. Return whether there are any."""
+        try:
+            made, peer = self.settings.ssl_context(), self.settings.peer_ssl_context()
+        except InvalidOption as error:
+            log.error("event=certificates_not_renewed error=%s", error)
+            return True
+        if made is None:
+            return False
+        self._server.renew(made)
+        self._links.tls = peer
+        log.info("event=certificates_renewed certificate=%s", self.settings.tls_cert)
+        return True
 
     async def wait_stopped(self) -> None:
         """Return when it has stopped cleanly. Raises what made it stop otherwise: a defect."""
@@ -229,8 +244,8 @@ def set_pace() -> None:
 
 
 def run(settings: WorkerSettings) -> int:
-    """Run a worker until SIGTERM or SIGINT; return 0 after a clean stop, 1 if it stopped by itself (the log says
-    why). Raises InorderErrors that kept it from starting."""
+    """Run a worker until SIGTERM, SIGINT or SIGHUP (see ``inorder.signals``); return 0 after a clean stop, 1 if it
+    stopped by itself (the log says why). Raises InorderErrors that kept it from starting."""
     set_pace()
     set_up(settings.log_format)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
@@ -238,10 +253,8 @@ def run(settings: WorkerSettings) -> int:
 
 
 async def _run_until_signal(settings: WorkerSettings) -> int:
-    loop = asyncio.get_running_loop()
     worker = Worker(settings)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, worker.stop)
+    on_signals(worker.stop, worker.renew_certificates)
     async with worker:
         try:
             await worker.wait_stopped()

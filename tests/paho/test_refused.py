@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.paho.conftest import Make
-from tests.paho.helpers import Log, connect, until
+from tests.paho.helpers import PATIENCE, Log, connect, until
 
 import inorder.paho as mqtt
 from inorder import errors
@@ -63,7 +61,7 @@ def test_a_token_that_is_revoked(mosquitto: Mosquitto, make: Make, token: Token)
     thread = client._thread
     token.revoke(client)
     for _ in range(3):
-        failed.acquire()
+        assert failed.acquire(timeout=PATIENCE)
     assert (client.is_connected(), thread.is_alive()) == (False, True)
     assert reasons == [("Not authorized", False)]
     log.subscribed.clear()
@@ -97,7 +95,3 @@ def test_what_connect_raises_is_a_connection_refused(
     assert isinstance(caught.value, kind)
     assert caught.value.errno == errno.ECONNREFUSED
     assert str(error) in str(caught.value)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    await asyncio.to_thread(until, condition)

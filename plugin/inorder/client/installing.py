@@ -11,6 +11,8 @@ from inorder.errors import UsageError
 Replacements = Mapping[str, Mapping[str, object]]
 """By the library's module: its names, and what they stand for from now on."""
 MAX_NAMED = 3
+OUR_PACKAGES = ("inorder", "inorder_adapters", "inorder_bench")
+"""They mean the library's own where they name it."""
 
 
 def install(replacements: Replacements, *, force: bool) -> None:
@@ -42,7 +44,7 @@ def install(replacements: Replacements, *, force: bool) -> None:
 
 def _taken(stock: list[object], replacements: Replacements) -> list[str]:
     """Say which modules have imported the library's own classes, or have made classes of them."""
-    packages = {"inorder", *(each.partition(".")[0] for each in replacements)}
+    packages = {*OUR_PACKAGES, *(each.partition(".")[0] for each in replacements)}
     originals = {id(each): each for each in stock}
     found = []
     for module_name, module in sorted(sys.modules.items()):

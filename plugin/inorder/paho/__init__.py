@@ -34,6 +34,7 @@ from inorder.paho.callbacks import CallbackOnGap as CallbackOnGap
 from inorder.paho.client import Client as Client
 from inorder.paho.failures import NotConnected as NotConnected
 from inorder.paho.failures import WorkersUnreachable as WorkersUnreachable
+from inorder.paho.installation import install as install
 from inorder.paho.message import InOrder as InOrder
 from inorder.paho.message import MQTTMessage as MQTTMessage
 

@@ -15,6 +15,7 @@ OURS = (
     "Verdict",
     "WorkersUnreachable",
     "configured",
+    "install",
 )
 
 

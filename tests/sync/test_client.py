@@ -28,6 +28,7 @@ from inorder.errors import (
     InvalidOption,
     InvalidTopic,
     QueueFull,
+    Refused,
     Replaced,
     StreamInUse,
     TimedOut,
@@ -119,6 +120,22 @@ def test_bad_publishes_are_refused_at_the_call(make: Make) -> None:
             client.subscribe(ordering="total")
     with pytest.raises(Closed):
         client.publish("topic", b"")
+
+
+def test_what_fails_on_the_loops_thread_fails_that_publish_alone(make: Make) -> None:
+    with make() as client:
+        publishing: Any = client._life.engine._publishing  # type: ignore[attr-defined]  # the stub has none
+        total = publishing.total
+
+        def once(publish: Any) -> None:
+            publishing.total = total
+            raise KeyError("broken")
+
+        publishing.total = once
+        failed, fine = client.publish("alone", "x"), client.publish("alone", "y")
+        with pytest.raises(Refused, match="broken"):
+            failed.result(PATIENCE)
+        assert fine.result(PATIENCE).number == 1
 
 
 def test_a_full_queue_is_refused_at_the_call_though_nothing_has_crossed(make: Make) -> None:

@@ -22,6 +22,11 @@ MAX_LOSSES = 3
 Outcome = Callable[[Exception | None], None]
 
 
+def refusal_of(error: Exception) -> InorderError:
+    """Return what a publish has failed with, whatever was raised over it: it fails alone."""
+    return error if isinstance(error, InorderError) else Refused(f"the publish has failed: {error!r}")
+
+
 class EnsEvents(Protocol):
     """What a link reports, on the event loop's thread."""
 
@@ -172,7 +177,7 @@ class EnsLink:
             self.ens.publish(message, token)
         except Exception as error:  # the link to the worker, where this came from, is not to suffer
             self._outcomes.pop(token, None)
-            outcome(error if isinstance(error, InorderError) else Refused(f"the publish has failed: {error!r}"))
+            outcome(refusal_of(error))
         return True
 
     # -- barriers (R24) ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from inorder.client.client import Client as Engine
 from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
 from inorder.client.copies import Copies
+from inorder.client.ens_link import refusal_of
 from inorder.client.taking import PassedOver
 from inorder.core.names import Filter
 from inorder.core.notifications import Event, Gap, Verdict
@@ -158,8 +159,8 @@ class Life:
                 retain=publication.retain,
                 properties=publication.pairs,
             )
-        except InorderError as error:
-            self._taker.publish_failed(publication, error)
+        except Exception as error:
+            self._taker.publish_failed(publication, refusal_of(error))
             return
         self.ens.asked(publication, future.message)  # type: ignore[attr-defined]
         future.add_done_callback(partial(self._published, publication))

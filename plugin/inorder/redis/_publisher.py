@@ -9,6 +9,7 @@ from typing import Any
 from redis import exceptions
 
 from inorder.client.configured import ClientConfiguration
+from inorder.client.ens_link import refusal_of
 from inorder.core.notifications import Receipt
 from inorder.errors import InorderError, Refused
 from inorder.redis._ens import Payload, RedisPyEns, engine_of
@@ -106,14 +107,14 @@ class Publisher:
                 return
             error = publish.exception()
             if error is not None and not ticket.is_done:
-                ticket.error = error if isinstance(error, Exception) else InorderError(repr(error))
+                ticket.error = refusal_of(error) if isinstance(error, Exception) else InorderError(repr(error))
                 done()
 
         ticket.payload.on_stamped = stamped
         try:
             ticket.publish = self._client.publish(ticket.channel, ticket.payload)
         except Exception as error:
-            ticket.error = error
+            ticket.error = refusal_of(error)
             done()
         else:
             ticket.publish.add_done_callback(ended)

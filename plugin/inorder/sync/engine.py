@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import inorder
 from inorder.client.client import Order
 from inorder.client.delivery import Notification
-from inorder.client.ens_link import EnsLink
+from inorder.client.ens_link import EnsLink, refusal_of
 from inorder.core.notifications import Receipt
-from inorder.errors import Closed, InorderError, TimedOut, UsageError
+from inorder.errors import Closed, TimedOut, UsageError
 from inorder.ports import Outgoing
 from inorder.sync._thread import THREAD
 from inorder.sync.crossing import Crossing
@@ -69,10 +69,10 @@ class Engine(inorder.Client):
             return
         try:
             self._check_open()
-        except InorderError as error:
-            pending.end(None, error)
+            publish: asyncio.Future[Receipt] = super()._begin(link, message, order)
+        except Exception as error:
+            pending.end(None, refusal_of(error))
             return
-        publish: asyncio.Future[Receipt] = super()._begin(link, message, order)
         pending.publish = publish
         publish.add_done_callback(partial(_ended, pending))
 

@@ -12,7 +12,7 @@ WEBUI_SOURCE := $(shell find webui/app -name node_modules -prune -o -print)
 WEBUI := webui/inorder_webui/static/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-webui webui screenshots check format bench bench-check clean broker servers
+.PHONY: help demo dist test test-long test-webui webui screenshots check format bench bench-check clean broker servers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -43,6 +43,10 @@ check: $(READY) ## lint, formatting, types
 format: $(READY) ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+dist: $(READY) $(WEBUI) ## source distribution and wheel, with the web UI in them, into dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
 
 bench: $(READY) servers ## measure beside what would be used without inorder, on the same brokers
 	$(BIN)/inorder bench $(ARGS)

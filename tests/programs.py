@@ -50,18 +50,19 @@ class Program:
         path: its file.
         args: its arguments.
         workers: the addresses it finds in its environment; ``None``: it finds none there.
+        python: of another environment.
 
     Attributes:
         lines: what it has printed so far.
     """
 
-    def __init__(self, path: Path, *args: str, workers: str | None = None) -> None:
+    def __init__(self, path: Path, *args: str, workers: str | None = None, python: Path = Path(sys.executable)) -> None:
         self.lines: list[str] = []
         environment = {name: value for name, value in os.environ.items() if not name.startswith("INORDER_")}
         if workers is not None:
             environment["INORDER_CLIENT__WORKERS"] = workers
         self._process = subprocess.Popen(
-            [sys.executable, "-u", "-W", "error", str(path), *args], env=environment, text=True,
+            [str(python), "-u", "-W", "error", str(path), *args], env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, name=f"output of {path.name}", daemon=True)

@@ -3,6 +3,8 @@ stops nobody."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 from tests.worker.helpers import TestJournal, kinds, settings, until
@@ -10,9 +12,13 @@ from tests.worker.raw_client import RawClient
 
 from inorder.core.wire import Position, Positions, Resolve
 from inorder.errors import StoreOutdated, StoreUnreachable
-from inorder.worker import Worker
+from inorder.worker import Worker, schema
 from inorder.worker.attesting import Attestor, Standing
-from inorder.worker.journal import MemoryJournal, MemoryStore
+from inorder.worker.journal import Batch, MemoryJournal, MemoryStore
+from inorder.worker.log_rows import LogRow
+from inorder.worker.sql_journal import SqlJournal
+from inorder.worker.store import Store
+from inorder.worker.verification import verify
 
 KEY = bytes(range(32))
 HERE = {0: Standing(6, 500, 520), 1: Standing(3, 0, 0)}
@@ -58,7 +64,7 @@ async def test_a_forged_position_stops_no_worker_and_many_are_not_looked_at() ->
             (position,) = (await client.next(Positions)).positions
             assert (position.stage, position.row) == (0, worker._host.standings[0].row)
         liar = RawClient(worker.address, "liar")
-        liar.hello.positions = [replace(position, row=2**62), *[replace(position, stage=at) for at in range(10_000)]]
+        liar.hello.positions = [replace(position, row=2**62), *[replace(position, stage=at) for at in range(1_000)]]
         async with liar:
             assert liar.welcome.domain
             assert worker.health()[0]
@@ -100,3 +106,30 @@ async def test_a_standby_that_has_read_more_than_there_is_does_not_take_over() -
             await until(lambda: bool(store.outdated))
             assert (second.state, store.epochs[0]) == ("standby", 2)
             await until(lambda: not second.health()[0])
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("is_logged", [False, True])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_no_row_is_written_behind_a_hole(
+    kind: str, stages: int, is_logged: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The store was put back while its connection was gone, and has the same epochs; nothing has read it since."""
+    url = f"sqlite:///{tmp_path}/w.db" if kind == "sqlite" else request.getfixturevalue("postgres").database()
+    journal, store = SqlJournal(url), Store(url)
+    journal.open(stages)
+    epochs = [journal.claim(stage, "a") for stage in range(stages)]
+
+    def batches(seq: int) -> list[Batch]:
+        return [Batch(stage, epoch, seq, b"") for stage, epoch in enumerate(epochs)]
+
+    journal.append(batches(1))
+    journal.append(batches(2))
+    store.write(lambda connection: connection.execute(schema.journal.delete().where(schema.journal.c.seq == 2)))
+    log = [LogRow(1, 1, 0, [], b"x")] if is_logged else []
+    with pytest.raises(StoreOutdated, match=r"row 3 of stage 0 follows row 2 .* ends with another one, 1; stop all"):
+        journal.append(batches(3), log)
+    assert list(verify(url).logs) == []
+    assert [each.last for each in verify(url).stages] == [1] * stages
+    journal.close()
+    store.close()

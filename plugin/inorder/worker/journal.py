@@ -4,7 +4,8 @@ Contract, shown by ``inorder.testing.journal_conformance``:
 
 1. ``claim`` raises a stage's epoch by a conditional update; from its return on, no other owner's append succeeds. Of
    several that saw the same epoch exactly one gets the stage.
-2. ``append`` writes all its batches or none, and only if no batch's stage has a higher epoch (Fenced).
+2. ``append`` writes all its batches or none, and only if no batch's stage has a higher epoch (Fenced), and each row
+   behind the one that it follows (StoreOutdated): a journal that lost its end must not go on with a hole.
 3. An append that returned is durable. One that raised may or may not be; the caller claims again and replays.
 4. ``replay`` and ``read_on`` yield rows in order, and never one whose chain or numbering was not checked.
 5. ``claim``, ``read_map`` and ``beat`` of a journal that was opened find out whether the store is still the same one
@@ -209,6 +210,13 @@ def require_same(url: str, before: int, domain: int, outdated: str) -> None:
         raise StoreOutdated(url, outdated)
 
 
+def require_tail(url: str, row: Row, last: Tail) -> None:
+    """Raise StoreOutdated for a row that cannot follow the last one of its stage, as that is not the one before it."""
+    if last.seq < row.seq and last != (row.seq - 1, row.prev_hash):
+        what = f"row {row.seq} of stage {row.stage} follows row {row.seq - 1} that this worker wrote or read"
+        raise StoreOutdated(url, f"{what}, and the journal ends with another one, {last.seq}")
+
+
 def frozen_order(order: TopicOrder) -> tuple[tuple[str, ...], ...]:
     """Return a topic order as StoreInfo keeps it."""
     return tuple(map(tuple, order))
@@ -330,6 +338,8 @@ class MemoryJournal:
         with self.store.lock:
             self._check_epochs((batch.stage, batch.epoch) for batch in batches)
             rows = self._tails.make_rows(batches)
+            for row in rows:
+                require_tail(self.url, row, self._tail(row.stage))
             for row in rows:
                 self.store.rows[row.stage].append(row)
             memory_log.write(self.store.log, log)

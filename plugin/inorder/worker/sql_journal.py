@@ -46,6 +46,7 @@ from inorder.worker.journal import (
     alive,
     fenced,
     require_same,
+    require_tail,
 )
 from inorder.worker.log_rows import LogReader, LogRow, LogWrite, SqlLogReader
 from inorder.worker.schema import SCHEMA_VERSION, journal, meta, snapshots, stages, workers
@@ -64,10 +65,16 @@ _EPOCHS = sa.select(stages.c.stage, stages.c.epoch, stages.c.owner).where(
 _CHANGE = stages.update().where(
     stages.c.stage == sa.bindparam("of"), stages.c.epoch == sa.bindparam("ours"), stages.c.beat == sa.bindparam("seen")
 )
-_INSERT = journal.insert()
+_FOLLOWS: Final = " OR ".join(
+    f"EXISTS (SELECT 1 FROM {table} AS its WHERE its.stage = %(stage)s AND its.seq = %(seq)s - 1 "
+    "AND its.hash = %(prev_hash)s)"
+    for table in ("journal", "snapshots")
+)
+"""The row before is there, or a snapshot that covers it. Else this is an older copy of the store, put back under us."""
 _INSERT_IF_OURS: Final = (
     f"INSERT INTO journal ({', '.join(Row._fields)}) "
-    f"SELECT {', '.join(f'?{at}' for at in range(1, len(Row._fields) + 1))} FROM stages WHERE stage = ?1 AND epoch = ?3"
+    f"SELECT {', '.join(f'?{at}' for at in range(1, len(Row._fields) + 1))} FROM stages "
+    f"WHERE stage = ?1 AND epoch = ?3 AND (?2 = 1 OR {_FOLLOWS % {'stage': '?1', 'seq': '?2', 'prev_hash': '?4'}})"
 )
 _LAST_ROW = (
     sa.select(journal.c.seq, journal.c.hash)
@@ -89,6 +96,10 @@ _SNAPSHOT_SEQS = (
     .where(snapshots.c.stage == sa.bindparam("of"))
     .order_by(snapshots.c.seq.desc())
 )
+
+
+class _NotWritten(Exception):
+    """A stage's epoch is another one, or the row before is not there: the transaction is undone."""
 
 
 class SqlJournal:
@@ -306,38 +317,46 @@ class SqlJournal:
     # -- append ------------------------------------------------------------------------------------------------
 
     def _insert(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
+        try:
+            self._write(rows, log)
+        except _NotWritten:
+            self._raise_fenced(rows)
+
+    def _write(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
         size = sum(len(row.entries) for row in rows)
         if log:
             size += sum(len(each.content or b"") for each in log if isinstance(each, LogRow))
-            self._store.write(lambda connection: self._insert_locked(connection, rows, log), size)
-            return
+            self._store.write(lambda connection: self._insert_logged(connection, rows, log), size)
+        elif not self._store.is_sqlite:
+            reach("commit.before")
+            self._store.run(lambda connection: self._insert_on_server(connection, rows))
+            reach("commit.after")
+        elif len(rows) > 1:
+            self._store.write_by_driver(lambda cursor: self._insert_in_file(cursor, rows), size)
+        elif not self._store.run_by_driver(_INSERT_IF_OURS, rows[0], size):
+            raise _NotWritten
+
+    def _insert_logged(self, connection: sa.Connection, rows: list[Row], log: Sequence[LogWrite]) -> None:
         if self._store.is_sqlite:
-            if len(rows) > 1:
-                self._store.write_by_driver(lambda cursor: self._insert_in_file(cursor, rows), size)
-            elif not self._store.run_by_driver(_INSERT_IF_OURS, rows[0], size):
-                self._raise_fenced(rows)
-            return
+            self._insert_in_file(connection.connection.cursor(), rows)
+        else:
+            self._insert_on_server(connection, rows)
+        log_rows.write(connection, log)
+
+    def _insert_on_server(self, connection: sa.Connection, rows: list[Row]) -> None:
         parameters: dict[str, Any] = {}
         for index, row in enumerate(rows):
             parameters.update((f"{name}{index}", value) for name, value in zip(Row._fields, row, strict=True))
         statement = fenced_insert(len(rows), self._store.settings)
-        reach("commit.before")
-        written = self._store.run(lambda connection: connection.execute(statement, parameters).rowcount)
-        reach("commit.after")
-        if written != len(rows):
-            self._raise_fenced(rows)
+        if connection.execute(statement, parameters).rowcount != len(rows):
+            raise _NotWritten
 
-    def _insert_locked(self, connection: sa.Connection, rows: list[Row], log: Sequence[LogWrite]) -> None:
-        self._lock_epochs(connection, [(row.stage, row.epoch) for row in rows])
-        connection.execute(_INSERT, [row._asdict() for row in rows])
-        log_rows.write(connection, log)
-
-    def _insert_in_file(self, cursor: Any, rows: list[Row]) -> None:
+    @staticmethod
+    def _insert_in_file(cursor: Any, rows: list[Row]) -> None:
         for row in rows:
             cursor.execute(_INSERT_IF_OURS, row)
             if not cursor.rowcount:
-                cursor.execute("SELECT epoch, owner FROM stages WHERE stage = ?", (row.stage,))
-                self._check_epoch(row.stage, row.epoch, cursor.fetchone())
+                raise _NotWritten
 
     def _found_after_all(self, rows: list[Row]) -> bool:
         """After a lost connection: tell whether the rows were written. False also if the store is still away."""
@@ -362,6 +381,8 @@ class SqlJournal:
             found = self._find_stage(row.stage)
             if found["epoch"] != row.epoch:
                 raise fenced(self.url, row.stage, row.epoch, found["epoch"], found["owner"])
+        for row in rows:
+            require_tail(self.url, row, self._tail(row.stage))
         raise StoreCorrupt(self.url, f"journal of stage {rows[0].stage}: row {rows[0].seq} is not what was written")
 
     def _lock_epochs(self, connection: sa.Connection, owned: Sequence[tuple[int, int]]) -> None:
@@ -490,8 +511,9 @@ def _snapshot_problem(found: sa.RowMapping) -> Problem | None:
 
 @lru_cache(maxsize=64)
 def fenced_insert(count: int, settings: str) -> sa.TextClause:
-    """Return PostgreSQL's append of ``count`` rows: all of them if every stage still has its row's epoch, else
-    none. The lock is on the stages' rows, which a claim updates. ``settings``: see Store; they are evaluated first."""
+    """Return PostgreSQL's append of ``count`` rows: all of them if every stage still has its row's epoch and the row
+    before it, else none. The lock is on the stages' rows, which a claim updates. ``settings``: see Store; they are
+    evaluated first."""
     types = {"stage": "integer", "seq": "bigint", "epoch": "bigint", "prev_hash": "bytea", "hash": "bytea",
              "entries": "bytea", "format": "integer"}  # fmt: skip
     values = ", ".join(
@@ -500,10 +522,12 @@ def fenced_insert(count: int, settings: str) -> sa.TextClause:
     )
     owned = ", ".join(f"(CAST(:stage{index} AS integer), CAST(:epoch{index} AS bigint))" for index in range(count))
     columns = ", ".join(Row._fields)
+    follows = _FOLLOWS % {name: f"one.{name}" for name in Row._fields}
     return sa.text(
         f"WITH settings AS MATERIALIZED (SELECT {settings}), "
         "owned AS MATERIALIZED (SELECT stage FROM stages, (SELECT count(*) FROM settings) AS done "
-        f"WHERE (stage, epoch) IN ({owned}) ORDER BY stage FOR UPDATE OF stages) "
-        f"INSERT INTO journal ({columns}) SELECT {columns} FROM (VALUES {values}) AS given ({columns}) "
-        f"WHERE (SELECT count(*) FROM owned) = {count}"
+        f"WHERE (stage, epoch) IN ({owned}) ORDER BY stage FOR UPDATE OF stages), "
+        f"given ({columns}) AS (VALUES {values}) "
+        f"INSERT INTO journal ({columns}) SELECT {columns} FROM given WHERE (SELECT count(*) FROM owned) = {count} "
+        f"AND NOT EXISTS (SELECT 1 FROM given AS one WHERE one.seq > 1 AND NOT ({follows}))"
     )

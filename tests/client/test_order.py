@@ -22,6 +22,8 @@ from tests.client.helpers import (
 )
 
 from inorder import Bounded, Client, Event, GapReason, Verdict
+from inorder.client import publishing
+from inorder.core.stamp import FifoStamp, Stamp, encode_stamp
 from inorder_adapters.memory.delivery import Line
 from inorder_adapters.memory.hub import WireMessage
 
@@ -131,6 +133,23 @@ async def test_fifo_keeps_each_publishers_order_without_workers(site: Site) -> N
         seen = events_of(await take_events(one, 100))
         assert payloads(seen) == [str(at).encode() for at in range(1, 101)]
         assert {each.verdict for each in seen} == {Verdict.FIFO}
+
+
+async def test_a_fifo_stamp_does_not_tell_the_sessions_incarnation(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All readers see the stamp, and who knows that and the client's id could speak for its session."""
+    stamps: list[Stamp] = []
+
+    def encode(stamp: Stamp) -> bytes:
+        stamps.append(stamp)
+        return encode_stamp(stamp)
+
+    monkeypatch.setattr(publishing, "encode_stamp", encode)
+    async with site.client("publisher") as publisher:
+        await published(publisher, "a", 2, order="fifo")
+        first, second = stamps
+        assert isinstance(first, FifoStamp)
+        assert isinstance(second, FifoStamp)
+        assert first.incarnation == second.incarnation != publisher.incarnation
 
 
 async def test_a_lost_fifo_event_holds_the_others_for_gap_timeout_only(site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
-from inorder.core.commands import Create, SettleNumbers, StageSettings
+from inorder.core.commands import Create, OpenSession, SettleNumbers, StageSettings
 from inorder.core.topic_manager import NumberRecord
 from inorder.core.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
 
@@ -97,6 +97,23 @@ def test_r19_who_need_not_prove_it_waits_for_no_stage_above() -> None:
     cluster.subscribe("r", "top", "below")
     cluster.stamp("p", "top")
     assert [entries(each) for each in cluster.request("p", "below", after=[1, 1])] == [{1: 1}]
+
+
+def test_r19_what_a_stage_cannot_add_to_is_stamped_to_the_end_its_log_may_serve_it() -> None:
+    """Its number is never void where the topic has a log (R18), so readers sort it by all that came before it."""
+    cluster = cluster_of(top=0, middle=1, low=2)
+    cluster.rule("low")
+    for name in ("r", "s"):
+        cluster.subscribe(name, "top", "low")
+    cluster.step(1, OpenSession("new", 1, first=9, anywhere=9, proves=True))  # it has dropped an earlier session
+    for stage in (0, 2):
+        cluster.step(stage, OpenSession("new", 1, proves=True))
+    cluster.stamp("p", "top")
+    cluster.step(2, Create("new", 1, 0, [NewEvent(1, cluster.ids["low"], [], b"x", [1, 1])]))
+    frames = cluster.run()
+    assert [frame.abandoned for frame in frames if isinstance(frame, Timestamps)] == [[1, 3, 1]]
+    (answer,) = cluster.ask("low", 1, 1).answers
+    assert (answer.state, answer.deps, answer.logged) == (NumberState.CONFIRMED, [1, 1], True)
 
 
 # -- ranges of Settle (R16) --------------------------------------------------------------------------------------

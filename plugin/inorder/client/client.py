@@ -182,9 +182,7 @@ class Client:
             self._stream.put,
             self._times.gap_timeout,
         )
-        self._publishing = Publishing(
-            self.incarnation, self._send, lambda: self._domain, self._arrivals.named, self._times.max_pending
-        )
+        self._publishing = Publishing(self._send, lambda: self._domain, self._arrivals.named, self._times.max_pending)
         self._publishing.settle_wanted = self._settle_soon
         self._subscribing = Subscribing(
             self._subscriber,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -66,7 +67,6 @@ class Publishing:
     """All publishes of a client.
 
     Args:
-        incarnation: of the session; identifies ``fifo`` streams.
         send: sends a frame to the workers, or drops it while there is no connection.
         domain: returns the domain id once a worker told it.
         names: returns a topic by id, where known.
@@ -83,14 +83,15 @@ class Publishing:
 
     def __init__(
         self,
-        incarnation: int,
         send: Callable[[Frame], None],
         domain: Callable[[], int],
         names: Callable[[list[int]], tuple[tuple[str, int], ...]],
         limit: int,
     ) -> None:
         self.machine = Publisher()
-        self._incarnation, self._send, self._domain, self._names, self._limit = incarnation, send, domain, names, limit
+        self._send, self._domain, self._names, self._limit = send, domain, names, limit
+        # not the session's incarnation: all readers see it, and who knows that one could speak for the session
+        self._stream = secrets.randbits(64) - 2**63
         self._fifo: dict[tuple[str, str], int] = {}
         self._plain: dict[str, deque[Publish]] = {}
         self._open: set[Publish] = set()
@@ -131,7 +132,7 @@ class Publishing:
         publish.on_cancel = self._cancelled
 
     def plain(self, publish: Publish, *, fifo: bool) -> None:
-        """Hand over a publish without a timestamp; ``fifo`` numbers it per topic and incarnation."""
+        """Hand over a publish without a timestamp; ``fifo`` numbers it per topic."""
         publish.is_fifo = fifo
         publish.on_cancel = self._plain_cancelled
         self._open.add(publish)
@@ -145,7 +146,7 @@ class Publishing:
         if publish.is_fifo and message.stamp is None:  # numbered only now: one that is cancelled before leaves no hole
             key = link.space, message.topic
             counter = self._fifo[key] = self._fifo.get(key, 0) + 1
-            message.stamp = encode_stamp(FifoStamp(self._incarnation, counter))
+            message.stamp = encode_stamp(FifoStamp(self._stream, counter))
             publish.counter = counter
             # who reads properties is known for total order only: the payload form is read by all of ours
             message.in_payload = not link.ens.capabilities.properties

@@ -45,6 +45,7 @@ class StampRide(Ride, tag=1):
         since: once it is numbered: the counter of its publisher's event before it in its topic (R19). Stages above that
             it relies on add what came behind that one.
         proves: what its client said of numbers is proved on its way (``claims``).
+        is_given_up: a stage could not add what it follows (R19), so it must never be published.
     """
 
     client_id: str
@@ -65,6 +66,7 @@ class StampRide(Ride, tag=1):
     relies: list[int] = []
     since: int = 0
     proves: bool = False
+    is_given_up: bool = False
 
 
 class CompleteRide(Ride, tag=2):

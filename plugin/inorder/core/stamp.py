@@ -1,7 +1,7 @@
 """The envelope that travels with an event through the ENS (docs/PROTOCOL.md, "The stamp").
 
 A MessagePack array in URL-safe base64 without padding: printable ASCII, so that it fits an MQTT 5 user property
-and a text payload alike. It carries no publisher identity except, for ``fifo``, the random incarnation.
+and a text payload alike. It carries no publisher identity except, for ``fifo``, random bits that are not its session's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class TotalStamp(msgspec.Struct, array_like=True, tag=0, gc=False):
 
 
 class FifoStamp(msgspec.Struct, array_like=True, tag=1, gc=False):
-    """A counter per (publisher incarnation, topic), for ``order="fifo"``."""
+    """A counter per (publisher, topic), for ``order="fifo"``. ``incarnation``: 64 random bits of the publisher, but not
+    those of its session: all readers see them."""
 
     incarnation: int
     counter: int

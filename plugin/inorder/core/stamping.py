@@ -403,11 +403,13 @@ class Stamping:
         deps = list(ride.deps) if not ride.proves else self._proved(manager, ride.deps)
         self._fill(manager, group, deps)
         is_known = state.index not in ride.relies[::2] or self._add_from_above(manager, group, ride, deps)
-        if is_known and ride.top < state.index:
-            self._outbox.up(replace(ride, deps=deps))
+        is_given_up = ride.is_given_up or not is_known
+        # older releases ended its way here; but a log would serve it (R18), and all readers must sort it alike
+        if ride.top < state.index and (is_known or state.settings.checks_claims):
+            self._outbox.up(replace(ride, deps=deps, is_given_up=is_given_up))
             return
         event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)
-        completion = replace(self._completion(ride, event), abandoned=not is_known, top=state.index)
+        completion = replace(self._completion(ride, event), abandoned=is_given_up, top=state.index)
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import inorder.redis as redis
 import inorder.redis.asyncio as asyncio_redis
 from inorder import Verdict
 from inorder.client.configured import ClientConfiguration
+from inorder.sync._thread import THREAD
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import RedisServer
 
@@ -160,3 +162,62 @@ def test_workers_that_are_not_there(redis_server: RedisServer, unused_port: int)
                 attempt()
         assert plain.publish(channel, "2") == 1
         assert data(take(bare, 1)) == [b"2"]
+
+
+# -- barriers (R24) ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_barrier_comes_back_behind_what_the_library_has_read(
+    redis_server: RedisServer, inorder_: ClientConfiguration, protocol: int
+) -> None:
+    """R24: as soon as the application reads, and also if its connection breaks meanwhile. Nobody else sees it."""
+    channel = unique("c")
+    with (
+        redis.Redis(port=redis_server.port, inorder=inorder_, protocol=protocol) as client,
+        redis.Redis(port=redis_server.port, inorder=inorder_) as publisher,
+        client.pubsub() as pubsub,
+    ):
+        pubsub.subscribe(channel)
+        for number in range(100):
+            publisher.publish(channel, number)
+        subscriber: Any = pubsub._inner.subscriber
+
+        async def numbers() -> int:
+            await subscriber.ens.barrier()
+            return int(subscriber._client.stats().delivered["in_order"])
+
+        counted = THREAD.submit(numbers())
+        assert not counted.done()
+        assert data(take(pubsub, 100)) == [b"%d" % number for number in range(100)]
+        assert pubsub.get_message(timeout=0.05) is None
+        assert counted.result(60) == 100
+        counted = THREAD.submit(numbers())
+        publisher.client_kill_filter(_type="pubsub")
+        while not counted.done():
+            pubsub.get_message(ignore_subscribe_messages=True, timeout=0.05)
+        publisher.publish(channel, "last")
+        assert data(take(pubsub, 1)) == [b"last"]
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_a_barrier_of_the_asyncio_client(
+    redis_server: RedisServer, inorder_: ClientConfiguration, protocol: int
+) -> None:
+    """R24: likewise."""
+    channel = unique("c")
+    async with (
+        asyncio_redis.Redis(port=redis_server.port, inorder=inorder_, protocol=protocol) as client,
+        client.pubsub() as pubsub,
+    ):
+        await pubsub.subscribe(channel)
+        for number in range(100):
+            await client.publish(channel, number)
+        subscriber: Any = pubsub._inner
+        barrier = asyncio.create_task(subscriber.ens.barrier())
+        await asyncio.sleep(0)
+        assert not barrier.done()
+        assert data(await take_async(pubsub, 100)) == [b"%d" % number for number in range(100)]
+        while not barrier.done():
+            assert await pubsub.get_message(timeout=0.05) is None
+        assert subscriber._client.stats().delivered["in_order"] == 100

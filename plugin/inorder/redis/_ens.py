@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,6 +38,10 @@ class Payload(bytes):
     on_stamped: Callable[[int, bytes], None]
 
 
+PONG = b"inorder-barrier-"
+"""What the answers to pings of barriers begin with."""
+
+
 class RedisPyEns(EmbeddedEns):
     """Always connected, as redis-py connects when it has something to do: what becomes of a message its caller says.
 
@@ -52,6 +57,44 @@ class RedisPyEns(EmbeddedEns):
             max_payload_bytes=MAX_VALUE_BYTES,
         )
         super().__init__(address, SPACE, capabilities)
+        self.on_ping_due: Callable[[], None] = lambda: None
+        """Called when whoever reads the connection has something to send (:meth:`take_ping`)."""
+        self._ping: bytes | None = None
+        self._asked = 0
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+
+    # -- barriers (R24) ----------------------------------------------------------------------------------------
+
+    async def barrier(self) -> None:
+        """Wait until the library has read all that the server has for its subscriptions now."""
+        self._asked += 1
+        number, passed = self._asked, asyncio.get_running_loop().create_future()
+        self._waiting[number] = passed
+        passed.add_done_callback(lambda _: self._waiting.pop(number, None))
+        self._ping = PONG + b"%d" % number
+        self.on_ping_due()
+        await passed
+
+    def take_ping(self) -> bytes | None:
+        """Return the text of a PING that is to be sent now, if there is one; for who reads (any thread)."""
+        ping, self._ping = self._ping, None
+        return ping
+
+    def connected_again(self) -> None:
+        """What was sent over the connection before has no answer (any thread)."""
+        if self._waiting:
+            self._ping = PONG + b"%d" % self._asked
+
+    def is_pong(self, response: object) -> bool:
+        """Tell whether what was read is the answer to such a PING, and take note of it."""
+        text = response[1] if isinstance(response, list) and len(response) == 2 else response
+        if not isinstance(text, bytes) or not text.startswith(PONG):
+            return False
+        answered = int(text[len(PONG) :]) if text[len(PONG) :].isdigit() else 0
+        for number, passed in self._waiting.items():
+            if number <= answered and not passed.done():
+                passed.set_result(None)
+        return True
 
     def flush(self) -> None:
         """Hand on at once what was reported; on the event loop's thread."""

@@ -178,6 +178,8 @@ class PubSub(library.PubSub):
     def on_connect(self, connection: Any) -> None:
         """See :meth:`redis.client.PubSub.on_connect`."""
         self._pulse.heard()
+        if self._inner is not None:
+            self._inner.subscriber.ens.connected_again()
         try:
             with resubscribing():
                 super().on_connect(connection)
@@ -351,6 +353,9 @@ class PubSub(library.PubSub):
         try:
             if self._pulse.is_due(connection, now):
                 self.check_health()
+            ping = None if self._inner is None else self._inner.subscriber.ens.take_ping()
+            if ping is not None:
+                connection.send_command("PING", ping, check_health=False)
         except exceptions.ConnectionError:
             connection.disconnect()
             raise

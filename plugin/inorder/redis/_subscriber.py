@@ -74,6 +74,7 @@ class Subscriber:
         settled: channels and patterns whose subscription has been answered, however, and not been ended since.
         refusals: how many commands the server has refused.
         error: why nothing more is ordered here.
+        ens: has the pings that whoever reads is to send (R24).
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class Subscriber:
         address: str,
         ring: Callable[[], None],
     ) -> None:
-        self._ens = RedisPyEns(address)
-        self._client = engine_of(configuration, self._ens)
+        self.ens = RedisPyEns(address)
+        self.ens.on_ping_due = ring
+        self._client = engine_of(configuration, self.ens)
         self.time = ReadingTime()
         self._client.hand_to(self, self.time)
         self._timeout, self._ring = configuration.subscribe_timeout, ring
@@ -101,8 +103,8 @@ class Subscriber:
 
     async def open(self) -> None:
         """Connect to the workers. Raises WorkerUnreachable, Unauthorized, VersionMismatch."""
-        self._ens.attach(asyncio.get_running_loop())
-        self._ens.up()
+        self.ens.attach(asyncio.get_running_loop())
+        self.ens.up()
         await self._client.__aenter__()
 
     @property
@@ -121,6 +123,8 @@ class Subscriber:
     def feed(self, responses: list[Any]) -> None:
         """Take what was read, in its order."""
         for response in responses:
+            if self.ens.is_pong(response):
+                continue
             kind = response[0] if isinstance(response, list) and response else None
             if isinstance(response, Failed):
                 self.refusals += 1
@@ -141,8 +145,8 @@ class Subscriber:
         if topic is None or not 0 < len(channel) <= MAX_TOPIC_BYTES or self._live.get(via) is None:
             self._out(message_of(via, channel, payload, UNSEQUENCED))
         elif self.error is None:
-            self._ens.arrived(Arrival(topic, payload, stamp, source=_Sent(via, self._vias_of(topic))))
-            self._ens.flush()
+            self.ens.arrived(Arrival(topic, payload, stamp, source=_Sent(via, self._vias_of(topic))))
+            self.ens.flush()
         else:
             self._out(Failed(self.error, is_final=True))
 

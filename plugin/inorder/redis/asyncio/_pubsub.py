@@ -166,6 +166,8 @@ class PubSub(library.PubSub):
     async def on_connect(self, connection: Any) -> None:
         """See :meth:`redis.asyncio.client.PubSub.on_connect`."""
         self._pulse.heard()
+        if self._inner is not None:
+            self._inner.ens.connected_again()
         try:
             with resubscribing():
                 await super().on_connect(connection)
@@ -310,6 +312,9 @@ class PubSub(library.PubSub):
                 raise
             if not connection.is_connected:
                 await connection.connect()
+            ping = inner.ens.take_ping()
+            if ping is not None:
+                await connection.send_command("PING", ping, check_health=False)
             try:
                 return await connection.read_response(
                     disable_decoding=True, timeout=timeout, disconnect_on_error=False, push_request=True

@@ -12,7 +12,9 @@ import redis as stock
 from tests.redis_py.helpers import PATIENCE, data, held, take
 
 import inorder.redis as redis
+from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
+from inorder.redis import _thread
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import RedisServer
 
@@ -105,6 +107,26 @@ def test_a_message_that_is_held_back_is_visible_when_its_turn_comes(
             late.go()
         reader.join(PATIENCE)
         assert [each if isinstance(each, bytes) else each["data"] for each in seen] == [b"after"]
+
+
+def test_time_goes_on_for_who_waits_for_a_quiet_socket(
+    client: redis.Redis, redis_server: RedisServer, inorder_: ClientConfiguration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits does not read, and what is not read cannot be missing; but it would wait for ever."""
+    one, logged = unique("c"), unique("two")
+    monkeypatch.setattr(ReadingTime, "PATIENCE", 0.1)
+    monkeypatch.setattr(_thread, "NUDGE", 0.05)
+    with (
+        client.pubsub(ignore_subscribe_messages=True) as pubsub,
+        client.pubsub() as second,
+        redis.Redis(port=redis_server.port, inorder=inorder_) as other,
+    ):
+        pubsub.subscribe(one, logged)
+        second.subscribe(one, logged)
+        other._send_command_parse_response = lambda *args, **options: 1  # type: ignore[method-assign]
+        other.publish(logged, "from the log")
+        client.publish(one, "after")
+        assert received(pubsub, 2) == [b"from the log", b"after"]
 
 
 def test_a_connection_is_the_pools_again(client: redis.Redis) -> None:

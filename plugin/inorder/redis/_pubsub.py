@@ -306,12 +306,15 @@ class PubSub(library.PubSub):
     def _show(self) -> None:
         """Let who waits for the connection's socket see whether there is something that is not in it any more."""
         inner, bell = self._inner, self._doorbell
-        if inner is None or bell is None:
-            return
-        if not self._items and bell.is_rung and bell.answer() and inner.has_items:
-            self._items.extend(inner.exchange([]))
-        if self._items:
-            bell.ring()
+        if inner is None or bell is None or not self._reading.acquire(blocking=False):
+            return  # another thread reads, and does so at its end
+        try:
+            if not self._items and bell.is_rung and bell.answer() and inner.has_items:
+                self._items.extend(inner.exchange([]))
+            if self._items:
+                bell.ring()
+        finally:
+            self._reading.release()
 
     def _pass(self, deadline: float | None) -> bool:
         """Read what there is and exchange it; if there is nothing wait until something comes, once. Return whether

@@ -33,6 +33,21 @@ def test_a_token_from_its_making_to_its_end(cli: Cli, start: Start) -> None:
     assert secret not in stopped.err + stopped.out
 
 
+def test_a_token_before_the_first_worker(cli: Cli, start: Start) -> None:
+    """As a worker that asks for tokens needs it: the store is made for it, and is that worker's."""
+    Path("inorder.toml").write_text('[worker]\nstages = 2\ntopic_order = [["s:a"], ["s:b"]]\n')
+    made = cli("tokens", "create", "root", "--role", "admin", *STORE)
+    assert made.code == 0, made
+    assert made.out.startswith("ino_")
+    assert "made the store sqlite:///numbers.db, as there was none" in made.err
+    assert "made the store" not in cli("tokens", "create", "other", *STORE).err
+    child = start("worker", "--port", 0, *STORE, "--require-token", "--json")
+    address = json.loads(child.line())["address"]
+    shown = cli("order", "show", "--worker", address, "--token", made.out.strip(), "--json")
+    assert shown.json["stages"] == [["s:a"], ["s:b"]], shown
+    assert child.interrupt().code == 0
+
+
 def test_what_people_read(cli: Cli, start: Start) -> None:
     """The secret alone is on stdout, so that a shell can take it."""
     child = start("worker", "--port", 0, *STORE, "--json")
@@ -48,7 +63,9 @@ def test_what_people_read(cli: Cli, start: Start) -> None:
 
 
 def test_what_cannot_be_done(cli: Cli) -> None:
-    cli("tokens", "create", "desk", "--store", "sqlite:///nothing.db").assert_refused(1, "nothing.db")
+    for command in (("tokens", "list"), ("tokens", "revoke", "it")):
+        cli(*command, "--store", "sqlite:///nothing.db").assert_refused(1, "nothing.db")
     assert not Path("nothing.db").exists()
+    cli("tokens", "create", "desk", "--store", "sqlite:///none/x.db").assert_refused(1, "there is no folder")
     cli("tokens", "create", "desk", "--role", "root").assert_refused(2, "root")
     cli("tokens", "create").assert_refused(2, "NAME")

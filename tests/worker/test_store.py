@@ -26,6 +26,7 @@ from inorder.worker.journal import Batch
 from inorder.worker.sql_journal import SqlJournal
 from inorder.worker.sqlite_place import mounted_type
 from inorder.worker.store import Store, stage_seal
+from inorder.worker.verification import verify
 
 
 @pytest.fixture
@@ -146,6 +147,26 @@ def test_sqlite_is_durable_and_readable_meanwhile(path: Path, filled: str) -> No
         store.write(lambda connection: connection.execute(schema.journal.delete()))
         assert reader.execute("SELECT count(*) FROM journal").fetchone() == (6,)
     reader.close()
+    store.close()
+
+
+def test_the_first_worker_says_how_many_stages_there_are(url: str) -> None:
+    """Of a store that was made before it, for a token; the domain stays, and later workers change nothing."""
+    store, journal = Store(url), SqlJournal(url)
+    assert store.make(1, [["s:a"]])
+    assert not store.make(9)
+    before = store.look()
+    assert before is not None
+    found = journal.open(3)
+    assert (found.stages, found.domain, found.topic_order) == (3, before.domain, ())
+    assert [each.stage for each in journal.read_map()] == [0, 1, 2]
+    found = journal.open(3, [["s:b"], ["s:c"]])
+    assert found.topic_order == (("s:b",), ("s:c",))
+    journal.claim(1, "a")
+    assert journal.open(2, [["s:d"]]) == found
+    assert not store.make(2)
+    assert verify(url).problems == []
+    journal.close()
     store.close()
 
 

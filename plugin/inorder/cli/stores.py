@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inorder.cli import options
+from inorder.cli import options, output
 from inorder.cli.failures import needs
 
 if TYPE_CHECKING:
+    from inorder.settings import Loaded
     from inorder.worker.store import Store
 
 WHO = "command line"
@@ -19,12 +20,14 @@ WHO = "command line"
 
 
 @contextmanager
-def opened_store(config: Path | None, url: str | None, what: str) -> Iterator[Store]:
-    """Open a store that is there, of this release's schema. Raises MissingExtra, which says ``what`` needs it, and
-    StoreErrors."""
+def opened_store(config: Path | None, url: str | None, what: str, *, makes: bool = False) -> Iterator[Store]:
+    """Open a store that is there, of this release's schema; ``makes``: else make it, as the settings of workers have
+    it. Raises MissingExtra, which says ``what`` needs it, and StoreErrors."""
     with needs("worker", what):
         from inorder.worker.store import Store
     loaded = options.settings(config, store={"url": url})
+    if makes:
+        _make(loaded)
     with loaded.located("store"):
         reading = Store(loaded.settings.store.url, is_read_only=True)  # which makes no file where there is none
         try:
@@ -36,6 +39,22 @@ def opened_store(config: Path | None, url: str | None, what: str) -> Iterator[St
         yield opened
     finally:
         opened.close()
+
+
+def _make(loaded: Loaded) -> None:
+    from inorder.worker import WorkerSettings
+    from inorder.worker.store import Store
+
+    section, url = loaded.settings.worker, loaded.settings.store.url
+    with loaded.located("worker"):
+        own = WorkerSettings(store=url, stages=section.stages, topic_order=section.topic_order)
+    with loaded.located("store"):
+        store = Store(url)
+        try:
+            if store.make(own.stages, own.topic_order):
+                output.say(f"made the store {store.url}, as there was none")
+        finally:
+            store.close()
 
 
 def note(store: Store, action: str, target: str, detail: Mapping[str, Any] | None = None) -> None:

@@ -80,7 +80,8 @@ def create(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Make a token. Its secret is printed on stdout, once: only a hash of it is kept.
+    """Make a token. Its secret is printed on stdout, once: only a hash of it is kept. The store is made, too, if there
+    is none yet.
 
     Clients show it with INORDER_CLIENT__TOKEN or token=..., browsers at the control plane's login.
     """
@@ -88,7 +89,7 @@ def create(
 
     _check_topics("--publish", publish)
     _check_topics("--subscribe", subscribe)
-    with opened_store(config, store, WHAT) as opened:
+    with opened_store(config, store, WHAT, makes=True) as opened:
         token, secret = TokenStore(opened).issue(
             name,
             str(role),

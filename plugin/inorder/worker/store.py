@@ -111,14 +111,26 @@ class Store:
         self._errors: tuple[type[Exception], ...] = (exc.SQLAlchemyError, _driver_error(self._engine))
 
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
-        """Read what the store is; make it if it is new, bring it up to date if it is of an older release. See
-        Journal.open for errors."""
+        """Read what the store is; make it if it is new, bring it up to date if it is of an older release. One that was
+        made, and that no worker has had a stage of, becomes what is asked for. See Journal.open for errors."""
         version = self.prepare()
         if version is None:
             return self.write(lambda connection: self._create(connection, stages, topic_order))
         if version < schema.SCHEMA_VERSION:
             self.write(self.upgrade)
-        return self.run(self._read_meta)
+        info, order = self.run(self._read_meta), frozen_order(topic_order)
+        if info.stages == stages and order in ((), info.topic_order):
+            return info
+        return self.write(lambda connection: self._fit(connection, stages, order))
+
+    def make(self, stages: int, topic_order: TopicOrder = ()) -> bool:
+        """Make the store if there is none, for those who come before its first worker; return whether that was done.
+        Raises as ``open`` does, and as ``require_current``."""
+        if self.prepare() is not None:
+            self.run(self.require_current)
+            return False
+        self.write(lambda connection: self._create(connection, stages, topic_order))
+        return True
 
     def prepare(self) -> int | None:
         """Make sure that this is a place where a store can be; return its schema's version, ``None`` if there is none
@@ -439,9 +451,24 @@ class Store:
         }  # fmt: skip
         connection.execute(schema.meta.insert(), {**values, "seal": meta_seal(values)})
         connection.execute(schema.alembic_version.insert(), {"version_num": schema.revision(schema.SCHEMA_VERSION)})
-        rows = [{"stage": stage, "epoch": 0, "owner": "", "address": "", "beat": 0} for stage in range(stages)]
-        connection.execute(schema.stages.insert(), [{**row, "seal": stage_seal(row)} for row in rows])
+        self._make_stages(connection, stages)
         return info
+
+    def _make_stages(self, connection: sa.Connection, count: int) -> None:
+        rows = [{"stage": stage, "epoch": 0, "owner": "", "address": "", "beat": 0} for stage in range(count)]
+        connection.execute(schema.stages.insert(), [{**row, "seal": stage_seal(row)} for row in rows])
+
+    def _fit(self, connection: sa.Connection, stages: int, order: TopicOrder) -> StoreInfo:
+        """Inside a transaction: the first worker says how many stages there are, and which topics they begin with."""
+        self._begin_schema_change(connection)
+        if connection.execute(sa.select(sa.func.max(schema.stages.c.epoch))).scalar_one() > 0:
+            return self._read_meta(connection)
+        connection.execute(schema.stages.delete())
+        self._make_stages(connection, stages)
+        connection.execute(schema.meta.update().values(stages=stages, topic_order=json.dumps(order)))
+        found = connection.execute(sa.select(schema.meta)).mappings().one()
+        connection.execute(schema.meta.update().values(seal=meta_seal(found)))
+        return self._read_meta(connection)
 
 
 # -- seals -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ What C does inside one call is seen only there; ``ended`` is for the rest.
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,10 @@ from typing import Any, Final
 PATIENCE: Final = 60
 """Seconds after which work that does not end fails."""
 _LOOKS_THROUGH: Final = frozenset(("count", "index", "remove", "insert", "replace"))
+_EXPRESSIONS: Final = frozenset(("search", "sub", "subn", "findall", "finditer", "split"))
+"""Of regular expressions: they look at texts that are not told; the longest one at hand counts."""
+ROOM: Final = 2.5
+"""A work that is twice as large may be so much dearer."""
 
 
 class TooDear(AssertionError):
@@ -43,10 +48,15 @@ class Steps:
         return self._trace
 
     def _profile(self, frame: Any, event: str, arg: Any) -> None:
-        if event == "c_call":
-            owner: Any = getattr(arg, "__self__", None)
-            is_looking = arg.__name__ in _LOOKS_THROUGH and isinstance(owner, list | str | bytes | bytearray)
-            self._add(1 + len(owner) if is_looking else 1)
+        if event != "c_call":
+            return
+        owner: Any = getattr(arg, "__self__", None)
+        size = 1
+        if arg.__name__ in _LOOKS_THROUGH and isinstance(owner, list | str | bytes | bytearray):
+            size += len(owner)
+        elif arg.__name__ in _EXPRESSIONS and isinstance(owner, re.Pattern):
+            size += max((len(each) for each in frame.f_locals.values() if isinstance(each, str | bytes)), default=0)
+        self._add(size)
 
     def _add(self, count: int) -> None:
         self.count += count

@@ -22,6 +22,7 @@ from tests.client.helpers import (
 )
 
 from inorder import Client, Event, Gap, Verdict
+from inorder.client import subscribing
 from inorder.errors import Closed, InvalidFilter, InvalidOption, Refused
 
 ROUGH: dict[str, Any] = {"delay_ms": "0..10", "reorder": 0.3}
@@ -54,6 +55,21 @@ async def keep_publishing(publisher: Client, count: int) -> bytes:
         publisher.publish("ab"[at % 2], str(at).encode())
         await asyncio.sleep(0.0005)
     return str(count - 1).encode()
+
+
+async def test_wildcards_of_a_client_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs the workers a look at every topic; what is in no total order costs them nothing."""
+    monkeypatch.setattr(subscribing, "MAX_WILDCARDS", 2)
+    async with site.client("one") as one:
+        await one.subscribe("a/#", "b/+")
+        with pytest.raises(InvalidFilter, match="may have 2 filters with wildcards"):
+            await one.subscribe("c/#")
+        await one.subscribe("c/#", ordering="none")
+        with pytest.raises(InvalidFilter):
+            await one.subscribe("c/#")
+        await one.subscribe("a/#", "exact")
+        await one.unsubscribe("b/+")
+        await one.subscribe("c/#")
 
 
 async def test_nothing_of_a_dropped_topic_follows(site: Site) -> None:

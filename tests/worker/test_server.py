@@ -13,6 +13,7 @@ from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, sett
 from tests.worker.raw_client import RawClient
 
 from inorder.core.commands import LeaveSession
+from inorder.core.filters import MAX_WILDCARDS
 from inorder.core.globs import MAX_GLOB_BYTES
 from inorder.core.link_wire import MAX_HELLO_BYTES
 from inorder.core.names import Filter, FilterKind, exact
@@ -100,13 +101,14 @@ async def test_a_silent_connection_is_closed() -> None:
 # -- bad frames ------------------------------------------------------------------------------------------------------
 
 HELLO = Hello(1, 1, "", "bad", 1)
+WILD = Filter("#", FilterKind.MQTT, "#")
 LONG_GLOB = "a" * MAX_GLOB_BYTES + "*"
 BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
     "garbage": ("too_large", [b"GET / HTTP/1.1\r\n\r\n"]),
     "not MessagePack": ("protocol", [b"\0\0\0\4\xc1\xc1\xc1\xc1"]),
     "empty frame": ("protocol", [b"\0\0\0\0"]),
     "a worker's frame": ("protocol", [HELLO, b"\0\0\0\3\x92\x26\x90"]),
-    "oversized": ("too_large", [HELLO, (4096).to_bytes(4, "big")]),
+    "oversized": ("too_large", [HELLO, (65_537).to_bytes(4, "big")]),
     "no hello": ("protocol", [Ping(1)]),
     "two hellos": ("protocol", [HELLO, Hello(1, 1, "", "another", 1)]),
     "empty client id": ("protocol", [Hello(1, 1, "", "", 1)]),
@@ -126,6 +128,7 @@ BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
     "no name": ("protocol", [HELLO, Resolve(1, [("s", "")])]),
     "version 0": ("protocol", [HELLO, Subscribe(0, [])]),
     "empty filter": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("s", exact(""))])]),
+    "many wildcards": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("", WILD)] * (MAX_WILDCARDS + 1))]),
     "long glob": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("s", Filter(LONG_GLOB, FilterKind.REDIS, "a"))])]),
     "long glob of a log": ("protocol", [HELLO, ChangeLog(1, LogRule("s", Filter(LONG_GLOB, FilterKind.REDIS, "a")))]),
 }
@@ -135,7 +138,7 @@ BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
 async def test_bad_frames_end_their_connection_and_no_other(code: str, frames: list[Frame | bytes]) -> None:
     journal = TestJournal()
     async with (
-        Worker(settings(max_frame_bytes=2048), journal=journal) as worker,
+        Worker(settings(max_frame_bytes=65_536), journal=journal) as worker,
         RawClient(worker.address) as bystander,
     ):
         assert (await refused(RawClient(worker.address), *frames)).code == code

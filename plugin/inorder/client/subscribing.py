@@ -11,8 +11,9 @@ from inorder.client.arrivals import Arrivals
 from inorder.client.ens_link import EnsLink
 from inorder.client.routing import Ordering, Routes
 from inorder.client.routing import Subscribed as Subscription
+from inorder.core.filters import MAX_WILDCARDS
 from inorder.core.lease import Lease
-from inorder.core.names import Filter
+from inorder.core.names import Filter, FilterKind
 from inorder.core.ordering import OrderingModule
 from inorder.core.subscriber import Subscriber
 from inorder.core.wire import Frame, Opened, SpaceFilter, Subscribed
@@ -110,6 +111,10 @@ class Subscribing:
     async def _subscribe(self, link: EnsLink, filters: list[Filter], ordering: Ordering, qos: int) -> None:
         async with self._lock:
             before = {filter: self._routes.get(link.space, filter) for filter in filters}
+            if ordering == "total":
+                self._check_count(
+                    [each for each, known in before.items() if known is None or known.ordering != "total"]
+                )
             for filter in filters:
                 self._routes.add(Subscription(link.space, filter, ordering, qos))
             changes = self._wanted() != self._subscriber.filters
@@ -125,6 +130,15 @@ class Subscribing:
             if changes:
                 self._drop(self._wanted())  # what this call made weaker than total
                 await self._change()
+
+    def _check_count(self, more: list[Filter]) -> None:
+        """Raise InvalidFilter, before anything is changed, for more wildcards than workers take."""
+        new = [each for each in more if each.kind is not FilterKind.EXACT]
+        count = len(new) + sum(each.filter.kind is not FilterKind.EXACT for each in self._subscriber.filters)
+        if new and count > MAX_WILDCARDS:
+            raise InvalidFilter(
+                new[-1].text, f"a client may have {MAX_WILDCARDS} filters with wildcards in total order"
+            )
 
     def _drop(self, wanted: list[SpaceFilter]) -> None:
         dropped = self._subscriber.dropped(wanted)

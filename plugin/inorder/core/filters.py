@@ -10,6 +10,8 @@ from inorder.core.names import Filter, FilterKind, exact
 from inorder.errors import InvalidFilter
 
 MAX_TOPIC_BYTES = 65_535
+MAX_WILDCARDS = 1_000
+"""Filters with wildcards that one client may have in total order: each is tried on every topic."""
 _GLOB_CHARACTERS = "*?["
 
 

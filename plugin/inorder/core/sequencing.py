@@ -96,11 +96,11 @@ class Subscription(msgspec.Struct):
     @property
     def has_wildcards(self) -> bool:
         """Topics created later may belong to it (R13)."""
-        return any(each.filter.kind is not FilterKind.EXACT for each in self.filters)
+        return bool(self.wildcards())
 
-    def covering(self, space: str, name: str) -> list[SpaceFilter]:
-        """Return the filters that cover a topic."""
-        return [each for each in self.filters if each.space == space and each.filter.covers(name)]
+    def wildcards(self) -> list[SpaceFilter]:
+        """Return the filters that may cover topics which are created later: those of the others are there."""
+        return [each for each in self.filters if each.filter.kind is not FilterKind.EXACT]
 
 
 class Group:

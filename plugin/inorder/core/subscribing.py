@@ -104,8 +104,9 @@ class Subscribing:
         """Add new topics to the subscriptions whose filters cover them, with clock 0, and send them up."""
         for subscription in list(self._state.overlaps):
             gained = []
-            for info in topics:
-                covering = subscription.covering(info.space, info.name)
+            wildcards = subscription.wildcards()
+            for info in topics if wildcards else ():
+                covering = [each for each in wildcards if each.space == info.space and each.filter.covers(info.name)]
                 if covering:
                     subscription.active.add(info.id)
                     topic_created(self._state, subscription, info.id)

@@ -27,8 +27,8 @@ from inorder.core.commands import (
     SetLogRule,
     SettleNumbers,
 )
-from inorder.core.filters import length_problem
-from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter
+from inorder.core.filters import MAX_WILDCARDS, length_problem
+from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
 from inorder.core.topic_manager import flat
 from inorder.core.wire import (
     MAX_NUMBER,
@@ -135,6 +135,9 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
     for one in frame.filters:
         _check_filter(one.space, one.filter)
         _require(0 <= one.qos <= 2, "qos")
+    wildcards = sum(one.filter.kind is not FilterKind.EXACT for one in frame.filters)
+    if wildcards > MAX_WILDCARDS:
+        raise ProtocolError(f"{wildcards} filters have wildcards, a client may have {MAX_WILDCARDS} of these")
     command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)

@@ -123,7 +123,7 @@ def test_time_goes_on_for_who_waits_for_a_quiet_socket(
     ):
         pubsub.subscribe(one, logged)
         second.subscribe(one, logged)
-        other._send_command_parse_response = lambda *args, **options: 1  # type: ignore[method-assign]
+        other._send_command_parse_response = lambda *args, **options: 1
         other.publish(logged, "from the log")
         client.publish(one, "after")
         assert received(pubsub, 2) == [b"from the log", b"after"]

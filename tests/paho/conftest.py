@@ -10,7 +10,7 @@ import pytest
 from tests.paho.helpers import configuration, until
 
 import inorder.paho as mqtt
-from inorder.paho.ordering import _closing
+from inorder.paho.life import closing
 from inorder.testing.services import WorkerServer
 
 Make = Callable[..., Any]
@@ -44,4 +44,4 @@ def make(worker: WorkerServer) -> Iterator[Make]:
         client.loop_stop()
         if client._ordering is not None:
             client._ordering.end()
-    until(lambda: all(each.done() for each in list(_closing)), "the end of all clients")
+    until(lambda: all(each.done() for each in list(closing)), "the end of all clients")

@@ -15,7 +15,7 @@ from tests.paho.helpers import PATIENCE
 from tests.paho.test_refused import Token
 
 import inorder.paho
-from inorder.paho.ordering import _closing
+from inorder.paho.life import closing
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto, WorkerServer
 
@@ -50,8 +50,8 @@ async def installed(worker: WorkerServer, monkeypatch: pytest.MonkeyPatch) -> As
     inorder.paho.install(force=True)
     yield
     async with asyncio.timeout(PATIENCE):
-        while _closing:
-            await asyncio.wrap_future(next(iter(_closing)))
+        while closing:
+            await asyncio.wrap_future(next(iter(closing)))
 
 
 async def take(messages: Any, count: int) -> list[bytes]:

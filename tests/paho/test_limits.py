@@ -21,16 +21,18 @@ LIMIT = 400
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[Mosquitto]:
-    """A broker that takes packets of 400 bytes, and topic aliases."""
-    with Mosquitto(extra=[f"max_packet_size {LIMIT}"], listener_options=["max_topic_alias 5"]) as broker:
+    """A broker that takes packets of 400 bytes, topic aliases, and no more than seven messages at a time."""
+    extra = [f"max_packet_size {LIMIT}", "max_inflight_messages 7"]
+    with Mosquitto(extra=extra, listener_options=["max_topic_alias 5"]) as broker:
         yield broker
 
 
 def test_limits_are_those_of_the_connack() -> None:
     said: Any = mqtt.Properties(2)  # type: ignore[no-untyped-call]
     said.MaximumPacketSize, said.MaximumQoS, said.RetainAvailable, said.TopicAliasMaximum = 100, 1, 0, 7
+    said.ReceiveMaximum = 3
     limits = limits_of(b"\0\0" + said.pack())
-    assert limits == Limits(100, 1, False, 7)
+    assert limits == Limits(100, 1, False, 7, 3)
     limits.check(91, 50, 1, False, 7)
     with pytest.raises(PayloadTooLarge, match="50 bytes is over the limit of 49"):
         limits.check(92, 50, 1, False, 0)
@@ -45,6 +47,7 @@ def test_limits_are_those_of_the_connack() -> None:
 def test_what_is_over_the_limit_that_the_broker_told_is_refused_at_once(small: Mosquitto, make: Make, qos: int) -> None:
     topic, client = unique("t"), make()
     log = subscribed(client, small, topic, qos=1)
+    assert client._ordering.outgoing.window == 7
     refused = [client.publish(topic, "x" * (LIMIT - 100), qos), client.publish(topic, "x" * (LIMIT + 100), qos)]
     assert [info.rc for info in refused] == [mqtt.MQTT_ERR_PAYLOAD_SIZE] * 2
     client.publish(topic, "y" * 100, qos)

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from tests.paho.conftest import Make
-from tests.paho.helpers import PATIENCE, Log, connect, until
+from tests.paho.helpers import PATIENCE, Log, connect, subscribed, until
 
 import inorder.paho as mqtt
 from inorder import errors
 from inorder.client.workers import Workers
+from inorder.core.access import Permissions
+from inorder.core.wire import Access
 from inorder.sync._thread import THREAD
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
@@ -69,6 +71,20 @@ def test_a_token_that_is_revoked(mosquitto: Mosquitto, make: Make, token: Token)
     until(log.subscribed.is_set, "the subscription")
     client.publish(topic, "again")
     until(lambda: log.payloads == [b"again"], "the message")
+
+
+def test_what_the_token_does_not_allow_is_refused_at_once(mosquitto: Mosquitto, make: Make) -> None:
+    """By the code of a broker's access list, in whichever loop: nothing waits for a word that never comes."""
+    topic, client = unique("t"), make()
+    log = subscribed(client, mosquitto, topic)
+    engine = client._ordering.life.engine
+    engine._permissions = Permissions(Access("client", ["mqtt:else/#"], ["mqtt:#"]))
+    codes = [client.publish(topic, "x", qos).rc for qos in (0, 1)]
+    assert codes == [mqtt.MQTT_ERR_ACL_DENIED] * 2
+    engine._permissions = Permissions()
+    client.publish(topic, "allowed")
+    until(lambda: log.messages != [], "the message")
+    assert [each.inorder.sequence for each in log.messages] == [1]
 
 
 @pytest.mark.parametrize(

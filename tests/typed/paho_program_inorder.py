@@ -1,4 +1,4 @@
-"""A program with a typed callback of every kind, before and after: type checkers have nothing to say about either."""
+"""A program with typed callbacks of every kind, before and after: mypy says the same about both."""
 
 from typing import Any
 
@@ -94,5 +94,9 @@ def first_version() -> mqtt.Client:
     client = mqtt.Client(CallbackAPIVersion.VERSION1)
     client.on_connect, client.on_subscribe = on_connect, on_subscribe
     callback: mqtt.CallbackOnConnect = on_connect
+    client.on_message = on_connect  # type: ignore[assignment]
+    client.publish(1)  # type: ignore[arg-type]
+    mqtt.Cliant()  # type: ignore[attr-defined]
+    mqtt.Client(callback_api="VERSION1")  # type: ignore[call-arg]
     SEEN.append(callback)
     return client

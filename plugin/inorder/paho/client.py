@@ -117,6 +117,8 @@ class Client(Loops, Subscriptions):
         ordering, packet = self._ordering, self._in_packet["packet"]
         if ordering is not None and ordering.life is not None and len(packet) > 1 and packet[1] == 0:
             self._limits = limits_of(bytes(packet)) if self._protocol == paho.MQTTv5 else Limits()
+            window = ordering.outgoing.window
+            ordering.outgoing.window = min(window or self._limits.in_flight, self._limits.in_flight)
             ordering.life.ens.report_soon(ordering.life.connected, bool(packet[0] & 1))
             if packet[0] & 1 and self._unheard_until is None:
                 self._unheard_until = time.monotonic() + UNHEARD_SECONDS

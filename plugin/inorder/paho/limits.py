@@ -19,12 +19,13 @@ _HEADER_BYTES: Final = 1 + 4 + 2 + 2
 
 class Limits(msgspec.Struct, frozen=True):
     """Limits of a broker: bytes of a packet (0: none), the highest QoS, whether it keeps messages, the highest topic
-    alias."""
+    alias, publishes of QoS 1 and 2 in flight."""
 
     packet_bytes: int = 0
     qos: int = 2
     retain: bool = True
     alias: int = 65_535
+    in_flight: int = 65_535
 
     def check(self, size: int, payload: int, qos: int, retain: bool, alias: int) -> None:
         """Raise PayloadTooLarge or InvalidOption for what the broker would not take.
@@ -65,4 +66,5 @@ def limits_of(connack: bytes) -> Limits:
         said.get("MaximumQoS", 2),
         bool(said.get("RetainAvailable", 1)),
         said.get("TopicAliasMaximum", 0),
+        said.get("ReceiveMaximum", 65_535),
     )

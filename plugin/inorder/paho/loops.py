@@ -141,7 +141,7 @@ class Loops(Sending, Receiving):
             return step()
         if not self._goes_on():
             return MQTTErrorCode.MQTT_ERR_CONN_LOST
-        self._is_stepped = True
+        self._is_stepped = self._is_inline
         self._know_event_loop()
         self._looping.add(thread)
         try:

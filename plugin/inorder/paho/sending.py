@@ -43,7 +43,7 @@ class Sending(Embedding):
         retain: bool = False,
         properties: Properties | None = None,
     ) -> MQTTMessageInfo:
-        """Publish, as paho does; what paho refuses takes no number, nor what is over the limits that the broker told.
+        """Publish, as paho does; what paho refuses takes no number, nor what the broker's limits or the token refuse.
 
         Raises:
             InvalidOption: a user property of the name ``inorder``, a ValueError.
@@ -61,6 +61,8 @@ class Sending(Embedding):
         topic = self._named(topic, properties)
         try:
             self._limits.check_call(topic, payload, qos, retain, properties)
+            if ordering.life is not None and is_ordered(topic, payload, retain):
+                ordering.life.check_publish(topic)
         except InorderError as error:
             _log.error("event=publish_failed topic=%s error=%s", topic, error)
             info = MQTTMessageInfo(self._mid_generate())
@@ -116,7 +118,7 @@ class Sending(Embedding):
         info: MQTTMessageInfo | None,
     ) -> Publication:
         text = topic.decode()
-        is_total = not text.startswith("$") and not (retain and not payload)
+        is_total = is_ordered(text, payload, retain)
         if is_total:
             try:
                 mqtt_rules.check_topic(text)
@@ -339,3 +341,8 @@ class Sending(Embedding):
                 if publication is not None:
                     self._refuse(publication, Refused("the application dropped it"))
         return dropped
+
+
+def is_ordered(topic: str, payload: object, retain: bool) -> bool:
+    """Tell whether a publish gets a number: topics with $ are the broker's, and what clears a topic stays empty."""
+    return not topic.startswith("$") and not (retain and not payload and payload != 0)

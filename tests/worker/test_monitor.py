@@ -8,6 +8,7 @@ import json
 import re
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,30 @@ async def test_a_store_that_does_not_answer_is_said() -> None:
         assert (status, facts["status"]) == (503, "store failed")
         assert "has not answered for" in facts["store_error"]
         journal.let_go()
+        await until(lambda: worker.health()[0])
+
+
+async def test_a_beat_that_was_not_answered_for_a_lease_is_a_failure_of_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one, also where nobody asks for numbers: the worker is not ready again before the store answers."""
+    journal, gate, asked = TestJournal(), threading.Event(), 0
+
+    def beat(owned: object, member: object = None) -> None:
+        nonlocal asked
+        asked += 1
+        assert gate.wait(PATIENCE)
+        raise StoreUnreachable("memory", "no answer")
+
+    async with Worker(settings(**HTTP, beat_interval=0.05), journal=journal) as worker:
+        monkeypatch.setattr(journal, "beat", beat)
+        await until(lambda: not worker.health()[0])
+        journal.error, journal.claims_fail = disk_full(), True
+        gate.set()
+        await until(lambda: worker._host.metrics.failures > 0)
+        assert (asked, worker.health()[0]) == (1, False)
+        monkeypatch.undo()
+        journal.error = None
         await until(lambda: worker.health()[0])
 
 

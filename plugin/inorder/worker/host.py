@@ -651,7 +651,8 @@ class StageHost:
         except (Fenced, StoreOutdated, *VOID):
             raise
         except StoreError as error:
-            self._beat_at = asyncio.get_running_loop().time() + interval  # else again at once
+            now = asyncio.get_running_loop().time()  # it may have taken long to fail
+            self._beat_at = now + interval  # else again at once
             if self._complaint.is_news(error):
                 log.warning("event=beat_failed error=%s", error)
             if self._stages and now - self._proven_at >= self._settings.lease:

@@ -41,6 +41,7 @@ from inorder.testing.ens_conformance import (
 )
 from inorder.testing.services import Certificates, FaultProxy, Mosquitto
 from inorder_adapters.mqtt import open_ens
+from inorder_adapters.mqtt.barriers import MAX_BUSY, Answered, Barriers
 
 PUBLISH, PUBREL, SUBSCRIBE, PINGREQ, DISCONNECT = 3, 6, 8, 12, 14
 
@@ -112,6 +113,7 @@ def test_ports_and_spaces_have_defaults() -> None:
         ("mqtt://h?clean_start=perhaps", "clean_start"),
         ("mqtt://h?protocol=4&session_expiry=5", "session_expiry"),
         ("mqtt://h?will_topic=a/%2B", "will_topic"),
+        ("mqtt://h?barrier_topic=%23", "barrier_topic"),
         ("mqtt://h?will_qos=3", "will_qos"),
         ("mqtt://h?tls=1&tls_ca=/no/such/file", "tls_ca"),
         ("mqtt://h?max_inflight=0", "max_inflight"),
@@ -662,6 +664,55 @@ async def test_a_broker_that_has_much_to_send_first_is_not_silent(
             leap += 0.9
             connection._client.loop_misc()
         assert recorder.losses == []
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_where_something_always_comes_a_message_of_its_own_is_the_barrier(
+    mosquitto: Mosquitto, monkeypatch: pytest.MonkeyPatch, qos: int
+) -> None:
+    """R24: it stands behind what the broker queues beyond its window, and nobody is shown it."""
+
+    async def is_passed(barriers: Barriers) -> bool:
+        return False  # something has come during the ping
+
+    monkeypatch.setattr(Barriers, "_is_passed", is_passed)
+    topic, own = unique("t"), unique("own")
+    ens = open_ens(mosquitto.url, client_id=unique(), options={"barrier_topic": own})
+    publisher = open_ens(mosquitto.url, client_id=unique(), options={})
+    async with connected(ens) as recorder, connected(publisher) as sent:
+        await ens.subscribe(ens.parse_filter("#"), qos=qos)
+        for number in range(300):
+            publisher.publish(Outgoing(topic, b"%d" % number, qos=qos), number)
+        await sent.until_accepted(300)
+        for _ in (1, 2):
+            await ens.barrier()  # type: ignore[attr-defined]
+            assert len([each for each in recorder.arrivals if each.topic == topic]) == 300
+    assert not [each for each in recorder.arrivals if each.topic == own]
+    assert recorder.accepted_tokens == []
+
+
+async def test_without_a_topic_for_it_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R24: something comes during every ping."""
+    asked, now = 0, 0.0
+    barriers: Barriers
+
+    def ping(answered: Answered) -> None:
+        nonlocal asked, now
+        asked, now = asked + 1, now + 1.0
+        barriers.queued += 1
+        answered(False)
+
+    barriers = Barriers(ping)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await barriers.passed()
+    assert MAX_BUSY <= now < MAX_BUSY + 2.0
+    assert asked > 30
 
 
 async def test_a_client_of_the_same_id_takes_over(mosquitto: Mosquitto) -> None:

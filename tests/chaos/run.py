@@ -245,6 +245,8 @@ class _Run:
         lives = [life for seat in self.site.clients.values() for life in _lives(seat)]
         lives += [Life(each.name, each.name, each.records) for each in self.site.meters]
         histories = Histories(lives, numbers, LINGER)
+        # R24; a stall is a broker that takes later what its publisher has written (QoS 0)
+        histories.history.is_direct = not any(each.kind == "stall_broker" for each in self.result.plan)
         self.result.violations = histories.judge()
         if self.options.log:
             self.result.violations += lost_though_logged(histories.history, self.options.durable_names)

@@ -86,6 +86,18 @@ async def test_a_hole_between_two_lives_is_seen(bug: str) -> None:
 
 
 @pytest.mark.long
+async def test_readers_that_stand_still_lose_nothing_that_arrives() -> None:
+    """R24: they are stopped again and again, for longer than ``loss_timeout``, while writers go on. What a broker with
+    a full queue has dropped never arrives."""
+    result = await run(
+        Options(seconds=20.0, seed=5, only=frozenset({"stop_client"}), pause=0.8, pace=0.002, readers=3, durables=0)
+    )
+    assert result.is_ok, in_words(result)
+    assert result.history.is_direct
+    assert result.faults["stop_client"] > 5
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("store", "log"), [("sqlite", True), ("postgresql", False)])
 async def test_a_long_run_keeps_every_promise(store: str, log: bool) -> None:
     options = Options(seconds=150.0, seed=7, store=store, writers=3, readers=4, pause=1.0, log=log)

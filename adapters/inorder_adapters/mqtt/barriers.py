@@ -2,7 +2,9 @@
 
 MQTT answers a PINGREQ in its turn, so a PINGRESP comes behind all publishes that were sent before. Of QoS 1 and 2 the
 broker sends no more than a window without acknowledgements; what it queues beyond comes later. So the barrier is a ping
-during which none of these came, and before which all of them were acknowledged: then the broker had none left.
+during which none of these came, and before which all of them were acknowledged: then the broker had none left. Where
+something always comes a message of the client's own tells it, which stands behind them in the broker's queue; without
+one, nobody is kept waiting for more than a minute.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ else:
 PAUSE: Final = 0.02
 """Seconds before the next ping where something came during one; doubled each time, up to ``MAX_PAUSE``."""
 MAX_PAUSE: Final = 0.32
+BUSY_PINGS: Final = 5
+"""Pings during which something came, after which a message of the client's own is sent."""
+MAX_BUSY: Final = 60.0
+"""Seconds for which something comes during every ping, after which all counts as read that was there before."""
 
 Answered = Callable[[bool], None]
 """Called when a ping was answered; ``True``: a message of QoS 1 or 2 was not acknowledged by then."""
@@ -33,21 +39,31 @@ class Barriers:
 
     Args:
         ping: has a PINGREQ sent, and its argument called on the event loop when that was answered.
+        echo: publishes a message to this very client, and returns when it has come; ``None``: there is no topic for it.
 
     Attributes:
         queued: how many messages of QoS 1 and 2 have come.
     """
 
-    def __init__(self, ping: Callable[[Answered], None]) -> None:
-        self._ping = ping
+    def __init__(
+        self, ping: Callable[[Answered], None], echo: Callable[[], asyncio.Future[None]] | None = None
+    ) -> None:
+        self._ping, self._echo = ping, echo
         self.queued = 0
         self._waiting: set[asyncio.Future[bool]] = set()
 
     async def passed(self) -> None:
         """Wait until all has come that the broker has now. Raises the error of :meth:`end`."""
-        pause = PAUSE
-        while not await self._is_passed():
-            await asyncio.sleep(pause)
+        now, pause, pings, echo = asyncio.get_running_loop().time, PAUSE, 0, None
+        deadline = now() + MAX_BUSY
+        while not await self._is_passed() and now() < deadline:
+            pings += 1
+            if pings == BUSY_PINGS and self._echo is not None:
+                echo = self._echo()
+            if echo is None:
+                await asyncio.sleep(pause)
+            elif await _has_come(echo, pause):
+                return
             pause = min(2 * pause, MAX_PAUSE)
 
     async def _is_passed(self) -> bool:
@@ -65,6 +81,14 @@ class Barriers:
             if not answer.done():
                 answer.set_exception(error)
                 answer.exception()  # marks it as seen: its waiter may be gone
+
+
+async def _has_come(echo: asyncio.Future[None], seconds: float) -> bool:
+    """Wait a while for a message of our own; return whether it has come."""
+    if echo.done() and echo.exception() is not None:  # the broker does not take it
+        await asyncio.sleep(seconds)
+        return False
+    return echo in (await asyncio.wait([echo], timeout=seconds))[0] and echo.exception() is None
 
 
 class Pings(Client):

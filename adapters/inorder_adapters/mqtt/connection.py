@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import socket
 import ssl
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from inorder.core.filters import MAX_TOPIC_BYTES
 from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
-from inorder.ports import Arrival, EnsCapabilities, EnsSink
+from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 from inorder_adapters.mqtt.barriers import Answered, Barriers
 from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions, request_refusal
@@ -37,6 +38,8 @@ from inorder_adapters.mqtt.properties import make_properties
 logger = logging.getLogger(__name__)
 
 _READ_BATCH = 64
+_OWN = -1
+"""Stands for a token: of messages to ourselves, of whose fate nobody is told."""
 _PACKET_OVERHEAD = 16
 _PEEK_BYTES = 16_384
 _TCP_CORK = getattr(socket, "TCP_CORK", None)
@@ -70,7 +73,10 @@ class Connection:
         self._is_established = False
         self._is_ended = False
         self._reader = ArrivalReader()
-        self._barriers = Barriers(self._ping)
+        self._own_topic = target.options.barrier_topic
+        self._barriers = Barriers(self._ping, None if self._own_topic is None else self._send_own)
+        self._own: tuple[bytes, asyncio.Future[None]] | None = None
+        self._qos = 0
         self._has_identifiers = False
         self.capabilities = EnsCapabilities(properties=False, retain=True, qos=(0,), max_topic_bytes=MAX_TOPIC_BYTES)
         self.outbox = Outbox(self._client, target.protocol, target.options.max_inflight)
@@ -114,6 +120,7 @@ class Connection:
     def subscribing(self, text: str, qos: int) -> asyncio.Future[ReasonCode | None]:
         """Send SUBSCRIBE; the answer's code is the future's result. Raises LinkError."""
         self._check_open()
+        self._qos = max(self._qos, qos)
         if self._target.protocol == 5:
             properties = None
             if self._has_identifiers:
@@ -301,10 +308,16 @@ class Connection:
 
     def _report_outcomes(self) -> None:
         accepted, refused = self.outbox.outcomes()
+        if _OWN in accepted:
+            accepted = [token for token in accepted if token != _OWN]
         if accepted:
             self._sink.accepted(accepted)
         for token, error in refused:
-            self._sink.refused(token, error)
+            if token != _OWN:
+                self._sink.refused(token, error)
+            elif self._own is not None and not self._own[1].done():
+                self._own[1].set_exception(error)
+                self._own[1].exception()  # marks it as seen
         if self._drained is not None and not self._drained.done() and self.outbox.is_empty:
             self._drained.set_result(None)
 
@@ -383,6 +396,9 @@ class Connection:
         self._handled += 1
         self._barriers.queued += message.qos > 0
         try:
+            if self._own_topic is not None and message.topic == self._own_topic:
+                self._own_came(bytes(message.payload))
+                return
             arrival = self._reader.read(message)
         except UnicodeDecodeError:
             self._sink.malformed(f"a topic from broker {self._target.address} is not UTF-8")
@@ -394,6 +410,19 @@ class Connection:
     ) -> None:
         self._handled += 1
         self.outbox.answered(mid, code)
+
+    def _send_own(self) -> asyncio.Future[None]:
+        """Send a message to ourselves, in the queue of the highest quality that is subscribed to; see Barriers."""
+        topic, word = self._own_topic or "", secrets.token_hex(8).encode()
+        self.subscribing(topic, self._qos)  # once more, if need be: the publish comes behind it
+        self._own = word, self._loop.create_future()
+        self.outbox.put(Outgoing(topic, word, qos=self._qos), _OWN)
+        self.schedule()
+        return self._own[1]
+
+    def _own_came(self, word: bytes) -> None:
+        if self._own is not None and word == self._own[0] and not self._own[1].done():
+            self._own[1].set_result(None)
 
     def _ping(self, answered: Answered) -> None:
         def handled(is_open: bool) -> None:

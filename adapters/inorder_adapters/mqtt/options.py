@@ -43,6 +43,9 @@ class MqttOptions(Options, frozen=True, kw_only=True):
         username, password: also in the URL, percent-encoded.
         will_topic, will_payload, will_qos, will_retain: what the broker publishes if this client vanishes. A will
             carries no stamp, so subscribers see it as unsequenced.
+        barrier_topic: where messages of QoS 1 or 2 never rest: a topic of this client alone, which it may publish and
+            subscribe to. A message there tells that those before it were read; without it that is known a minute later,
+            and so is what was lost (R24).
         envelope: ``auto`` puts stamps beside the payload where the protocol can, ``payload`` always in front of it.
         space: the space of the topics.
     """
@@ -68,6 +71,7 @@ class MqttOptions(Options, frozen=True, kw_only=True):
     will_payload: Annotated[str, Meta(description="text")] = ""
     will_qos: Annotated[int, Meta(ge=0, le=2, description="0, 1 or 2")] = 0
     will_retain: _Flag = False
+    barrier_topic: Annotated[str, Meta(min_length=1, description="a topic")] | None = None
     envelope: Annotated[str, Meta(pattern="^(auto|payload)$", description="auto or payload")] = "auto"
     space: Annotated[str, Meta(min_length=1, description="a name")] = "mqtt"
 
@@ -104,8 +108,10 @@ def _check_together(options: MqttOptions, protocol: int) -> None:
                 raise InvalidOption(f"option {name}", getattr(options, name), "only with protocol=5")
     if options.password is not None and options.username is None and protocol != 5:
         raise InvalidOption("option password", "***", "only together with username")
-    if options.will_topic is not None:
+    for name in ("will_topic", "barrier_topic"):
+        topic = getattr(options, name)
         try:
-            mqtt_rules.check_topic(options.will_topic)
+            if topic is not None:
+                mqtt_rules.check_topic(topic)
         except InvalidTopic as error:
-            raise InvalidOption("option will_topic", options.will_topic, f"a topic ({error.reason})") from None
+            raise InvalidOption(f"option {name}", topic, f"a topic ({error.reason})") from None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from inorder.errors import InorderError, InvalidOption, MissingExtra
 from inorder_analytics.spark.java import check_java
@@ -66,15 +67,18 @@ def open_session(
     is_local = not is_submitted and (master or LOCAL).startswith("local")
     if is_local:
         _check_python()
-    for key, value in {**_properties(is_submitted, is_local, partitions), **(settings or {})}.items():
+    properties = {**_properties(is_submitted, is_local, partitions), **(settings or {})}
+    for key, value in properties.items():
         builder = builder.config(key, value)
     try:
+        if not is_submitted and not _has_name():
+            _start_nameless({"spark.master": master or LOCAL, **properties})
         session = builder.getOrCreate()
     except Exception as error:
         text = str(error)
         if "Could not parse Master URL" in text:
             raise InvalidOption("--master", master, "local[N], spark://HOST:PORT, yarn or k8s://...") from None
-        raise InorderError(f"Spark did not start: {text.strip().splitlines()[0]}") from error
+        raise InorderError(f"Spark did not start: {reason_of(text)}") from error
     session.conf.set("spark.sql.session.timeZone", "UTC")
     return session
 
@@ -97,10 +101,54 @@ def _properties(is_submitted: bool, is_local: bool, partitions: int | None) -> d
         }
     if not is_submitted:
         logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-        properties["spark.driver.extraJavaOptions"] = f"{_COMPILED_ONCE} {logging}" if is_local else logging
+        home = "" if _has_name() else f' "-Duser.home={_home()}"'
+        properties["spark.driver.extraJavaOptions"] = (f"{_COMPILED_ONCE} {logging}" if is_local else logging) + home
     if partitions is not None:
         properties["spark.sql.shuffle.partitions"] = str(partitions)
     return properties
+
+
+def reason_of(text: str) -> str:
+    """Return in one line why Spark did not start, of all that it has to say: Java's own reason, where there is one."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    if "JAVA_GATEWAY_EXITED" in text:
+        return "Java ended at once, and has said why on standard error"
+    of_java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (of_java or lines or ["it does not say why"])[0]
+
+
+def _has_name() -> bool:
+    """Tell whether the system knows the user: containers may be run under any number."""
+    try:
+        import pwd
+    except ImportError:  # pragma: no cover (Windows)
+        return True
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return True
+
+
+def _home() -> str:
+    """Return a folder for what Java would put into that of the user, where the system knows of none."""
+    home = os.environ.get("HOME", "")
+    return home if os.path.isabs(home) and os.path.isdir(home) and '"' not in home else tempfile.gettempdir()
+
+
+def _start_nameless(properties: Mapping[str, str]) -> None:
+    """Start Java, and tell Hadoop who the user is before anybody asks: it asks the system, and ends where that has no
+    name. PySpark has no public way to come in between."""
+    from pyspark import SparkConf, SparkContext
+
+    context: Any = SparkContext
+    if context._active_spark_context is not None:
+        return
+    name = str(os.getuid())
+    os.environ.setdefault("SPARK_USER", name)
+    context._ensure_initialized(conf=SparkConf().setAll([*properties.items()]))
+    users = context._jvm.org.apache.hadoop.security.UserGroupInformation
+    users.setLoginUser(users.createRemoteUser(name))
 
 
 def _memory() -> int:

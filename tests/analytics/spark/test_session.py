@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
 import pytest
+from tests.analytics.traces import Trace, write
 
 from inorder.errors import MissingExtra
 from inorder_analytics.spark import java, session
@@ -111,6 +114,51 @@ def test_a_wrong_python_for_tasks_is_explained(
         open_session("local[1]")
     assert f"PYSPARK_PYTHON is {python}, and {reason}" in str(caught.value)
     assert f"such as {sys.executable}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+            ": java.io.IOException: Invalid UID\n\tat org.apache.hadoop.security.X(X.java:1)\nCaused by: java.lang.Y",
+            "java.io.IOException: Invalid UID",
+        ),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.", "Java ended at once"),
+        ("no master", "no master"),
+        ("", "it does not say why"),
+    ],
+)
+def test_why_spark_did_not_start_is_one_line_of_javas(text: str, reason: str) -> None:
+    assert session.reason_of(text).startswith(reason)
+
+
+def test_a_user_without_a_name_has_a_home_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def options() -> str:
+        return session._properties(False, True, None)["spark.driver.extraJavaOptions"]
+
+    assert "user.home" not in options()
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert f'"-Duser.home={tmp_path}"' in options()
+    for home in ("/nowhere", "", "relative"):
+        monkeypatch.setenv("HOME", home)
+        assert f'"-Duser.home={tempfile.gettempdir()}"' in options()
+    monkeypatch.delenv("HOME")
+    assert f'"-Duser.home={tempfile.gettempdir()}"' in options()
+
+
+@pytest.mark.long
+def test_spark_runs_for_a_user_without_a_name_and_without_a_home(tmp_path: Path) -> None:
+    """As containers have it that are run under any number; here a namespace in which nobody has that number."""
+    traces = write(tmp_path / "traces", Trace().streams(s="a1 a2 a3", t="a1 a2 a3").rows)
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "JAVA_HOME")}
+    nobody = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
+    command = [*nobody, sys.executable, "-m", "inorder", "analyze", str(traces), "--master", "local[1]", "--json"]
+    run = subprocess.run(command, env=kept, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["events"] == 3
+    assert "Exception" not in run.stderr
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from tests.core.table import command_of
 from tests.simulation.faults import Clock
 from tests.simulation.hosts import SPACE, Ask, Host
@@ -55,6 +56,9 @@ from inorder_analytics.checks import EventId, Notified, Outcome, Span, Subscribe
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+LIAR = "c0"
+"""Who lies, where somebody does (``Profile.lies``)."""
 
 
 def wild(text: str) -> Filter:
@@ -123,6 +127,7 @@ class Client:
         self.lease = Lease()
         self.lease.needs(range(len(self.world.hosts)))
         self.asked = Asked(self.world.ended_kept / 12)
+        self.lied: set[int] = set()
         self.greeted = [self.uptime] * len(self.world.hosts)
         self.renewed = self.uptime
         self.is_up = False
@@ -213,7 +218,7 @@ class Client:
             epoch, own, recent = self.publisher.asked_epoch, asked[host.index] + 1, self.asked.recent(self.uptime)
             command = OpenSession(
                 self.name, self.incarnation, first, anywhere, epoch, own=own, recent=recent,
-                proves=bool(self.incarnation & 1),
+                proves=self._lies or bool(self.incarnation & 1),
             )  # fmt: skip
             self._queue(host.index).append(command)
             self.hellos[host.index] += 1
@@ -290,7 +295,7 @@ class Client:
             self.requests += 1
             self.send(-1, Resolve(self.requests, names))
         for frame in self.publisher.requests():
-            self.send(frame.stage, frame)
+            self.send(frame.stage, self._lying(frame) if self._lies else frame)
         for settle in self.publisher.settlements():
             self.send(settle.stage, settle)
         for question in self.module.questions(now):
@@ -306,6 +311,23 @@ class Client:
             self.requests += 1
             self.naming.add(self.requests)
             self.send(-1, NameTopics(self.requests, ids))
+
+    @property
+    def _lies(self) -> bool:
+        return self.world.profile.lies > 0 and self.name == LIAR
+
+    def _lying(self, frame: CreateTimestamps) -> CreateTimestamps:
+        """R19: some of the events are said to follow one that is about to be published, or that was."""
+        ways, events = self.world.ways, list(frame.events)
+        for at, event in enumerate(events):
+            topic = ways.randrange(1, len(self.world.names) + 1)
+            if ways.random() < self.world.profile.lies and topic != event.topic and topic not in event.after[::2]:
+                home = self.world.hosts[-1].stage.stage_of(topic)
+                assert home is not None, "topics of a new store are on every stage"
+                last = self.world.hosts[home].stage._state.topics[topic].number
+                self.lied.add(event.counter)
+                events[at] = replace(event, after=[*event.after, topic, last + ways.randrange(1, 4)])
+        return replace(frame, events=events)
 
     def pass_barrier(self) -> None:
         """R24: a barrier comes back behind all that the broker had for the client when it began."""
@@ -423,7 +445,8 @@ class Client:
                 for each in answers.ready:
                     self._stamped(each)
                 self.leaving.extend(answers.ready)
-                forgotten = [(self.name, self.incarnation, each.counter) for each in answers.forgotten]
+                refused = {each.counter for each in answers.forgotten} - self.lied
+                forgotten = [(self.name, self.incarnation, counter) for counter in sorted(refused)]
                 self.world.history.forgotten += forgotten
                 self.world.done["forgotten"] += len(forgotten)
             case Settled():

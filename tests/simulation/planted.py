@@ -27,6 +27,7 @@ from inorder.core.retiring import Retiring
 from inorder.core.sessions import Sessions
 from inorder.core.settling import Settling
 from inorder.core.stage import Stage
+from inorder.core.stamping import Stamping
 from inorder.core.state import StageState, Switch
 from inorder.core.topic_manager import Session, TopicManager
 from inorder.core.waiting import Sequenced
@@ -230,6 +231,13 @@ def sleeping_clock(patch: Patch) -> None:
     patch.setattr(Client, "suspend", suspend)
 
 
+def believed(patch: Patch) -> None:
+    """R19: whatever a client says of numbers is believed, as older releases did."""
+    patch.setattr(stamping, "may_follow", lambda state, session, after: True)
+    patch.setattr(stamping, "may_pass", lambda state, session, after: True)
+    patch.setattr(Stamping, "_proved", lambda self, manager, deps: list(deps))
+
+
 @dataclass(frozen=True, slots=True)
 class Bug:
     """A bug to plant.
@@ -290,6 +298,7 @@ _BUGS = (
     Bug(retired_open, "idle", 20),
     Bug(logged_voids, "logged", 5),
     Bug(without.barriers, "stopped", 10),
+    Bug(believed, "lies", 5),
 )
 BUGS = {each.plant.__name__: each for each in _BUGS}
 

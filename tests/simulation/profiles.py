@@ -40,6 +40,7 @@ class Profile:
         gradual: the share of runs in which clients connect to each stage when they need it, and not to all at once.
         ended_kept: how long stages know which sessions they have dropped, s.
         logged: all topics have an event log (R18): nothing may be lost or abandoned.
+        lies: the share of the first client's requests that name a number of another topic which is not given yet.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Profile:
     gradual: float = 0.0
     ended_kept: tuple[float, ...] = (3_600.0,)
     logged: bool = False
+    lies: float = 0.0
 
 
 _FAULTS = ("crash", "disconnect", "restart", "cancel", "partition", "suspend", "set_back")
@@ -285,6 +287,11 @@ OUTLIVED = replace(
     }
 )  # fmt: skip
 """What is asked for rides up for so long that stages above have dropped its publisher's session when it comes there."""
+LIES = replace(
+    PATH, name="lies", stages=(1, 1, 2, 3), topics=(2, 3), clients=(3,), first=(2, 3), lies=0.8,
+    weights={**PATH.weights, "disconnect": 0.2, "reorder": 0.2}
+)  # fmt: skip
+"""A client says of its events that they follow others, which may not have been published."""
 
 PROFILES = {
     each.name: each
@@ -325,6 +332,7 @@ PROFILES = {
         FRESH,
         DROPPED,
         OUTLIVED,
+        LIES,
     )
 }
 

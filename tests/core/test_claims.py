@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
-from inorder.core.commands import Create, OpenSession, SettleNumbers, StageSettings
+from inorder.core.commands import Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings
 from inorder.core.topic_manager import NumberRecord
 from inorder.core.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
 
@@ -114,6 +114,22 @@ def test_r19_what_a_stage_cannot_add_to_is_stamped_to_the_end_its_log_may_serve_
     assert [frame.abandoned for frame in frames if isinstance(frame, Timestamps)] == [[1, 3, 1]]
     (answer,) = cluster.ask("low", 1, 1).answers
     assert (answer.state, answer.deps, answer.logged) == (NumberState.CONFIRMED, [1, 1], True)
+
+
+# -- saved clocks (R18) ------------------------------------------------------------------------------------------
+
+
+def test_r18_a_clock_is_not_saved_beyond_what_was_given() -> None:
+    """Else what comes later would count as done with, and be skipped by who resumes."""
+    cluster = cluster_of(a=0)
+    cluster.open("d")
+    cluster.subscribe("d", "a", durable=True)
+    cluster.stamp("p", "a")
+    cluster.step(0, SaveNumbers("d", 1, 1, [1, FOREVER]))
+    cluster.stamp("p", "a")
+    cluster.open("d", 2)
+    (start,) = cluster.subscribe("d", "a", incarnation=2, durable=True).topics
+    assert (start.saved, start.reached) == (1, 2)
 
 
 # -- ranges of Settle (R16) --------------------------------------------------------------------------------------

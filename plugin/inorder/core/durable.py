@@ -32,10 +32,18 @@ class DurableSubscriptions:
         if known is not None and clock is not None and known.incarnation == command.incarnation:
             numbers = iter(command.numbers)
             for topic, number in zip(numbers, numbers, strict=True):
+                number = self._given(topic, number)
                 if topic in known.active and number > clock.numbers.get(topic, 0):
                     clock.numbers[topic] = number
                     clock.bases.pop(topic, None)
         self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
+
+    def _given(self, topic: int, number: int) -> int:
+        """Return a number that a client says it is done with, but none that this stage has not given yet: its event
+        would be skipped when it comes. (Of topics further up it is bounded where the subscription resumes.)"""
+        manager = self._state.topics.get(topic)
+        is_known = self._state.settings.checks_claims and manager is not None and manager.stage == self._state.index
+        return min(number, manager.number) if is_known and manager is not None else number
 
     def end(self, command: EndDurable) -> None:
         """End a subscription whose client can be certain that it has ended (R12)."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import paho.mqtt.client as stock
 import pytest
+from paho.mqtt.subscribeoptions import SubscribeOptions
 from tests.paho.conftest import Make
 from tests.paho.helpers import PATIENCE, Log, configuration, connect, subscribed, until
 
@@ -405,3 +406,25 @@ def test_a_forked_child_has_no_connection_until_it_connects(mosquitto: Mosquitto
     until(lambda: len(log.messages) == 2, "both messages")
     assert log.payloads == [b"child True False 4", b"parent"]
     assert {each.inorder.verdict for each in log.messages} == {mqtt.Verdict.IN_ORDER}
+
+
+def test_messages_published_with_the_retain_flag_are_live(mosquitto: Mosquitto, make: Make) -> None:
+    """R5, MQTT 5: *Retain As Published*, over two filters; only what a subscription asked the broker's store for is
+    retained."""
+    topic, client, publisher = unique("t"), make(protocol=mqtt.MQTTv5), make()
+    log = subscribed(client, mosquitto, unique("first"))
+    for text in (topic, f"{topic}/#"):
+        log.subscribed.clear()
+        client.subscribe(text, options=SubscribeOptions(qos=1, retainAsPublished=True))
+        assert log.subscribed.wait(PATIENCE)
+    connect(publisher, mosquitto)
+    for number in range(20):
+        publisher.publish(topic, str(number), 1, True).wait_for_publish(PATIENCE)
+    until(lambda: len(log.messages) >= 20 and log.payloads[-1] == b"19", "the last message")
+    client.subscribe(topic, options=SubscribeOptions(qos=1))
+    until(lambda: log.messages[-1].inorder.verdict is mqtt.Verdict.RETAINED, "the copy of the store")
+    *live, kept = log.messages
+    assert {(each.inorder.verdict, each.retain) for each in live} == {(mqtt.Verdict.IN_ORDER, True)}
+    assert [each.payload for each in live] == sorted((each.payload for each in live), key=int)
+    assert kept.payload == b"19"
+    publisher.publish(topic, None, 1, True).wait_for_publish(PATIENCE)  # clears it

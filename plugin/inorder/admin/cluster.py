@@ -210,7 +210,8 @@ class Cluster(Placing):
 
         As ``void`` they are skipped silently: for events that certainly were not handed to the broker. As ``abandoned``
         each subscriber is told of a gap. An event that arrives nonetheless is delivered by those that have not skipped
-        its number, and dropped as a duplicate by the others; its publisher hears ``late`` when it confirms it.
+        its number; the others drop it where it is void, and deliver it as late where a gap told of it. Its publisher
+        hears ``late`` when it confirms it.
 
         Returns the numbers that changed; those of the range that are not pending, or that the event log has, stay.
         Raises Refused (with what could be released), UnknownTopic, InvalidOption (a range) and OutcomeUnknown.

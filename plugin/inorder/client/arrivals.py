@@ -160,7 +160,8 @@ class Arrivals:
             (space, arrival, self._count),
             len(arrival.payload),
             now,
-            retained=self._is_kept(space, arrival),
+            retained=arrival.retained
+            and self._is_kept(space, arrival, stamp.number > self._ordering.clock.get(stamp.topic, stamp.number)),
         )
         if counts.duplicates != before and self._is_overlap(space, arrival, stamp, overlaps):
             counts.duplicates = before
@@ -183,9 +184,14 @@ class Arrivals:
             self._alarm("loop_suspected", space, arrival.topic, stamp.number, hint)
         return copies < overlaps and len(arrival.via) <= 1
 
-    def _is_kept(self, space: str, arrival: Arrival) -> bool:
-        """R5: it comes from the broker's store, as a subscription asked for; the flag alone does not say that."""
-        return arrival.retained and not arrival.redelivered and self.kept.take(space, arrival.topic)
+    def _is_kept(self, space: str, arrival: Arrival, is_new: bool = False) -> bool:
+        """R5: it comes from the broker's store, as a subscription asked for; the flag alone does not say that.
+        ``is_new``: its number is beyond what has come, so it is the event itself."""
+        if not arrival.retained:
+            return False
+        if is_new:
+            self.kept.have_come(space, arrival.topic)
+        return not (is_new or arrival.redelivered) and self.kept.take(space, arrival.topic)
 
     def _is_ours(self, space: str, arrival: Arrival, stamp: TotalStamp) -> bool:
         """Tell whether a stamp is of this domain and of the topic it arrived on; if not, say so once."""
@@ -228,7 +234,7 @@ class Arrivals:
         now: float,
         number: int | None = None,
     ) -> None:
-        if arrival.retained and not self.fifo.is_next(stream, counter) and self._is_kept(space, arrival):
+        if arrival.retained and self._is_kept(space, arrival, self.fifo.is_next(stream, counter)):
             self._plain(space, arrival, Verdict.RETAINED, number, now)
             return
         for its_space, its, its_number, arrived in self.fifo.receive(

@@ -34,6 +34,13 @@ class KeptCopies:
         else:
             self._wild.pop((space, filter), None)
 
+    def have_come(self, space: str, topic: str) -> None:
+        """A new event of a topic has come: the copies are ahead of it, so there are none left."""
+        self._exact.discard((space, topic))
+        for (its_space, filter), taken in self._wild.items():
+            if its_space == space and len(taken) < MAX_TOPICS and filter.covers(topic):
+                taken.add(topic)
+
     def take(self, space: str, topic: str) -> bool:
         """Tell whether a flagged message may be a copy that was asked for; the next one of the topic is then none."""
         if (space, topic) in self._exact:

@@ -51,6 +51,7 @@ export function consequenceOf(action: Action, range: Range): Consequence {
         sentences: [
           `You say that the publisher of ${numbers} will not come back to confirm.`,
           "Every subscriber goes on, and its application is told of a gap: what is missing may have been published, or not.",
+          "What arrives all the same is delivered, tagged as late.",
           "If the publisher confirms later after all, it gets an error that says so.",
         ],
       };

@@ -15,7 +15,7 @@ interface Figure {
 const FIGURES: readonly Figure[] = [
   { key: "timestamps", label: "Timestamps", title: "Numbers given to events" },
   { key: "delivered", label: "Delivered", title: "Events that applications were notified of" },
-  { key: "late", label: "Late", rising: "warn", title: "Delivered after a later event, and tagged as such" },
+  { key: "late", label: "Late", rising: "warn", title: "Delivered after a later event or its gap, and tagged as such" },
   { key: "gaps", label: "Gaps", rising: "warn", title: "Numbers reported as missing" },
   { key: "lost", label: "Lost", rising: "bad", title: "Confirmed, never arrived, and in no event log" },
   { key: "duplicates", label: "Duplicates", title: "Repetitions that never reached an application" },

@@ -38,7 +38,7 @@ def runs() -> Iterator[Analyses]:
 def analysis(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[jobs.Job], Any]], list[jobs.Job]]:
     """Let a function take the place of the analysis; return what it was asked for."""
 
-    def replace_by(work: Callable[[jobs.Job], Any]) -> list[jobs.Job]:
+    def replace_by(work: Callable[[jobs.Job], Any], rows: int = 9) -> list[jobs.Job]:
         asked: list[jobs.Job] = []
 
         def run(job: jobs.Job, *, on_progress: jobs.Progress) -> Result:
@@ -47,7 +47,7 @@ def analysis(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[jobs.Job], 
             on_progress(2, 2, "writing")
             work(job)
             topics = [TopicFigures(run="default", topic="mqtt:a", events=5)] * 600
-            return Result(path=job.path, made_at=datetime.now(UTC), events=5, by_topic=topics)
+            return Result(path=job.path, made_at=datetime.now(UTC), rows=rows, events=5, by_topic=topics)
 
         monkeypatch.setattr(jobs, "run", run)
         return asked
@@ -69,6 +69,13 @@ def test_a_run_is_kept_in_a_store(cli: Cli, runs: Analyses, analysis: Any) -> No
     assert result is not None
     assert (run.summary or {})["events"] == 5
     assert (len(result["by_topic"]), result["cut"]) == (500, {"by_topic": 600})
+
+
+def test_an_analysis_of_nothing_is_told_from_one_of_something(cli: Cli, analysis: Any) -> None:
+    analysis(lambda job: None, rows=0)
+    shown = cli("analyze", "/traces", "--json")
+    assert (shown.code, shown.json["rows"]) == (3, 0)
+    assert "nothing was analysed" in shown.err
 
 
 def test_one_that_fails_says_why(cli: Cli, runs: Analyses, analysis: Any) -> None:
@@ -128,7 +135,7 @@ def analysis(job, *, on_progress):
     if job.path == "/waits":
         import signal
         signal.pause()
-    return Result(path=job.path, made_at=datetime.now(UTC), events=5)
+    return Result(path=job.path, made_at=datetime.now(UTC), events=5)  # of no rows: done all the same
 
 jobs.run = analysis
 sys.exit(run(["analyze", *sys.argv[1:]]))

@@ -24,8 +24,7 @@ def verify(
     """Check every row of a store: hash chains of the journals, snapshots, event logs, stages, meta. Changes nothing.
 
     Workers may run meanwhile; they do not wait for it. Each problem is named with its table, stage and row. Exit codes:
-    0 all is well, 1 something is not (or there is no store, or it is of another release), 2 wrong usage, 3 unknown: the
-    store has no stage yet.
+    0 all is well, 1 something is not (or there is no store, or it is of another release), 2 wrong usage.
     """
     with needs("worker", "a look at the store"):
         from inorder.worker.verification import verify as verify_store
@@ -36,14 +35,12 @@ def verify(
         output.emit(_plain(report))
     else:
         _print(report)
-    if not report.is_ok:
-        return ExitCode.FAILED
-    return ExitCode.OK if report.stages else ExitCode.UNKNOWN
+    return ExitCode.OK if report.is_ok else ExitCode.FAILED
 
 
 def _plain(report: Report) -> dict[str, object]:
     return {
-        "ok": report.is_ok and bool(report.stages),
+        "ok": report.is_ok,
         "store": report.url,
         "domain": report.domain,
         "stages": [asdict(stage) for stage in report.stages],
@@ -66,7 +63,5 @@ def _print(report: Report) -> None:
         console.print(f"       event log of topic {topic}: {count} events")
     for problem in report.problems:
         console.print(f"[red]problem[/] {escape(problem.detail)}")
-    verdict = "all is well" if report.stages else "unknown: there is no stage yet"
-    if not report.is_ok:
-        verdict = f"{len(report.problems)} problem(s)"
+    verdict = "all is well" if report.is_ok else f"{len(report.problems)} problem(s)"
     console.print(f"{escape(report.url)}: {verdict}")

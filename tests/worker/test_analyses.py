@@ -17,7 +17,8 @@ from inorder.worker.backup import back_up
 from inorder.worker.restoring import restore
 from inorder.worker.results import LOG_BYTES, RESULT_BYTES, last_lines, storable, summary_of
 from inorder.worker.schedules import Schedule, Schedules
-from inorder.worker.store import Conflict, Store
+from inorder.worker.store import Store
+from inorder.worker.store_errors import Conflict
 from inorder.worker.verification import verify
 
 T = TypeVar("T")

@@ -23,9 +23,10 @@ from inorder.errors import (
 from inorder.testing.services import PostgresServer, free_port, wait_until
 from inorder.worker import schema
 from inorder.worker.journal import Batch
+from inorder.worker.seals import stage_seal
 from inorder.worker.sql_journal import SqlJournal
 from inorder.worker.sqlite_place import mounted_type
-from inorder.worker.store import Store, stage_seal
+from inorder.worker.store import Store
 from inorder.worker.verification import verify
 
 

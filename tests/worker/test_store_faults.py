@@ -31,7 +31,8 @@ from inorder.worker import store as store_module
 from inorder.worker.journal import Batch
 from inorder.worker.log_rows import LogWrite
 from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Busy, Store
+from inorder.worker.store import Store
+from inorder.worker.store_errors import Busy
 from inorder.worker.verification import verify
 
 _entries = msgspec.msgpack.Decoder(list[tuple[int, list[AnyCommand]]])

@@ -21,8 +21,9 @@ from inorder.errors import Fenced, StoreVersionMismatch
 from inorder.testing.services import PostgresServer
 from inorder.worker import Worker, schema, upgrading
 from inorder.worker.journal import Batch
+from inorder.worker.seals import stage_seal
 from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store, stage_seal
+from inorder.worker.store import Store
 from inorder.worker.verification import verify
 
 OLD = Path(__file__).parent / "stores" / "schema_2.sqlite.sql"

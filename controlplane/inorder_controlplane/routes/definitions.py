@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query
 from inorder.admin import Cluster
 from inorder.worker.analyses import Job
 from inorder.worker.schedules import Schedule, Schedules
-from inorder.worker.store import Conflict, Store
+from inorder.worker.store import Store
+from inorder.worker.store_errors import Conflict
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.definitions import Name, Plan, definitions_of, plan

@@ -12,7 +12,8 @@ from inorder.worker import analyses
 from inorder.worker.analyses import Analyses, Run
 from inorder.worker.schedules import Schedule as Stored
 from inorder.worker.schedules import Schedules
-from inorder.worker.store import Conflict, Store
+from inorder.worker.store import Store
+from inorder.worker.store_errors import Conflict
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.cron import Cron

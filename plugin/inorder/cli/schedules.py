@@ -77,7 +77,7 @@ def add(
     """Make a schedule. Times from now on count."""
     from inorder.worker.analyses import Job
     from inorder.worker.schedules import Schedules
-    from inorder.worker.store import Conflict
+    from inorder.worker.store_errors import Conflict
 
     _check_name(name, "NAME")
     when = _cron(cron, timezone or "UTC", "CRON")
@@ -112,7 +112,7 @@ def change(
     """Change a schedule; what is not named stays. Times that it missed while it was off do not count."""
     from inorder.worker.analyses import Job
     from inorder.worker.schedules import Schedules
-    from inorder.worker.store import Conflict
+    from inorder.worker.store_errors import Conflict
 
     if name is not None:
         _check_name(name, "--name")

@@ -19,7 +19,8 @@ from inorder.worker import records, schema, upgrading
 from inorder.worker.backup import Backup, Table
 from inorder.worker.identity import is_gone, process_of
 from inorder.worker.journal import new_domain, new_key
-from inorder.worker.store import Store, meta_problem, meta_seal, stage_seal
+from inorder.worker.seals import meta_problem, meta_seal, stage_seal
+from inorder.worker.store import Store
 from inorder.worker.verification import check
 
 WATCHED_BEATS: Final = 3

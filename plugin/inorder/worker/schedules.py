@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from inorder.worker import records
 from inorder.worker.analyses import Job, Run, add_run, has_open, job_of
 from inorder.worker.schema import schedules
-from inorder.worker.store import Conflict, Store
+from inorder.worker.store import Store
+from inorder.worker.store_errors import Conflict
 
 _own = schedules.c
 

@@ -50,8 +50,10 @@ from inorder.worker.journal import (
 )
 from inorder.worker.log_rows import LogReader, LogRow, LogWrite, SqlLogReader
 from inorder.worker.schema import SCHEMA_VERSION, journal, meta, snapshots, stages, workers
+from inorder.worker.seals import meta_seal, stage_problem, stage_seal
 from inorder.worker.sqlite_file import Room
-from inorder.worker.store import Conflict, Store, chunks, meta_seal, stage_problem, stage_seal
+from inorder.worker.store import Store, chunks
+from inorder.worker.store_errors import Conflict
 
 CHUNK_ROWS: Final = 64
 KEPT_SNAPSHOTS: Final = 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from pathlib import Path
@@ -50,13 +49,9 @@ def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> Sto
         return StoreUnreachable(url, f"there is no folder {folder}")
     if is_there and not path.exists():
         return StoreUnreachable(url, f"there is no file {path}")
-    try:
-        os.close(os.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT, private.OWNER))
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return StoreUnreachable(url, f"{path} cannot be opened: {error.strerror}")
-        if path.exists():
-            return StoreReadOnly(url, f"no permission to read and write the file {path} ({_rights(path)})")
+    # Not by opening it: closing it again would take the locks of other connections away from this process.
+    if path.exists() and not os.access(path, os.R_OK if is_read_only else os.R_OK | os.W_OK):
+        return StoreReadOnly(url, f"no permission to read and write the file {path} ({_rights(path)})")
     if path.exists() and os.access(folder, os.W_OK):
         return StoreUnreachable(url, f"SQLite cannot open {path}, or make files beside it")
     return StoreReadOnly(url, f"no permission to make files in the folder {folder} ({_rights(folder)})")

@@ -14,7 +14,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -30,22 +30,25 @@ from inorder.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
-    StoreReadOnly,
     StoreUnreachable,
     StoreVersionMismatch,
 )
 from inorder.worker import schema, upgrading
-from inorder.worker.chain import Problem, seal
 from inorder.worker.failpoints import reach
 from inorder.worker.identity import Process, locks_of
 from inorder.worker.journal import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
+from inorder.worker.seals import META_SINCE, meta_problem, meta_seal, stage_seal
 from inorder.worker.settings import masked
 from inorder.worker.sqlite_file import Room, StoreFile
 from inorder.worker.sqlite_place import cannot_open, check_place, keep_private
+from inorder.worker.store_errors import Busy, Conflict, is_not_opened, reason_of, translate
 
 T = TypeVar("T")
 
-_ALLOWED_URLS: Final = "sqlite:///file or postgresql://user@host/database; several hosts: postgresql://user@/database?host=a:5432&host=b:5432"
+_ALLOWED_URLS: Final = (
+    "sqlite:///file or postgresql://user@host/database; several hosts: "
+    "postgresql://user@/database?host=a:5432&host=b:5432"
+)
 _SCHEMA_PAUSE_MS: Final = 60_000
 """For how long a change of the schema may do nothing in its transaction before PostgreSQL ends it."""
 _SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an empty database wait for each other
@@ -57,14 +60,6 @@ _LOG_KEPT: Final = 16 * 1024 * 1024
 _LOG_LENGTH: Final = ("wal_autocheckpoint", "page_size")
 _WAL_WRITE_LOCK: Final = 120
 """Byte of the WAL's index that a writer has locked (see SQLite's wal.c)."""
-
-
-class Busy(StoreUnreachable):
-    """Another process holds the lock; nothing was done, so the work can be repeated."""
-
-
-class Conflict(StoreError):
-    """A row with this key is there already."""
 
 
 class Store:
@@ -298,8 +293,8 @@ class Store:
         except self._errors as error:
             translated = translate(error, self.url)
             if self._file is not None and isinstance(translated, StoreFull):
-                translated = StoreFull(self.url, f"{_reason(error)}: {self._file.shortage()}")
-            if self._file is not None and _is_not_opened(error):
+                translated = StoreFull(self.url, f"{reason_of(error)}: {self._file.shortage()}")
+            if self._file is not None and is_not_opened(error):
                 translated = cannot_open(self._file.real, self.url, self._is_read_only, self._is_there)
             if not isinstance(translated, Busy | Conflict):
                 self.drop()
@@ -407,7 +402,7 @@ class Store:
             raise StoreCorrupt(self.url, f"meta is of schema version {version}, alembic_version says {found}")
 
     def _read_meta(self, connection: sa.Connection, version: int = schema.SCHEMA_VERSION) -> StoreInfo:
-        columns = [column for column in schema.meta.c if version >= _META_SINCE.get(column.name, 0)]
+        columns = [column for column in schema.meta.c if version >= META_SINCE.get(column.name, 0)]
         found = connection.execute(sa.select(*columns)).mappings().one()
         if "seal" in found and (problem := meta_problem(found)):
             raise problem.error(self.url)
@@ -469,78 +464,6 @@ class Store:
         found = connection.execute(sa.select(schema.meta)).mappings().one()
         connection.execute(schema.meta.update().values(seal=meta_seal(found)))
         return self._read_meta(connection)
-
-
-# -- seals -------------------------------------------------------------------------------------------------------
-
-_META_SINCE: Final = {"topic_order": 2, "seal": 3, "witness_key": 8, "outdated": 8}
-"""Columns of meta that older stores lack."""
-_META_SEALED: Final = ("schema_version", "domain", "stages", "created", "topic_order", "witness_key", "outdated")
-_STAGE_SEALED: Final = ("stage", "epoch", "owner", "address", "beat")
-
-
-def meta_seal(row: Mapping[Any, Any]) -> str:
-    """Return the seal of the row of ``meta``."""
-    return seal("meta", *(row[name] for name in _META_SEALED if name in row))
-
-
-def stage_seal(row: Mapping[Any, Any]) -> str:
-    """Return the seal of a row of ``stages``."""
-    return seal("stages", *(row[name] for name in _STAGE_SEALED))
-
-
-def meta_problem(row: Mapping[Any, Any]) -> Problem | None:
-    """Return what is wrong with the row of ``meta``."""
-    if row["seal"] == meta_seal(row) and row["id"] == 1:
-        return None
-    return Problem("meta", None, None, "meta is damaged (its seal does not fit)")
-
-
-def stage_problem(row: Mapping[Any, Any]) -> Problem | None:
-    """Return what is wrong with a row of ``stages``."""
-    if row["seal"] == stage_seal(row):
-        return None
-    return Problem("stages", row["stage"], None, f"row of stage {row['stage']} is damaged (its seal does not fit)")
-
-
-# -- the border to SQLAlchemy ------------------------------------------------------------------------------------
-
-_SQLITE_ERRORS: Final[dict[str, type[StoreError]]] = {
-    "SQLITE_BUSY": Busy,
-    "SQLITE_LOCKED": Busy,
-    "SQLITE_READONLY": StoreReadOnly,
-    "SQLITE_CORRUPT": StoreCorrupt,
-    "SQLITE_NOTADB": StoreCorrupt,
-    "SQLITE_CONSTRAINT": Conflict,
-    "SQLITE_FULL": StoreFull,
-}
-_POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
-    "23505": Conflict,  # unique_violation
-    "25006": StoreReadOnly,  # read_only_sql_transaction
-    "42501": StoreReadOnly,  # insufficient_privilege
-    "53100": StoreFull,  # disk_full
-    "55P03": Busy,  # lock_not_available
-    "40P01": Busy,  # deadlock_detected
-    "40001": Busy,  # serialization_failure
-    "XX001": StoreCorrupt,  # data_corrupted
-    "XX002": StoreCorrupt,  # index_corrupted
-}
-
-
-def translate(error: Exception, url: str) -> StoreError:
-    """Return the error of this package for one of SQLAlchemy or of a driver; what is unknown counts as unreachable."""
-    original, reason = getattr(error, "orig", None) or error, _reason(error)
-    sqlite_name = getattr(original, "sqlite_errorname", None)
-    if sqlite_name is not None:
-        primary = "_".join(str(sqlite_name).split("_")[:2])
-        return _SQLITE_ERRORS.get(primary, StoreUnreachable)(url, reason)
-    state = getattr(original, "sqlstate", None)
-    return _POSTGRESQL_ERRORS.get(str(state), StoreUnreachable)(url, reason)
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of what a driver says."""
-    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def _parsed(url: str) -> sa.URL:
@@ -636,10 +559,6 @@ def _shut_down(connection: Any) -> None:
     """End both directions of a server connection's socket: whoever waits for it wakes up."""
     with socket.socket(fileno=os.dup(connection.fileno())) as own:
         own.shutdown(socket.SHUT_RDWR)
-
-
-def _is_not_opened(error: Exception) -> bool:
-    return str(getattr(getattr(error, "orig", None), "sqlite_errorname", "")).startswith("SQLITE_CANTOPEN")
 
 
 def chunks(rows: Callable[[int], Sequence[T]], key: Callable[[T], int], after: int) -> Iterator[T]:

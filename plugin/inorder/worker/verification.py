@@ -13,7 +13,8 @@ from inorder.worker import schema
 from inorder.worker.chain import EMPTY_TAIL, Problem, Row, Tail, snapshot_problem, walk
 from inorder.worker.log_rows import row_problem
 from inorder.worker.records import record_problem
-from inorder.worker.store import Store, chunks, meta_problem, stage_problem
+from inorder.worker.seals import meta_problem, stage_problem
+from inorder.worker.store import Store, chunks
 
 CHUNK_ROWS: Final = 256
 MAX_FILE_PROBLEMS: Final = 20

@@ -1,0 +1,58 @@
+"""The border to SQLAlchemy and its drivers: their errors as those of this package."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from inorder.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
+
+
+class Busy(StoreUnreachable):
+    """Another process holds the lock; nothing was done, so the work can be repeated."""
+
+
+class Conflict(StoreError):
+    """A row with this key is there already."""
+
+
+_SQLITE_ERRORS: Final[dict[str, type[StoreError]]] = {
+    "SQLITE_BUSY": Busy,
+    "SQLITE_LOCKED": Busy,
+    "SQLITE_READONLY": StoreReadOnly,
+    "SQLITE_CORRUPT": StoreCorrupt,
+    "SQLITE_NOTADB": StoreCorrupt,
+    "SQLITE_CONSTRAINT": Conflict,
+    "SQLITE_FULL": StoreFull,
+}
+_POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
+    "23505": Conflict,  # unique_violation
+    "25006": StoreReadOnly,  # read_only_sql_transaction
+    "42501": StoreReadOnly,  # insufficient_privilege
+    "53100": StoreFull,  # disk_full
+    "55P03": Busy,  # lock_not_available
+    "40P01": Busy,  # deadlock_detected
+    "40001": Busy,  # serialization_failure
+    "XX001": StoreCorrupt,  # data_corrupted
+    "XX002": StoreCorrupt,  # index_corrupted
+}
+
+
+def translate(error: Exception, url: str) -> StoreError:
+    """Return the error of this package for one of SQLAlchemy or of a driver; what is unknown counts as unreachable."""
+    original, reason = getattr(error, "orig", None) or error, reason_of(error)
+    sqlite_name = getattr(original, "sqlite_errorname", None)
+    if sqlite_name is not None:
+        primary = "_".join(str(sqlite_name).split("_")[:2])
+        return _SQLITE_ERRORS.get(primary, StoreUnreachable)(url, reason)
+    state = getattr(original, "sqlstate", None)
+    return _POSTGRESQL_ERRORS.get(str(state), StoreUnreachable)(url, reason)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of what a driver says."""
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+
+
+def is_not_opened(error: Exception) -> bool:
+    """Tell whether SQLite could not open, or make, a file."""
+    return str(getattr(getattr(error, "orig", None), "sqlite_errorname", "")).startswith("SQLITE_CANTOPEN")

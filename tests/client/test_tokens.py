@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,11 @@ def tokens(site: Site) -> TokenStore:
 
 @pytest.fixture
 def client(site: Site, tokens: TokenStore) -> Callable[..., Client]:
-    def make(name: str, role: str = "client", **limits: Any) -> Client:
+    def make(name: str, role: str = "client", *, client_id: str = "", **limits: Any) -> Client:
         _, secret = tokens.issue(name, role, **limits)
         url = f"memory://{site.name}"
         clock = times(report_interval=0.02)
-        return Client(url, workers=[site.address], client_id=name, token=secret, times=clock)
+        return Client(url, workers=[site.address], client_id=client_id or name, token=secret, times=clock)
 
     return make
 
@@ -110,3 +111,24 @@ async def test_a_client_whose_token_is_revoked_ends_and_says_why(
         await until(lambda: desk._state == "closed", "the end of the client")
         with pytest.raises(Unauthorized, match="the token 'desk' was revoked"):
             desk.publish("a", b"x")
+
+
+async def test_a_client_that_makes_more_topics_than_its_token_may_ends_and_says_why(
+    site: Site, client: Callable[..., Client]
+) -> None:
+    """None of them is made, and nothing waits for ever."""
+    async with client("desk", max_topics=2) as desk:
+        await asyncio.gather(desk.publish("a", b"x"), desk.publish("b", b"x"))
+        with pytest.raises(Forbidden, match="may make 2 topics; it has made 2, and 1 more are too many"):
+            await desk.publish("c", b"x")
+        await until(lambda: desk._state == "closed", "the end of the client")
+    assert len(site.worker._host.stage(0)._state.topics) == 2
+
+
+async def test_a_client_id_is_for_tokens_of_one_name(client: Callable[..., Client]) -> None:
+    async with client("desk") as desk:
+        await desk.subscribe("a")
+        with pytest.raises(Forbidden, match="the client id 'desk' is another token's"):
+            async with client("eve", client_id="desk"):
+                pass
+        assert desk.stats().connected

@@ -291,6 +291,12 @@ def test_nesting_without_an_end_is_no_content_of_a_log() -> None:
     assert decode_logged(b"\x94\xc4\x00\x00\x90" + DEEP) is None
 
 
+@pytest.mark.parametrize("qos", [-1, 3, 2**64 - 1])
+def test_a_log_has_no_event_of_a_qos_that_there_is_not(qos: int) -> None:
+    assert decode_logged(encode_logged(Logged(b"x", 2))) == Logged(b"x", 2)
+    assert decode_logged(msgspec.msgpack.encode([b"x", qos])) is None
+
+
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), max_size=40))
 def test_the_splitter_finds_the_same_frames_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(len(body).to_bytes(HEADER_BYTES, "big") + body for body in bodies)

@@ -1190,9 +1190,10 @@ def encode_logged(content: Logged) -> bytes:
 def decode_logged(content: bytes) -> Logged | None:
     """Decode what the event log has; ``None`` for what no client of ours has sent."""
     try:
-        return _logged_decoder.decode(content)
+        logged = _logged_decoder.decode(content)
     except UNREADABLE:
         return None
+    return logged if 0 <= logged.qos <= 2 else None
 
 
 class FrameSplitter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
-from inorder.core.commands import Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings
+from inorder.core.commands import Configure, Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings
 from inorder.core.topic_manager import NumberRecord
 from inorder.core.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
 
@@ -78,6 +78,14 @@ def test_r19_a_number_is_looked_at_by_its_stage_on_the_way() -> None:
     cluster.stamp("p", "middle")
     assert forgotten(cluster, "liar", "top", [2, 2], at=2)
     assert entries(cluster.stamp("liar", "top", at=2, after=[2, 1])) == {2: 1}
+
+
+def test_r19_what_a_stage_of_an_older_release_let_enter_goes_no_further() -> None:
+    """It names a topic that nobody has, and the ride was under way when its worker was upgraded."""
+    cluster = cluster_of(top=0, below=1)
+    cluster.step(1, Configure(StageSettings()))
+    assert forgotten(cluster, "p", "top", [4711, 1], at=1)
+    assert [event.number for event in cluster.request("p", "top", counter=60)] == [1]
 
 
 def test_r19_of_a_topic_further_up_a_number_counts_when_its_stage_has_proved_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
+from math import inf
 from typing import Any, Final
 
 from inorder.core.access import CHANGES
@@ -36,6 +37,8 @@ SPARE: Final = 16
 TELL_INTERVAL: Final = 10.0
 """Seconds between two lines about the same want of room."""
 
+REFUSALS_NOTED: Final = 60.0
+"""Seconds between two refusals of one token, for the same kind of change, in the audit log."""
 log = logger("inorder.worker")
 
 
@@ -50,6 +53,7 @@ class Admission:
         self._gate = gate
         self._host: StageHost
         self._tasks: set[asyncio.Task[None]] = set()
+        self._noted: dict[tuple[str, type[Frame]], float] = {}
         self._doors: Doors[Connection] = Doors(places(SHARE), SPARE)
         self._told = float("-inf")
 
@@ -153,7 +157,7 @@ class Admission:
             self._check(connection, frame)
         except Forbidden as error:
             connection.fail("forbidden", f"{error} (token: {connection.passed.who})")
-            if type(frame) in CHANGES and self._gate.keeps_audit:
+            if type(frame) in CHANGES and self._gate.keeps_audit and self._may_note(connection, frame):
                 self._start(self._audit_refusal(connection, frame, str(error)))
             return
         if isinstance(frame, ChangeOrder) and not (frame.by and connection.passed.is_internal):
@@ -195,6 +199,14 @@ class Admission:
         return self._host.stage(stage).name_topics(NameTopics(0, sorted(topics))).topics
 
     # -- the audit log -----------------------------------------------------------------------------------------
+
+    def _may_note(self, connection: Connection, frame: Frame) -> bool:
+        """Tell whether a refusal goes into the audit log, which nobody empties: of each token and kind one a minute."""
+        what, now = (connection.passed.who, type(frame)), asyncio.get_running_loop().time()
+        if now < self._noted.get(what, -inf) + REFUSALS_NOTED:
+            return False
+        self._noted[what] = now
+        return True
 
     async def _audit_refusal(self, connection: Connection, frame: ClientFrame, refusal: str) -> None:
         action, target, detail = described(frame)

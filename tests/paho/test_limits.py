@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import paho.mqtt.client as stock
 import pytest
 from tests.paho.conftest import Make
 from tests.paho.helpers import connect, subscribed, until
@@ -74,22 +73,18 @@ def test_what_is_over_the_limit_with_a_long_stamp_is_refused(small: Mosquitto, m
 def test_what_the_broker_refuses_by_closing_is_refused_in_the_end(small: Mosquitto, make: Make) -> None:
     """MQTT 3.1.1 tells no limit: a payload that fits alone does not fit with its stamp. What is behind it goes on."""
     topic, client = unique("t"), make(protocol=mqtt.MQTTv311)
-    bare: Any = stock.Client(mqtt.CallbackAPIVersion.VERSION2)
     codes: list[Any] = []
     client.on_publish = lambda c, u, mid, reason, properties: codes.append((mid, reason.is_failure))
     client.reconnect_delay_set(0.01, 0.02)
-    try:
-        log = subscribed(bare, small, topic, qos=1)
-        connect(client, small)
-        infos = [client.publish(topic, payload, 1) for payload in ("a", "x" * (LIMIT - len(topic) - 20), "b")]
-        until(lambda: len(codes) == 3, "the word about all of them")
-        until(lambda: len(log.messages) >= 2, "the others")
-    finally:
-        bare.disconnect()
-        bare.loop_stop()
+    log = subscribed(make(), small, topic, qos=1)
+    connect(client, small)
+    infos = [client.publish(topic, payload, 1) for payload in ("a", "x" * (LIMIT - len(topic) - 20), "b")]
+    until(lambda: len(codes) == 3, "the word about all of them")
+    until(lambda: len(log.messages) == 2, "the others")
     assert dict(codes) == {infos[0].mid: False, infos[1].mid: True, infos[2].mid: False}
     assert infos[1].rc != mqtt.MQTT_ERR_SUCCESS
-    assert list(dict.fromkeys(each[-1:] for each in log.payloads)) == [b"a", b"b"]
+    assert log.payloads == [b"a", b"b"]
+    assert [(each.first, each.last, each.reason) for each in log.gaps] == [(2, 2, mqtt.GapReason.ABANDONED)]
 
 
 @pytest.mark.parametrize(("qos", "command"), [(1, 0x40), (2, 0x50)])

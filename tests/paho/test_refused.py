@@ -73,6 +73,28 @@ def test_a_token_that_is_revoked(mosquitto: Mosquitto, make: Make, token: Token)
     until(lambda: log.payloads == [b"again"], "the message")
 
 
+def test_whatever_fails_does_not_end_the_loop(
+    mosquitto: Mosquitto, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting that is wrong by now (a folder for traces that is gone), too."""
+    client, failed = make(), threading.Semaphore(0)
+    client.on_connect_fail = lambda *_: failed.release()
+    client.reconnect_delay_set(0.01, 0.02)
+    connect(client, mosquitto)
+
+    async def fails(workers: Workers) -> None:
+        raise errors.InvalidOption("traces", "gone", "a folder")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workers, "connect", fails)
+        THREAD.call(client._ordering.life.engine._fail, REVOKED)
+        for _ in range(2):
+            assert failed.acquire(timeout=PATIENCE)
+        with pytest.raises(errors.InvalidOption):
+            make().connect("127.0.0.1", mosquitto.port)
+    until(client.is_connected, "the connection")
+
+
 def test_what_the_token_does_not_allow_is_refused_at_once(mosquitto: Mosquitto, make: Make) -> None:
     """By the code of a broker's access list, in whichever loop: nothing waits for a word that never comes."""
     topic, client = unique("t"), make()

@@ -22,6 +22,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from inorder.client.configured import ClientConfiguration
 from inorder.errors import InorderError, LinkError
 from inorder.logs import logger
+from inorder.paho.failures import NotConnected
 from inorder.paho.limits import Limits, limits_of
 from inorder.paho.loops import Loops
 from inorder.paho.receiving import UNHEARD_SECONDS
@@ -79,6 +80,8 @@ class Client(Loops, Subscriptions):
                 self._begin(goes_on=False)
             except InorderError as error:  # paho's loop tries again, and tells nobody why
                 _log.warning("event=connect_failed error=%s", error)
+                if self._runners and not isinstance(error, OSError):
+                    raise NotConnected(str(error)) from error  # any other would end it
                 raise
             self._leaving = self._parting = self._event_loop = None
             self._is_stepped = False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import threading
 import time
 from typing import Any
@@ -400,8 +402,12 @@ def test_a_forked_child_has_no_connection_until_it_connects(mosquitto: Mosquitto
     client._send_lock.release()
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
+        is_told = bool(select.select([pipe], [], [], PATIENCE)[0])
+        if not is_told:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert is_told, "the child stands"
         assert pipe.read() == b"done"
-    os.waitpid(child, 0)
     client.publish(topic, "parent", 1)
     until(lambda: len(log.messages) == 2, "both messages")
     assert log.payloads == [b"child True False 4", b"parent"]

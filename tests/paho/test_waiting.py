@@ -14,6 +14,7 @@ from tests.paho.test_cuts import kept, persistent
 import inorder.paho as mqtt
 from inorder import ClientTimes
 from inorder.errors import Refused
+from inorder.paho.ordering import Arrived
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import FaultProxy, Mosquitto, WorkerServer
 
@@ -126,6 +127,35 @@ def test_handlers_that_are_set_late_get_what_the_session_kept(mosquitto: Mosquit
     client.publish(f"{root}/0", "nobody wants it", 1).wait_for_publish(PATIENCE)
     client.publish(f"{root}/1", "the end", 1)
     until(lambda: told[-1:] == [b"the end"], "the next one")
+
+
+@pytest.mark.parametrize("is_passed", [False, True])
+def test_what_waited_for_its_handler_is_late_behind_others(is_passed: bool) -> None:
+    client: Any = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, inorder=mqtt.ClientConfiguration(workers=("w:1",)))
+    client._unheard_until = float("inf")
+    told: list[Any] = []
+
+    def arrive(topic: bytes, number: int) -> None:
+        message = mqtt.MQTTMessage(0, topic)
+        message.inorder = mqtt.InOrder(mqtt.Verdict.IN_ORDER, number)
+        client._ordering.put(lambda client: client._tell(Arrived(message, 0.0)))
+
+    def tell(client: Any, userdata: Any, message: mqtt.MQTTMessage) -> None:
+        told.append((message.inorder.sequence, str(message.inorder.verdict)))
+
+    for number in (1, 2):
+        arrive(b"a", number)
+    client._run_due()
+    client.message_callback_add("b", tell)
+    if is_passed:
+        arrive(b"b", 1)
+        client._run_due()
+        told.clear()
+    client.on_message = tell
+    arrive(b"a", 3)
+    client._run_due()
+    verdict = "late" if is_passed else "in_order"
+    assert told == [(1, verdict), (2, verdict), (3, "in_order")]
 
 
 @pytest.mark.usefixtures("patient")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from contextlib import suppress
 from typing import Any, Final
 
@@ -142,14 +143,17 @@ class Receiving(Embedding):
         is_over = self._unheard and time.monotonic() >= (self._unheard_until or 0.0)
         if not (self._is_unheard_due or is_over):
             return
-        self._is_unheard_due = False
-        for _ in range(len(self._unheard)):
-            arrived = self._unheard.popleft()
-            told = arrived.message.inorder
-            if self._is_passed and told.verdict is Verdict.IN_ORDER:  # others were told meanwhile
-                arrived.message.inorder = structs.replace(told, verdict=Verdict.LATE)
-            self._tell(arrived)
-        self._is_passed = self._is_passed and bool(self._unheard)
+        waiting, is_late, self._is_unheard_due = self._unheard, self._is_passed, False
+        self._unheard, self._is_passed = deque(), False
+        try:
+            while waiting:
+                arrived = waiting.popleft()
+                told = arrived.message.inorder
+                if is_late and told.verdict is Verdict.IN_ORDER:  # others were told meanwhile
+                    arrived.message.inorder = structs.replace(told, verdict=Verdict.LATE)
+                self._tell(arrived)
+        finally:  # a callback may raise
+            self._unheard += waiting
 
     def _tell_gap(self, gap: Gap) -> None:
         with self._callback_mutex:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -20,10 +21,7 @@ OVERRIDDEN = (
         "execute_command parse_response handle_message subscribe psubscribe on_connect reset check_health"
         " is_health_check_response _execute get_message clean_health_check_responses",
     ),
-    (
-        AbstractConnection,
-        "can_read read_response disconnect register_connect_callback deregister_connect_callback",
-    ),
+    (AbstractConnection, "can_read read_response disconnect"),
     (asyncio_client.Redis, "execute_command _send_command_parse_response pipeline pubsub client aclose"),
     (asyncio_client.Pipeline, "execute immediate_execute_command raise_first_error"),
     (
@@ -59,6 +57,13 @@ def socket_of(connection: Any) -> Any:
     """Return the socket of a blocking connection, ``None`` while it has none."""
     sock = getattr(connection, "_sock", None)
     return sock if sock is not None else getattr(getattr(connection, "_conn", None), "_sock", None)
+
+
+def call_when_connected(connection: Any, method: Callable[[Any], None]) -> None:
+    """Have a method called whenever a blocking connection was made anew; it is kept as a weak reference (the name is
+    public from redis-py 5.1 on)."""
+    register = getattr(connection, "register_connect_callback", None) or connection._register_connect_callback
+    register(method)
 
 
 def replace_socket(connection: Any, sock: Any) -> None:

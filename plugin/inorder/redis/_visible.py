@@ -59,6 +59,7 @@ class Shown:
 
     def __init__(self, connection: Any, bell: Doorbell, can_read: Callable[..., bool]) -> None:
         self.connection, self._bell = connection, bell
+        self._is_over = False
         self.can_read: Callable[..., bool] = connection.can_read
         """Tells whether the connection itself can be read."""
         look = weakref.WeakMethod(can_read)  # a PubSub that nobody holds is to end
@@ -68,17 +69,17 @@ class Shown:
             return method is not None and method(timeout)
 
         connection.can_read = can_read_for_others
-        connection.register_connect_callback(self._connected)
+        _library.call_when_connected(connection, self._connected)
         self._connected(connection)
 
     def _connected(self, connection: Any) -> None:
         sock = _library.socket_of(connection)
-        if CAN_COMBINE and isinstance(sock, socket.socket):
+        if CAN_COMBINE and not self._is_over and isinstance(sock, socket.socket):
             _library.replace_socket(connection, VisibleSocket(sock, self._bell))
 
     def end(self) -> None:
         """The connection is the pool's again."""
-        self.connection.deregister_connect_callback(self._connected)
+        self._is_over = True
         self.connection.__dict__.pop("can_read", None)
         sock = _library.socket_of(self.connection)
         if isinstance(sock, VisibleSocket):

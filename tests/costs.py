@@ -27,10 +27,16 @@ class TooDear(AssertionError):
 
 
 class Steps:
-    """Counts the steps of one thread while it is inside. ``at_most``: more raise TooDear there and then."""
+    """Counts the steps of one thread while it is inside.
 
-    def __init__(self, at_most: int = 50_000_000) -> None:
-        self.count, self._at_most = 0, at_most
+    Args:
+        at_most: more raise TooDear there and then.
+        of: parts of the names of files; what is in others does not count. None: all of it counts.
+    """
+
+    def __init__(self, at_most: int = 50_000_000, of: tuple[str, ...] = ()) -> None:
+        self.count, self._at_most, self._of = 0, at_most, of
+        self._counts: dict[Any, bool] = {}
 
     def __enter__(self) -> Steps:
         self._before = sys.gettrace(), sys.getprofile()
@@ -44,11 +50,13 @@ class Steps:
         sys.setprofile(profile)
 
     def _trace(self, frame: Any, event: str, arg: Any) -> Any:
+        if not self._is_counted(frame):
+            return None
         self._add(1)
         return self._trace
 
     def _profile(self, frame: Any, event: str, arg: Any) -> None:
-        if event != "c_call":
+        if event != "c_call" or not self._is_counted(frame):
             return
         owner: Any = getattr(arg, "__self__", None)
         size = 1
@@ -57,6 +65,13 @@ class Steps:
         elif arg.__name__ in _EXPRESSIONS and isinstance(owner, re.Pattern):
             size += max((len(each) for each in frame.f_locals.values() if isinstance(each, str | bytes)), default=0)
         self._add(size)
+
+    def _is_counted(self, frame: Any) -> bool:
+        code = frame.f_code
+        found = self._counts.get(code)
+        if found is None:
+            found = self._counts[code] = not self._of or any(part in code.co_filename for part in self._of)
+        return found
 
     def _add(self, count: int) -> None:
         self.count += count

@@ -58,10 +58,16 @@ class EventLog:
 
     def _apply(self, rules: list[LogRule]) -> None:
         state = self._state
+        before, now = set(state.rules), set(rules)
+        added, removed = now - before, before - now
         state.rules = rules
         changed = []
         for manager in state.topics.values():
-            is_logged = state.is_logged(manager.space, manager.name)
+            if manager.logged:  # what did not change is not looked at again: there may be many rules
+                is_ended = any(each.covers(manager.space, manager.name) for each in removed)
+                is_logged = not is_ended or state.is_logged(manager.space, manager.name)
+            else:
+                is_logged = any(each.covers(manager.space, manager.name) for each in added)
             if is_logged != manager.logged:
                 manager.logged = is_logged
                 changed.append(manager.id)

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from paho.mqtt.packettypes import PacketTypes
 from tests.paho.conftest import Make
 from tests.paho.helpers import connect, subscribed, until
 
 import inorder.paho as mqtt
 from inorder.errors import InvalidOption, PayloadTooLarge
 from inorder.paho.limits import Limits, limits_of
+from inorder.paho.publication import Publication
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
 
@@ -85,6 +87,21 @@ def test_what_the_broker_refuses_by_closing_is_refused_in_the_end(small: Mosquit
     assert infos[1].rc != mqtt.MQTT_ERR_SUCCESS
     assert log.payloads == [b"a", b"b"]
     assert [(each.first, each.last, each.reason) for each in log.gaps] == [(2, 2, mqtt.GapReason.ABANDONED)]
+
+
+@pytest.mark.parametrize(("why", "counts"), [("Session taken over", False), ("Packet too large", True)])
+def test_not_each_end_of_a_connection_is_a_refusal(why: str, counts: bool) -> None:
+    """Two clients of one id throw each other out for ever; what they publish meanwhile is not given up."""
+    settings = mqtt.ClientConfiguration(workers=("w:1",))
+    client: Any = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5, inorder=settings)
+    client._state = type(client._state)["MQTT_CS_CONNECTED"]
+    outgoing = client._ordering.outgoing
+    publication = Publication(1, "t", b"x", 1, False, None, None, is_total=True)
+    for _ in range(5):
+        outgoing.unanswered = {1: publication}
+        client._closed_by_broker(mqtt.ReasonCode(PacketTypes.DISCONNECT, why))
+    assert publication.closings == (3 if counts else 0)
+    assert len(client._ordering.due) == counts
 
 
 @pytest.mark.parametrize(("qos", "command"), [(1, 0x40), (2, 0x50)])

@@ -29,6 +29,9 @@ DISCONNECT_SECONDS: Final = 5.0
 """How long ``disconnect()`` and ``loop_stop()`` wait for the timestamps of what was published before."""
 UNSPECIFIED_ERROR: Final = 0x80
 PACKET_TOO_LARGE: Final = 0x95
+_ABOUT_THE_SESSION: Final = frozenset({0x89, 0x8B, 0x8D, 0x8E, 0x98, 0x9C, 0x9D, 0xA0})
+"""Why a broker of MQTT 5 ends a connection whatever is published on it: it is busy or shuts down, keepalive was missed,
+the session was taken over, an operator did it, another server is to be used, the time is over."""
 _RELEASED: Final = (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel)
 
 
@@ -218,7 +221,8 @@ class Sending(Embedding):
         ordering = self._ordering
         with self._requests_lock:
             is_asked = bool(self._subscribes or self._unsubscribes)  # it may be over one of these
-        if ordering is None or is_asked or not self.is_connected():
+        is_of_session = reason is not None and reason.value in _ABOUT_THE_SESSION
+        if ordering is None or is_asked or is_of_session or not self.is_connected():
             return
         publication = ordering.outgoing.closed()
         if publication is not None:

@@ -499,14 +499,25 @@ def test_names_that_are_no_text(client: redis.Redis) -> None:
 
 
 FORKED = """
-import os, sys
+import os, sys, threading
 import inorder.redis as redis
 client = redis.Redis(port=int(sys.argv[1]))
 client.publish(sys.argv[2], "parent")
 pubsub = client.pubsub(ignore_subscribe_messages=True)
 pubsub.subscribe(sys.argv[2] + "-own")
 client.publish(sys.argv[2] + "-own", "for the parent")
+is_held, has_forked = threading.Event(), threading.Event()
+
+def use():
+    with pubsub._using:
+        is_held.set()
+        has_forked.wait()
+
+user = threading.Thread(target=use)
+user.start()
+is_held.wait()
 child = os.fork()
+has_forked.set()
 if child == 0:
     for use in (pubsub.get_message, pubsub.parse_response, pubsub.connection.can_read, lambda: pubsub.subscribe("c")):
         try:
@@ -516,6 +527,7 @@ if child == 0:
         else:
             sys.exit("it was not refused")
     pubsub.close()
+    pubsub.subscribe("anew")
 client.publish(sys.argv[2], "child" if child == 0 else "parent again")
 if child:
     status = os.waitpid(child, 0)[1]

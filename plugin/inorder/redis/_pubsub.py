@@ -116,6 +116,8 @@ class PubSub(library.PubSub):
 
     def reset(self) -> None:
         """See :meth:`redis.client.PubSub.reset`."""
+        if self._process != os.getpid():  # threads that are not here may hold them
+            self._reading, self._using = threading.RLock(), threading.RLock()
         with self._using:
             inner, self._inner = self._inner, None
             self._hide()  # the pool may give the connection to others at once

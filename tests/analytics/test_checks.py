@@ -498,6 +498,15 @@ def test_late_is_for_bounded_waiting_and_for_what_comes_after_its_gap() -> None:
     assert broken(history) == ["R6"]
 
 
+def test_what_is_late_beside_the_total_order_is_another_order() -> None:
+    """A topic that is read with fifo has no span; there counters are passed over, too."""
+    history = new_history()
+    told(history, "s", "a1 late:b1").spans.append(span("a"))
+    assert broken(history) == []
+    told(history, "s", "late:a2")
+    assert broken(history) == ["R6"]
+
+
 def test_what_was_lost_does_not_arrive() -> None:
     """R24: where bridges may be in between nothing is said."""
     history = new_history()

@@ -152,14 +152,26 @@ async def test_a_fifo_stamp_does_not_tell_the_sessions_incarnation(site: Site, m
         assert first.incarnation == second.incarnation != publisher.incarnation
 
 
-async def test_a_lost_fifo_event_holds_the_others_for_gap_timeout_only(site: Site) -> None:
-    """Nothing else happens meanwhile: the timer alone lets them go."""
+async def test_a_lost_fifo_event_holds_the_others_for_gap_timeout_only(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else happens meanwhile: the timer alone lets them go. What comes all the same is late, once (R5)."""
     async with site.client("one") as one, site.client("publisher") as publisher:
         await one.subscribe("a", ordering="fifo")
         await published(publisher, "a", 1, order="fifo")
-        await site.lose(one, published(publisher, "a", 1, first=1, order="fifo"))
+        lost: list[WireMessage] = []
+        publish = site.hub.publish
+        monkeypatch.setattr(site.hub, "publish", lambda client_id, message, retain: lost.append(message))
+        await published(publisher, "a", 1, first=1, order="fifo")
+        monkeypatch.setattr(site.hub, "publish", publish)
         await published(publisher, "a", 2, first=2, order="fifo")
         assert payloads(await take_events(one, 3)) == [b"0", b"2", b"3"]
+        for message in lost * 2:
+            site.hub.publish("publisher", message, retain=False)
+        (late,) = events_of(await take_events(one, 1))
+        assert (late.payload, late.verdict) == (b"1", Verdict.LATE)
+        await published(publisher, "a", 1, first=4, order="fifo")
+        assert payloads(await take_events(one, 1)) == [b"4"]
 
 
 async def test_fifo_subscribers_read_total_events_in_their_numbers_order(site: Site) -> None:

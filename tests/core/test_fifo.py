@@ -36,6 +36,7 @@ def test_a_missing_counter_is_passed_over_after_the_timeout() -> None:
     assert fifo.tick(5.9) == []
     assert fifo.tick(6.0) == [3]
     assert fifo.tick(7.0) == [6]
+    assert [fifo.take_late("stream", each) for each in (2, 2, 5, 6, 7, 0)] == [True, False, True, False, False, False]
     assert _get(fifo, 2) == []
 
 

@@ -234,6 +234,9 @@ class Arrivals:
         now: float,
         number: int | None = None,
     ) -> None:
+        if self.fifo.take_late(stream, counter):
+            self._plain(space, arrival, Verdict.LATE, number, now)
+            return
         if arrival.retained and self._is_kept(space, arrival, self.fifo.is_next(stream, counter)):
             self._plain(space, arrival, Verdict.RETAINED, number, now)
             return

@@ -9,24 +9,29 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from inorder.core.gaps import NumberSet
+
 MAX_STREAMS = 10_000
 """Streams that are remembered."""
+MAX_PASSED = 100
+"""Ranges of counters in one stream that were passed over and may still come late; beyond, the lowest are forgotten."""
 
 
 class _Stream:
-    __slots__ = ("last", "since", "waiting")
+    __slots__ = ("last", "passed", "since", "waiting")
 
     def __init__(self, last: int) -> None:
         self.last = last
         self.waiting: dict[int, Any] = {}
         self.since = 0.0
+        self.passed: NumberSet | None = None
 
 
 class FifoSequencer:
     """Puts each stream into the order of its counters; a missing one is passed over after ``gap_timeout`` (s).
 
     Attributes:
-        duplicates: arrivals at or below the last counter, dropped.
+        duplicates: arrivals at or below the last counter, dropped by :meth:`receive`.
         limit: contents that may wait in one stream before a missing counter is passed over at once.
     """
 
@@ -45,6 +50,11 @@ class FifoSequencer:
         """Tell whether a counter is beyond what has arrived of a stream that is known."""
         known = self._streams.get(stream)
         return known is not None and counter > known.last and counter not in known.waiting
+
+    def take_late(self, stream: Hashable, counter: int) -> bool:
+        """Tell whether a counter was passed over and has not come; from now on it has (R5)."""
+        known = self._streams.get(stream)
+        return known is not None and known.passed is not None and known.passed.discard(counter)
 
     def receive(self, stream: Hashable, counter: int, content: Any, now: float) -> list[Any]:
         """Return the contents whose turn has come, in order."""
@@ -87,7 +97,11 @@ class FifoSequencer:
         return min((self._streams[each].since + self._gap_timeout for each in self._late), default=None)
 
     def _pass_over(self, stream: Hashable, known: _Stream, now: float) -> list[Any]:
-        known.last, known.since = min(known.waiting) - 1, now
+        lowest = min(known.waiting)
+        known.passed = known.passed or NumberSet()
+        known.passed.add(known.last + 1, lowest - 1)
+        known.passed.keep(MAX_PASSED)
+        known.last, known.since = lowest - 1, now
         return self._advance(stream, known)
 
     def _advance(self, stream: Hashable, known: _Stream) -> list[Any]:

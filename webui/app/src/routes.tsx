@@ -2,6 +2,7 @@
 import { lazy, type ComponentType, type LazyExoticComponent } from "react";
 import type { Role } from "./api/types";
 import type { IconName } from "./components/Icon";
+import { withoutEndSlashes } from "./lib/paths";
 
 export interface Route {
   path: string;
@@ -46,7 +47,7 @@ export const ROUTES: readonly Route[] = [
 
 /** The route of a path; a trailing slash does not matter. */
 export function routeOf(path: string): Route | undefined {
-  const plain = path.length > 1 ? path.replace(/\/+$/, "") || "/" : path;
+  const plain = path.length > 1 ? withoutEndSlashes(path) || "/" : path;
   return ROUTES.find(({ path, hasBelow }) => path === plain || (hasBelow && plain.startsWith(`${path}/`)));
 }
 

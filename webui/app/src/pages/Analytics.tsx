@@ -2,13 +2,14 @@
 import { ComparePage } from "./analytics/ComparePage";
 import { RunPage } from "./analytics/RunPage";
 import { RunsPage } from "./analytics/RunsPage";
+import { withoutEndSlashes } from "../lib/paths";
 import { useLocation } from "../router";
 import "../styles/choices.css";
 import "./analytics/analytics.css";
 
 export default function Analytics() {
   const { path } = useLocation();
-  const below = path.replace(/\/+$/, "").slice("/analytics/".length);
+  const below = withoutEndSlashes(path).slice("/analytics/".length);
   if (below === "") return <RunsPage />;
   return below === "compare" ? <ComparePage /> : <RunPage key={below} id={decoded(below)} />;
 }

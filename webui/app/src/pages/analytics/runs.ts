@@ -1,5 +1,6 @@
 /** What a run of an analysis is to those who look at it. */
 import type { Run } from "../../api/analytics";
+import { withoutEndSlashes } from "../../lib/paths";
 import { formatTime } from "../../lib/times";
 
 export const isOpen = ({ outcome }: Run): boolean => outcome === "queued" || outcome === "running";
@@ -14,7 +15,7 @@ export function progressText({ outcome, progress, cancelled_by }: Run): string {
 
 /** The last part of a path, for narrow places. */
 export function shortSource(source: string): string {
-  const parts = source.replace(/\/+$/, "").split("/");
+  const parts = withoutEndSlashes(source).split("/");
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : source;
 }
 

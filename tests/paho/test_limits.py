@@ -115,7 +115,8 @@ def test_a_refusal_that_paho_does_not_know_is_one(qos: int, command: int) -> Non
     client._number_kept()
 
     def receive(command: int, body: bytes) -> None:
-        client._in_packet = {"command": command, "packet": bytearray(mid.to_bytes(2, "big") + body)}
+        packet = bytearray(mid.to_bytes(2, "big") + body)
+        client._in_packet = {"command": command, "packet": packet, "remaining_length": len(packet)}
         client._packet_handle()
 
     receive(command, b"\x95")
@@ -169,6 +170,6 @@ def test_what_the_broker_names_by_an_alias_has_its_topic() -> None:
     receive(b"", 2, b"4")  # of no name: as paho has it
     receive(b"c", 1, b"5")
     receive(b"", 1, b"6", 1)
-    client._in_packet = {"command": 0x62, "packet": bytearray(b"\0\1")}
+    client._in_packet = {"command": 0x62, "packet": bytearray(b"\0\1"), "remaining_length": 2}
     client._handle_pubrel()
     assert told == [("a", b"2"), ("b", b"3"), ("", b"4"), ("c", b"5"), ("c", b"6"), ("a", b"1")]

@@ -318,7 +318,7 @@ async def test_bad_publishes_take_no_number(site: Site) -> None:
         for payload in (memoryview(b"1"), {"a": 1}, [1], object()):
             with pytest.raises(InvalidPayload):
                 publisher.publish("a", payload)
-        for qos in (3, -1, True, "1"):
+        for qos in (3, -1, True, "1", 1.0):
             with pytest.raises(InvalidOption, match="qos"):
                 publisher.publish("a", b"", qos=qos)  # type: ignore[arg-type]
         with pytest.raises(InvalidOption, match="'total', 'fifo' or 'none'"):

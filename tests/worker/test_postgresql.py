@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.worker.helpers import settings, until
+import sqlalchemy as sa
+from tests.worker.helpers import PATIENCE, settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.core.wire import CreateTimestamps, NewEvent
-from inorder.errors import InvalidOption
+from inorder.errors import InvalidOption, StoreUnreachable
 from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer
 from inorder.worker import Worker, postgresql
 from inorder.worker.backup import back_up
@@ -96,6 +98,35 @@ def test_what_is_prepared(postgres: PostgresServer, query: str, prepared: bool) 
         count = store.run(lambda connection: connection.exec_driver_sql(COUNT).scalar())
     assert bool(count) is prepared
     store.close()
+
+
+def test_a_connection_that_is_not_answered_is_let_go_when_its_store_is_closed() -> None:
+    """A worker that is told to stop does not wait until the time for connecting is over."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as thread:
+        store = Store(f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d", timeout=PATIENCE / 2)
+        looking = thread.submit(store.look)
+        with silent.accept()[0]:
+            store.interrupt()
+            with pytest.raises(StoreUnreachable, match="it is being closed"):
+                looking.result(PATIENCE)
+        store.close()
+
+
+def test_a_statement_that_is_not_answered_is_let_go_when_its_store_is_closed(postgres: PostgresServer) -> None:
+    url, begun = postgres.database(), threading.Event()
+    store = Store(url)
+
+    def sleep(connection: sa.Connection) -> None:
+        begun.set()
+        connection.exec_driver_sql("SELECT pg_sleep(600)")
+
+    with ThreadPoolExecutor(1) as thread:
+        sleeping = thread.submit(store.run, sleep)
+        assert begun.wait(PATIENCE)
+        store.interrupt()
+        with pytest.raises(StoreUnreachable, match="it is being closed"):
+            sleeping.result(PATIENCE)
+        store.close()
 
 
 @pytest.mark.parametrize("url", ["postgresql://u@h/d?prepare_threshold=never", "postgresql://u@a:1,b:2/d"])

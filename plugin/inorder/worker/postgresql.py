@@ -7,8 +7,12 @@ is set inside of each transaction that writes; nothing is prepared there, either
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Generator, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -22,18 +26,24 @@ T = TypeVar("T")
 
 SPARE: Final = 1.0
 """Seconds after which a server is given up later than it should have given up waiting for a lock by itself."""
+CLOSING: Final = "it is being closed"
+"""Why nothing is waited for any more."""
+_LOOK_INTERVAL: Final = 0.1
+"""Seconds between two looks whether we are to go on connecting."""
 _PREPARED: Final = "prepare_threshold"
 _LONGEST_MS: Final = 2**31 - 1
 
 
 class PatientConnection(psycopg.Connection[Any]):
-    """A connection that waits for an answer no longer than ``patience`` seconds, and is closed then.
+    """A connection that waits for an answer no longer than ``patience`` seconds, nor once ``ended`` is set, and is
+    closed then.
 
     The driver waits for ever: the system's keepalives are answered for a server that stands still, and for one that
     itself waits for a standby.
     """
 
     patience: float = math.inf
+    ended: threading.Event | None = None
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
         """See psycopg. Raises OperationalError when the time is over."""
@@ -47,13 +57,19 @@ class PatientConnection(psycopg.Connection[Any]):
             wanted = next(steps)
             while True:
                 ready = yield wanted
-                if not ready and monotonic() > ends:
+                if not ready and (reason := self._end_of_patience(ends)):
                     self.close()
-                    raise psycopg.OperationalError(f"the server has not answered for {self.patience:g} s")
+                    raise psycopg.OperationalError(reason)
                 wanted = steps.send(ready)
         except StopIteration as done:
             result: T = done.value
             return result
+
+    def _end_of_patience(self, ends: float) -> str:
+        """Return why the wait is over; nothing while it is not."""
+        if self.ended is not None and self.ended.is_set():
+            return CLOSING
+        return f"the server has not answered for {self.patience:g} s" if monotonic() > ends else ""
 
 
 def engine_options(timeout: float) -> dict[str, Any]:
@@ -68,15 +84,16 @@ def engine_options(timeout: float) -> dict[str, Any]:
     }
 
 
-def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any]) -> None:
+def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any], ended: threading.Event) -> None:
     """Have an engine make patient connections, which prepare statements as the URL says; else those to the server
-    itself do, and those through a pooler do not. Raises InvalidOption."""
+    itself do, and those through a pooler do not. None is made once ``ended`` is set. Raises InvalidOption."""
     threshold = _threshold(query)
 
     def connect(dialect: object, record: object, arguments: Any, options: dict[str, Any]) -> PatientConnection:
         given = {name: value for name, value in options.items() if name != _PREPARED}
-        connection = PatientConnection.connect(*arguments, **given, prepare_threshold=None)
-        connection.patience = timeout + SPARE
+        make = partial(PatientConnection.connect, *arguments, **given, prepare_threshold=None)
+        connection = _connected(make, ended)
+        connection.patience, connection.ended = timeout + SPARE, ended
         if threshold is not None:
             connection.prepare_threshold = threshold or None
         elif not _is_pooled(connection):
@@ -84,6 +101,31 @@ def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any]) -> None:
         return connection
 
     event.listen(engine, "do_connect", connect)
+
+
+def _connected(make: Callable[[], PatientConnection], ended: threading.Event) -> PatientConnection:
+    """Connect on a thread of its own: the driver cannot be interrupted while it connects, only be left alone with it.
+    Raises psycopg's errors."""
+    made: Future[PatientConnection] = Future()
+
+    def work() -> None:
+        try:
+            connection = make()
+        except Exception as error:
+            if made.set_running_or_notify_cancel():
+                made.set_exception(error)
+            return
+        if made.set_running_or_notify_cancel():
+            made.set_result(connection)
+        else:
+            connection.close()
+
+    threading.Thread(target=work, name="inorder-connect", daemon=True).start()
+    while True:
+        with contextlib.suppress(TimeoutError):
+            return made.result(_LOOK_INTERVAL)
+        if ended.is_set() and made.cancel():
+            raise psycopg.OperationalError(CLOSING)
 
 
 PREPARED_AFTER: Final = 5

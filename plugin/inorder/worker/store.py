@@ -11,7 +11,6 @@ import datetime
 import json
 import os
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -101,7 +100,7 @@ class Store:
             self._file = StoreFile(path, self.url, is_read_only=is_read_only)
             if self._is_there:
                 parsed = _of_file(parsed, path, "ro" if is_read_only else "rw")
-        self._make_engine: Callable[[], sa.Engine] = lambda: _engine(parsed, timeout, self.is_sqlite, driver)
+        self._make_engine: Callable[[], sa.Engine] = lambda: _engine(parsed, timeout, self._interrupted, driver)
         self._engine, self._pid = self._make_engine(), os.getpid()
         self._errors: tuple[type[Exception], ...] = (exc.SQLAlchemyError, _driver_error(self._engine))
 
@@ -215,10 +214,6 @@ class Store:
     def interrupt(self) -> None:
         """From another thread: stop waiting for locks, and for a server that does not answer."""
         self._interrupted.set()
-        connection = self._connection
-        if connection is not None and not self.is_sqlite:
-            with contextlib.suppress(Exception):  # it may break or end by itself at the same moment
-                _shut_down(connection.connection.dbapi_connection)
 
     def has_write_lock(self, process: Process) -> bool:
         """Tell whether a process of this machine keeps everybody else from writing to the SQLite file."""
@@ -501,7 +496,8 @@ _of_parents: Final[list[object]] = []
 """Connections of the process that forked this one: never used here, and never closed."""
 
 
-def _engine(url: sa.URL, timeout: float, is_sqlite: bool, driver: ModuleType | None) -> sa.Engine:
+def _engine(url: sa.URL, timeout: float, ended: threading.Event, driver: ModuleType | None) -> sa.Engine:
+    is_sqlite = url.get_backend_name() == "sqlite"
     if is_sqlite:
         options: dict[str, Any] = {"timeout": _BUSY_WAIT_MS / 1000, "check_same_thread": False}
     else:
@@ -513,7 +509,7 @@ def _engine(url: sa.URL, timeout: float, is_sqlite: bool, driver: ModuleType | N
     if is_sqlite:
         event.listen(engine, "connect", _plain_sqlite)
     else:
-        _postgresql().listen(engine, timeout, url.query)
+        _postgresql().listen(engine, timeout, url.query, ended)
     return engine
 
 
@@ -553,12 +549,6 @@ def _write_and_take_back(connection: sa.Connection, size: int) -> None:
 def _plain_sqlite(connection: Any, record: object) -> None:
     """Transactions are begun by this module, never by Python's driver."""
     connection.isolation_level = None
-
-
-def _shut_down(connection: Any) -> None:
-    """End both directions of a server connection's socket: whoever waits for it wakes up."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as own:
-        own.shutdown(socket.SHUT_RDWR)
 
 
 def chunks(rows: Callable[[int], Sequence[T]], key: Callable[[T], int], after: int) -> Iterator[T]:

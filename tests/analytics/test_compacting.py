@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow.parquet as pq
@@ -147,7 +148,7 @@ def killed_and_done_again(folder: Path, change: int) -> bool:
     assert Traces(out).table() == before
     assert seen_by_others(out) == every
     assert list(small.iterdir()) == []
-    names = {each.name for each in out.iterdir() if each.suffix != ".parquet"}
+    names = {each.name for each in out.iterdir() if not each.name.startswith("compacted-")}
     assert all(name == ".compacting" or name.endswith(".json") for name in names)
     return was_killed
 
@@ -191,15 +192,15 @@ def test_a_file_that_a_client_replaces_meanwhile_stays(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = Trace().streams(s1=" ".join(f"a{number}" for number in range(1, 29))).rows
-    real = compacting._taken
+    take_away = compacting._Compaction._take_away
 
-    def replaced(path: Path) -> Path:
-        if path.name == "000020.parquet" and real(path).exists() is False:
+    def replaced(compaction: Any, source: compacting.Merged) -> bool:
+        if source.file.endswith("000020.parquet"):  # behind the look whether it is what was merged
             (larger,) = write(tmp_path / "larger", rows[20:]).iterdir()
-            os.replace(larger, path)
-        return real(path)
+            os.replace(larger, source.file)
+        return take_away(compaction, source)
 
-    monkeypatch.setattr(compacting, "_taken", replaced)
+    monkeypatch.setattr(compacting._Compaction, "_take_away", replaced)
     done = compact(Traces(small), tmp_path / "out", remove=True)
     assert done.removed == 4
     assert [each.name for each in small.iterdir()] == ["000020.parquet"]

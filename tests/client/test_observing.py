@@ -172,6 +172,15 @@ def test_a_clock_that_is_set_is_known_by_the_next_answer() -> None:
     assert answered(3 * HOUR, 12 * S, 3 * HOUR + 200) == (12 * S - 3 * HOUR - 100, 100)
 
 
+def test_a_quick_answer_that_a_later_one_contradicts_counts_no_more() -> None:
+    """A clock was set by a second; so little that the older answer's error has not grown beyond the later one's."""
+    offset = ClockOffset()
+    for sent, at, back in ((0, 5_100, 200), (S, 10_000, S + 10_000)):
+        offset.asked(sent, sent)
+        offset.answered(sent, at, back)
+    assert offset.best == (5_000 - S, 5_000)
+
+
 def test_an_older_answer_is_as_good_as_a_clock_may_have_drifted_since() -> None:
     offset = ClockOffset()
     for sent, error in ((0, 100), (1 * S, 1_000), (2 * S, 5_000), (20 * S, 8_000)):

@@ -54,7 +54,7 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif counter < session.low or not self._may_enter(session, event):
+            elif counter < session.low or ((event.after or event.relies) and not self._may_enter(session, event)):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)

@@ -116,7 +116,9 @@ class Client:
         self.wanted: set[int] = set()
         self.is_open = [False] * len(self.world.hosts)
         fate = self.world.fate
-        self._loop = Clock(float(fate.randrange(100_000)), self.world.now)
+        started = fate.randrange(100_000)
+        self._proves = self._lies or bool(started & 1)  # workers say so of whoever is no administrator
+        self._loop = Clock(float(started), self.world.now)
         self._boot = Clock(float(fate.randrange(100_000)), self.world.now)
         self._end_lapse()
         self.learn_end()
@@ -218,7 +220,7 @@ class Client:
             epoch, own, recent = self.publisher.asked_epoch, asked[host.index] + 1, self.asked.recent(self.uptime)
             command = OpenSession(
                 self.name, self.incarnation, first, anywhere, epoch, own=own, recent=recent,
-                proves=self._lies or bool(self.incarnation & 1),
+                proves=self._proves,
             )  # fmt: skip
             self._queue(host.index).append(command)
             self.hellos[host.index] += 1

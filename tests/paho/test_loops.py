@@ -216,6 +216,28 @@ def test_steps_of_a_loop_do_not_wait(mosquitto: Mosquitto, make: Make) -> None:
     assert log.payloads == [b"0", b"1", b"2"]
 
 
+def test_a_step_reads_all_that_is_there(mosquitto: Mosquitto, make: Make) -> None:
+    """Messages cross over to inorder's thread together, not each by a call of its own, whoever drives the loop."""
+    topic, client, publisher = unique("t"), make(), make()
+    log = Log(client)
+    client.connect("127.0.0.1", mosquitto.port)
+    drive(client, by_hand, client.is_connected)
+    client.subscribe(topic)
+    drive(client, by_hand, log.subscribed.is_set)
+    connect(publisher, mosquitto)
+    for at in range(30):
+        publisher.publish(topic, str(at), 1).wait_for_publish(PATIENCE)
+    ordering, steps = client._ordering, 0
+    before = ordering.given
+    while ordering.given - before < 30:
+        assert select.select([client.socket()], [], [], PATIENCE)[0]
+        client.loop_read()
+        steps += 1
+    assert steps < 30
+    drive(client, by_hand, lambda: len(log.messages) == 30)
+    assert log.payloads == [str(at).encode() for at in range(30)]
+
+
 def test_a_second_loop_is_refused_as_paho_has_it(mosquitto: Mosquitto, make: Make) -> None:
     """B39: ``loop_start()`` twice, ``loop_forever()`` beside it, four threads that publish: each message once."""
     topic, client = unique("t"), make()

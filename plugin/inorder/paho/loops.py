@@ -104,10 +104,9 @@ class Loops(Sending, Receiving):
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """See paho."""
-        ordering = self._ordering
-        if ordering is not None and ordering.life is not None and threading.get_ident() in self._looping:
-            return self._read_on(ordering, partial(super().loop_read, max_packets))
-        return self._by_hand(partial(super().loop_read, max_packets))
+        ordering, read = self._ordering, partial(super().loop_read, max_packets)
+        step = read if ordering is None or ordering.life is None else partial(self._read_on, ordering, read)
+        return step() if threading.get_ident() in self._looping else self._by_hand(step)
 
     def _read_on(self, ordering: Ordering, read: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
         """Read as long as messages come, where paho would ask the system again after each: they cross over to the event

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inorder import private
+from inorder.errors import StoreError
 from inorder.traces.folder import LocalFolder
 from inorder.worker.store import Store
 
@@ -80,6 +81,20 @@ def test_who_lets_a_group_read_a_store_is_not_contradicted(tmp_path: Path) -> No
     store = opened(path)
     assert modes(tmp_path, "a.db") == {0o640}
     store.close()
+
+
+def test_what_is_no_store_keeps_its_rights(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A URL may name a folder, a device, or somebody else's file by mistake."""
+    (tmp_path / "folder").mkdir(0o777)
+    os.mkfifo(tmp_path / "device", 0o666)
+    (tmp_path / "notes").write_text("no database, but longer than the head of one: " + "." * 100)
+    (tmp_path / "notes").chmod(0o644)
+    before = {each.name: mode(each) for each in tmp_path.iterdir()}
+    for name, words in (("folder", "is a folder"), ("device", "is a device"), ("notes", "not a database")):
+        with pytest.raises(StoreError, match=words):
+            opened(tmp_path / name)
+    assert {each.name: mode(each) for each in tmp_path.iterdir()} == before
+    assert "event=store_was_readable_by_others" not in caplog.text
 
 
 def test_a_database_that_is_there_is_not_opened_by_us(tmp_path: Path) -> None:

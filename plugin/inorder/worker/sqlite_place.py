@@ -24,17 +24,17 @@ def check_place(path: Path, url: str) -> None:
     folder = path.absolute().parent
     if not folder.is_dir():
         raise StoreUnreachable(url, f"there is no folder {folder}")
+    if path.exists() and not path.is_file():
+        raise _no_file(path, url)
     kind = _file_system(folder)
     if kind in NETWORK_FILE_SYSTEMS:
         reason = f"{folder} is on a network file system ({kind}), where SQLite is not safe"
         raise StoreUnreachable(url, f"{reason}; use a local disk, or postgresql://")
 
 
-def keep_private(path: Path, *, may_make: bool) -> None:
-    """Have a new store, and one that an older release made, read by nobody else. SQLite gives the files beside it the
-    same rights."""
-    if may_make:
-        private.make(path)
+def keep_private(path: Path) -> None:
+    """Have a store that an older release made read by nobody else. Only once it was read: a URL may name the file of
+    somebody else by mistake."""
     files = [path.with_name(f"{path.name}{kind}") for kind in ("", "-wal", "-shm", "-journal")]
     for each in private.close_to_others(files):
         log.warning("event=store_was_readable_by_others file=%s action=mode_0600", each)
@@ -43,8 +43,8 @@ def keep_private(path: Path, *, may_make: bool) -> None:
 def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:
     """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
     folder = path.absolute().parent
-    if path.is_dir():
-        return StoreUnreachable(url, f"{path} is a folder, not a file")
+    if path.exists() and not path.is_file():
+        return _no_file(path, url)
     if not folder.is_dir():
         return StoreUnreachable(url, f"there is no folder {folder}")
     if is_there and not path.exists():
@@ -55,6 +55,10 @@ def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> Sto
     if path.exists() and os.access(folder, os.W_OK):
         return StoreUnreachable(url, f"SQLite cannot open {path}, or make files beside it")
     return StoreReadOnly(url, f"no permission to make files in the folder {folder} ({_rights(folder)})")
+
+
+def _no_file(path: Path, url: str) -> StoreError:
+    return StoreUnreachable(url, f"{path} is a {'folder' if path.is_dir() else 'device'}, not a file")
 
 
 def _rights(path: Path) -> str:

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
+from inorder import private
 from inorder.errors import (
     InvalidOption,
     MissingExtra,
@@ -131,9 +132,11 @@ class Store:
         yet. Raises as ``open`` does."""
         if self._file is not None:
             check_place(self._file.real, self.url)
-            keep_private(self._file.real, may_make=not (self._is_there or self._file.was_opened))
+            if not (self._is_there or self._file.was_opened):
+                private.make(self._file.real)  # SQLite gives the files beside it the same rights
         version: int | None = self.run(self.read_version)
-        if self.is_sqlite:
+        if self._file is not None:
+            keep_private(self._file.real)
             self.run(self._use_wal)
         return version
 

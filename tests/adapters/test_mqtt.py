@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import select
 import struct
 import time
 from collections.abc import Iterator
@@ -646,23 +647,47 @@ async def test_an_idle_connection_stays(stub: StubBroker) -> None:
     assert recorder.losses == []
 
 
+@pytest.mark.parametrize("size", [1, 30], ids=["small messages", "a large one in pieces"])
 async def test_a_broker_that_has_much_to_send_first_is_not_silent(
-    stub: StubBroker, monkeypatch: pytest.MonkeyPatch
+    stub: StubBroker, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """Its answer to a ping comes behind that, later than keepalive allows."""
+    """Its answer to a ping comes behind that, later than keepalive allows; and it is pinged meanwhile, for it would end
+    a connection of which it hears nothing."""
     stub.is_ponging, leap = False, 0.0
     monkeypatch.setattr(paho_client, "time_func", lambda: time.monotonic() + leap)
     ens = make_for(stub, keepalive=1)
     async with connected(ens) as recorder:
         connection: Any = ens._connection
         leap = 1.0
-        connection._client.loop_misc()
+        connection._tick()
         await stub.until(PINGREQ, 1)
-        for count in (1, 2, 3):
-            stub.send(publish_packet(b"t", b"x"))
-            await recorder.until_arrived(count)
+        data = publish_packet(b"t", b"x" * size) * (3 if size == 1 else 1)
+        for part in (data[:10], data[10:15], data[15:]):
+            stub.send(part)
             leap += 0.9
-            connection._client.loop_misc()
+            connection._tick()
+        await stub.until(PINGREQ, 2)
+        await recorder.until_arrived(3 if size == 1 else 1)
+        assert recorder.losses == []
+
+
+async def test_a_process_that_stood_still_reads_before_it_takes_the_broker_for_silent(
+    stub: StubBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every event loop looks at its sockets before its timers."""
+    stub.is_ponging, leap = False, 0.0
+    monkeypatch.setattr(paho_client, "time_func", lambda: time.monotonic() + leap)
+    ens = make_for(stub, keepalive=1)
+    async with connected(ens) as recorder:
+        connection: Any = ens._connection
+        leap = 1.0
+        connection._tick()
+        await stub.until(PINGREQ, 1)
+        stub.send(packet(0xD0, b""))
+        assert select.select([connection._client.socket()], [], [], 60)[0]
+        leap += 9.0
+        connection._tick()
+        assert connection._is_attached
         assert recorder.losses == []
 
 

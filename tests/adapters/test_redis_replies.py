@@ -142,6 +142,28 @@ async def test_nothing_is_given_after_the_stop() -> None:
     assert replies == [GOOD[1]] * 3
 
 
+async def test_a_process_that_stood_still_does_not_take_the_server_for_silent() -> None:
+    """What came meanwhile is read after the timers; a server that is silent afterwards, too, is given up."""
+    broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        connection = await connect(server.sockets[0].getsockname()[1])
+        link = Link(connection, 60.0, on_reply=lambda _: None, on_ping=lambda: None, on_broken=broken.set_result)
+        for _ in (1, 2):
+            link._check()  # pings at the second time: at the first it had just connected
+        link._due -= 31.0 + link._interval  # now is that much later
+        link._check()
+        assert not broken.done()
+        link._check()
+        assert "silent" in str(broken.result())
+        link.stop()
+        await link.stopped()
+
+
 def test_hiredis_does_not_read_in_front_of_us(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes all there is into a buffer of its own, and its pushes are no lists; redis-py prefers it where it is."""
     made: list[dict[str, Any]] = []

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
 from tests.client.helpers import PATIENCE, Site, new_site, times, until
 
 from inorder.client.configured import ClientConfiguration
@@ -16,6 +18,7 @@ from inorder.core.notifications import Verdict
 from inorder.errors import Forbidden
 from inorder.redis._message import Inorder
 from inorder.redis._publisher import Publisher, Ticket
+from inorder.redis._shared import Pulse
 from inorder.redis._subscriber import Subscriber
 
 Read = list[Any]
@@ -139,3 +142,14 @@ async def test_copies_without_a_place_in_the_order_come_as_the_server_sends_them
     async with subscribing(site, "chan", "chan*") as subscriber:
         subscriber.feed([[b"message", b"chan", b"x"], [b"pmessage", b"chan*", b"chan", b"x"]])
         assert items(subscriber) == [[b"message", b"chan", b"x"], [b"pmessage", b"chan*", b"chan", b"x"]]
+
+
+def test_the_answer_to_a_health_check_may_have_come_while_nobody_looked() -> None:
+    connection, pulse = SimpleNamespace(health_check_interval=1.0, next_health_check=0.0), Pulse()
+    assert pulse.is_due(connection, 1.0)
+    assert not pulse.is_due(connection, 9.0)
+    pulse.heard()
+    assert pulse.is_due(connection, 10.0)
+    assert not pulse.is_due(connection, 19.0)
+    with pytest.raises(redis.ConnectionError, match="two intervals"):
+        pulse.is_due(connection, 19.1)

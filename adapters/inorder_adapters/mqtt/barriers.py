@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from paho.mqtt import client as paho
 from paho.mqtt.client import PINGREQ
 from paho.mqtt.enums import MQTTErrorCode
 
@@ -92,7 +93,12 @@ async def _has_come(echo: asyncio.Future[None], seconds: float) -> bool:
 
 
 class Pings(Client):
-    """For a client of paho's: pings of ours among those of its keepalive, which does not notice them."""
+    """For a client of paho's: pings of ours among those of its keepalive, which does not notice them.
+
+    paho sends no ping while another is unanswered, and takes a broker for silent that answers it late. But an answer
+    comes behind all that the broker has to send first: where that is much, or is read slowly, the broker would hear
+    nothing meanwhile, and end the connection. So whatever comes counts as an answer.
+    """
 
     if not TYPE_CHECKING:  # it takes what paho's takes
 
@@ -106,6 +112,18 @@ class Pings(Client):
     def is_acknowledged(self) -> bool:
         """All messages of QoS 1 and 2 that have come are acknowledged."""
         return not self._in_messages
+
+    def heard(self) -> None:
+        """Something came from the broker, perhaps past paho."""
+        with self._msgtime_mutex:
+            self._last_bytes_received = paho.time_func()
+            self._ping_t = 0.0
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        data = super()._sock_recv(bufsize)
+        if data and self._ping_t:
+            self.heard()
+        return data
 
     def ping(self, answered: Answered) -> None:
         """Send a PINGREQ."""

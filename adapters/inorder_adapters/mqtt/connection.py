@@ -209,7 +209,6 @@ class Connection:
             client.loop_read()
             if self._handled == before:
                 break
-            client.heard()
         if self._is_open:
             self._report_outcomes()
             self.outbox.fill()
@@ -297,11 +296,12 @@ class Connection:
         return connected if isinstance(connected, socket.socket) and not isinstance(connected, ssl.SSLSocket) else None
 
     def _tick(self) -> None:
-        """Drive paho's keepalive."""
-        if not self._is_attached:
-            return
+        """Drive paho's keepalive. What came while this process stood still is read first: it may be what paho waits
+        for, and not every event loop looks at its sockets before its timers."""
         keepalive = self._client.keepalive
-        if keepalive:
+        if keepalive and self._is_attached:
+            self._read()
+        if keepalive and self._is_attached:
             self._client.loop_misc()
         if keepalive and self._is_attached:
             self._tick_handle = self._loop.call_later(min(1.0, keepalive / 4), self._tick)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal, TypeVar
 
-from paho.mqtt import client as paho
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
@@ -51,15 +50,6 @@ class PahoClient(Pings, Client):
     """
 
     on_refused: Callable[[int, str], None] | None = None
-
-    def heard(self) -> None:
-        """Something came from the broker, perhaps past paho: it is not silent, though what it has to send first may let
-        it answer a ping late."""
-        now = paho.time_func()
-        with self._msgtime_mutex:
-            self._last_bytes_received = now
-            if self._ping_t:
-                self._ping_t = now
 
     @property
     def is_between_packets(self) -> bool:

@@ -116,7 +116,8 @@ class Link:
         self._is_pinged = False
         self._is_stopped = False
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(interval, self._check)
+        self._due = self._loop.time() + interval
+        self._timer = self._loop.call_at(self._due, self._check)
         self._tasks = (
             asyncio.create_task(self._guarded(self._read), name="inorder-redis-read"),
             asyncio.create_task(self._guarded(self._write), name="inorder-redis-write"),
@@ -199,8 +200,12 @@ class Link:
             self._break(error)
 
     def _check(self) -> None:
-        """Ping a silent server; give one up that was silent since the last ping."""
-        if self._is_pinged and not self._has_heard:
+        """Ping a silent server; give one up that was silent since the last ping, unless it was this process that stood
+        still and has not read yet what came meanwhile."""
+        now = self._loop.time()
+        has_stood = now > self._due + self._interval / 2
+        self._due = now + self._interval
+        if self._is_pinged and not self._has_heard and not has_stood:
             self._break(LinkError(f"the server was silent for {2 * self._interval:g} s"))
             return
         if not self._has_heard:
@@ -208,7 +213,7 @@ class Link:
             self.send(PING)
         self._is_pinged = not self._has_heard
         self._has_heard = False
-        self._timer = self._loop.call_later(self._interval, self._check)
+        self._timer = self._loop.call_at(self._due, self._check)
 
     def _break(self, error: Exception) -> None:
         self._timer.cancel()

@@ -164,14 +164,16 @@ class Pulse:
 
     def __init__(self) -> None:
         self._asked = 0.0
+        self._is_overdue = False
 
     def heard(self) -> None:
         """Something was read."""
-        self._asked = 0.0
+        self._asked, self._is_overdue = 0.0, False
 
     def is_due(self, connection: Any, now: float) -> bool:
-        """Tell whether to ask now (``now``: by the clock of ``next_health_check``). Raises ConnectionError where the
-        server has not answered for two intervals."""
+        """Tell whether to ask now (``now``: by the clock of ``next_health_check``), before a look at the socket. Raises
+        ConnectionError where the server has not answered for two intervals: not before a look after them, as the
+        answer may have come while nobody looked."""
         interval = connection.health_check_interval
         if not interval:
             return False
@@ -181,7 +183,10 @@ class Pulse:
             self._asked = now
             return True
         if now - self._asked > 2 * interval:
-            self._asked = 0.0
+            if not self._is_overdue:
+                self._is_overdue = True
+                return False
+            self.heard()
             raise exceptions.ConnectionError("the server has not answered the health check for two intervals")
         return False
 

@@ -286,7 +286,8 @@ class Cluster(Placing):
 
     async def logs(self) -> Logs:
         """Return which topics have an event log."""
-        return (await self._ask(ShowLogs(0), Logs))[0]
+        parts = await self._ask(ShowLogs(0), Logs)
+        return Logs(0, parts[0].rules, [info for part in parts for info in part.topics])
 
     async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
         """Give topics a log or take it from them. Raises InvalidTopic, InvalidOption (a bound), Refused,

@@ -76,6 +76,8 @@ STANDSTILL = 0.25
 """How often to look whether time goes on again, s (see :meth:`Client.hand_to`)."""
 MAX_UNREAD = 5_000
 """Notifications that the application has not taken, from which on nothing more is fetched from event logs."""
+NAMES_ASKED = 100
+"""Topics whose names are asked for at once: as long as they may be, they fit into one answer."""
 STAMP_ALLOWANCE = 256
 """Bytes kept free for a stamp below the broker's limit; the wire form of a longer one is checked by the adapter."""
 
@@ -900,10 +902,10 @@ class Client:
                 self._send(ReadLog(self._request_id(), info.stage, fetch.topic, fetch.ranges))
         asked = {each for ids in self._naming.values() for each in ids}
         unnamed = [each for each in self._ordering.unnamed() if each not in asked]
-        if unnamed:
+        for at in range(0, len(unnamed), NAMES_ASKED):
             request = self._request_id()
-            self._naming[request] = unnamed
-            self._send(NameTopics(request, unnamed))
+            self._naming[request] = unnamed[at : at + NAMES_ASKED]
+            self._send(NameTopics(request, self._naming[request]))
 
     def _arm(self) -> None:
         """Set the timer to the next thing that is due without any arrival."""

@@ -38,15 +38,24 @@ class Replaying:
     def __init__(self, send: Callable[[Frame], None], next_request: Callable[[], int], named: Named) -> None:
         self._send, self._next_request, self._named = send, next_request, named
         self._asked: dict[int, asyncio.Future[LoggedEvents | Logs]] = {}
+        self._parts: dict[int, list[TopicInfo]] = {}
         self._error: InorderError | None = None
         self._domains = 0
 
     def answered(self, frame: LoggedEvents | Logs) -> bool:
         """Take an answer; return whether it was to a question of a replay."""
-        asked = self._asked.pop(frame.request, None)
-        if asked is not None and not asked.done():
+        asked = self._asked.get(frame.request)
+        if asked is None:
+            return False
+        if isinstance(frame, Logs):
+            frame.topics = self._parts.pop(frame.request, []) + frame.topics
+            if frame.more:
+                self._parts[frame.request] = frame.topics
+                return True
+        del self._asked[frame.request]
+        if not asked.done():
             asked.set_result(frame)
-        return asked is not None
+        return True
 
     def stop(self, error: InorderError) -> None:
         """Replays under way raise the error."""
@@ -121,6 +130,7 @@ class Replaying:
             return None
         finally:
             self._asked.pop(request, None)
+            self._parts.pop(request, None)
 
     def _notification(self, space: str, topic: str, event: LoggedEvent) -> Event | Gap:
         content = None if event.content is None else decode_logged(event.content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inorder.core.commands import EndDurable, ExpireRide, SaveNumbers
+from inorder.core.portions import fitting, portions
 from inorder.core.sequencing import Subscription
 from inorder.core.state import Outbox, StageState
 from inorder.core.subscribing import Subscribing
@@ -73,9 +74,8 @@ class DurableSubscriptions:
 
     def show(self, request: int) -> list[Subscriptions]:
         """Return all subscriptions, in frames of a bounded size."""
-        found = [self._described(each) for each in self._subscribed()]
-        size = SUBSCRIPTIONS_IN_FRAME
-        frames = [Subscriptions(request, found[at : at + size], more=True) for at in range(0, max(len(found), 1), size)]
+        found = portions(map(self._described, self._subscribed()), SUBSCRIPTIONS_IN_FRAME)
+        frames = [Subscriptions(request, part, more=True) for part in found]
         frames[-1].more = False
         return frames
 
@@ -86,4 +86,5 @@ class DurableSubscriptions:
         state = self._state
         session = state.sessions.get((known.client_id, known.incarnation))
         away = -1 if session is None else 0 if session.connected else max(1, state.now - session.since)
-        return KnownSubscription(known.client_id, known.durable, away, known.filters, len(known.active), known.owner)
+        filters = fitting(known.filters)
+        return KnownSubscription(known.client_id, known.durable, away, filters, len(known.active), known.owner)

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from inorder.core.commands import Create, LogDeps, LogEvent, LogRulesRide, LogTrim, SessionKey, SetLogRule, TrimLog
+from inorder.core.portions import portions
 from inorder.core.state import Outbox, StageState
 from inorder.core.topic_manager import TopicManager, raise_to
 from inorder.core.wire import Done, LogRule, Logs, NewEvent, Topics
@@ -92,14 +93,16 @@ class EventLog:
 
     def _tell(self, key: SessionKey, topics: list[int]) -> None:
         state = self._state
-        for at in range(0, len(topics), TOPICS_IN_FRAME):
-            infos = [state.info(topic) for topic in topics[at : at + TOPICS_IN_FRAME]]
+        for infos in portions(map(state.info, topics), TOPICS_IN_FRAME) if topics else ():
             self._outbox.reply(*key, Topics(0, infos, state.order_epoch))
 
-    def show(self, request: int) -> Logs:
-        """Return the rules and what they cover."""
+    def show(self, request: int) -> list[Logs]:
+        """Return the rules and what they cover, in frames of a bounded size."""
         state = self._state
-        return Logs(request, state.rules, [state.info(each.id) for each in state.topics.values() if each.logged])
+        logged = (state.info(each.id) for each in state.topics.values() if each.logged)
+        frames = [Logs(request, [], infos, more=True) for infos in portions(logged, TOPICS_IN_FRAME)]
+        frames[0].rules, frames[-1].more = state.rules, False
+        return frames
 
     def bounds(self, topic: int) -> LogRule | None:
         """Return the widest bounds of all rules for a topic; ``None``: it has no log."""

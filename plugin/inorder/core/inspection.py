@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from inorder.core.commands import StampRide
+from inorder.core.portions import PORTION_BYTES
 from inorder.core.sequencing import members
 from inorder.core.state import StageState
 from inorder.core.topic_manager import NumberRecord, TopicManager
@@ -48,18 +49,17 @@ class Inspection:
     def topics(self, frame: ShowTopics) -> TopicsShown:
         """Return topics whose home this is, without their rates."""
         state, shown, room = self._state, list[TopicFigures](), GROUP_PARTS
-        if frame.only:
-            here = (state.topics[topic] for topic in frame.only[:TOPICS_SHOWN] if topic in state.topics)
-        else:
-            here = (state.topics[topic] for topic in sorted(state.topics) if topic > frame.after)
+        names = PORTION_BYTES
+        wanted = state.topics.keys() & frame.only[:TOPICS_SHOWN] if frame.only else state.topics
         pending = self._pending()
-        for manager in here:
+        for manager in (state.topics[topic] for topic in sorted(wanted) if topic > frame.after):
             if manager.stage != state.index:
                 continue
-            if len(shown) == TOPICS_SHOWN or room < 0:
+            if len(shown) == TOPICS_SHOWN or room < 0 or names < 0:
                 return TopicsShown(frame.request, shown, shown[-1].id)
             shown.append(self._topic(manager, pending.get(manager.id, 0), with_group=frame.groups))
             room -= len(shown[-1].group)
+            names -= len(manager.name.encode())
         return TopicsShown(frame.request, shown)
 
     def _pending(self) -> dict[int, int]:

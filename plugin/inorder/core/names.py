@@ -66,12 +66,17 @@ def mqtt_covers(filter: str, name: str) -> bool:
     """Match as MQTT 5 section 4.7 does: ``#`` covers its parent too; wildcards never cover a leading ``$``."""
     if name.startswith("$") and filter[:1] in ("+", "#"):
         return False
-    wanted, levels = filter.split("/"), name.split("/")
-    for position, level in enumerate(wanted):
+    at = 0  # where the next level of the name begins: it may have very many, and is tried on many filters
+    for level in filter.split("/"):
         if level == "#":
             return True
-        if position >= len(levels):
+        if at > len(name):
             return False
-        if level not in ("+", levels[position]):
+        end = at + len(level)
+        if level == "+":
+            end = name.find("/", at)
+            end = end if end >= 0 else len(name)
+        elif not name.startswith(level, at) or name[end : end + 1] not in ("", "/"):
             return False
-    return len(wanted) == len(levels)
+        at = end + 1
+    return at > len(name)

@@ -46,6 +46,7 @@ from inorder.core.commands import (
 from inorder.core.durable import DurableSubscriptions
 from inorder.core.event_log import TOPICS_IN_FRAME, EventLog
 from inorder.core.inspection import Inspection
+from inorder.core.portions import portions
 from inorder.core.reordering import Reordering
 from inorder.core.retiring import Retiring
 from inorder.core.sessions import Holder, Sessions, holder_of
@@ -256,7 +257,7 @@ class Stage:
     def name_topics(self, frame: NameTopics) -> Topics:
         """Tell which topics have these ids; the bottom stage knows all."""
         known = self._state.topics
-        infos = [self._state.info(topic) for topic in frame.ids if topic in known]
+        infos = [self._state.info(topic) for topic in dict.fromkeys(frame.ids) if topic in known]
         return Topics(frame.request, infos, self._state.order_epoch)
 
     def moved(self, topic: int) -> Moved | None:
@@ -278,7 +279,7 @@ class Stage:
         """Tell which clients have subscriptions; the bottom stage knows all."""
         return self._durable.show(request)
 
-    def show_logs(self, request: int) -> Logs:
+    def show_logs(self, request: int) -> list[Logs]:
         """Tell which topics have an event log (R18)."""
         return self._log.show(request)
 
@@ -294,13 +295,10 @@ class Stage:
     def show_order(self, frame: ShowOrder) -> list[TopicOrder]:
         """Tell the topic order (R14), in frames of a bounded size; the bottom stage has the latest."""
         state = self._state
-        infos = [state.info(topic) for topic in state.order]
         pinned = sorted(state.pins)
         frames = [
-            TopicOrder(
-                frame.request, state.order_epoch, state.count, infos[at : at + TOPICS_IN_FRAME], pinned, more=True
-            )
-            for at in range(0, max(len(infos), 1), TOPICS_IN_FRAME)
+            TopicOrder(frame.request, state.order_epoch, state.count, infos, pinned, more=True)
+            for infos in portions(map(state.info, state.order), TOPICS_IN_FRAME)
         ]
         frames[-1].more = False
         return frames

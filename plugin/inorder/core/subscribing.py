@@ -29,7 +29,9 @@ from inorder.core.topic_manager import Session
 from inorder.core.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
 
 PARTS_OF_A_START = 20
-"""What a topic's start without its base is reckoned at, against ``MAX_ENTRIES``: it holds the topic's name."""
+"""What a topic's start without base and name is reckoned at, against ``MAX_ENTRIES``."""
+PART_BYTES = 9
+"""Bytes of a name that count for one: as many as an entry takes at most."""
 
 
 class Subscribing:
@@ -280,7 +282,7 @@ class Subscribing:
                 self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part, more=True))
                 part, room = [], MAX_ENTRIES
             part.append(start)
-            room -= PARTS_OF_A_START + len(start.base)
+            room -= PARTS_OF_A_START + len(start.base) + len(start.topic.name.encode()) // PART_BYTES
         self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part))
 
     # -- linger (R10) ------------------------------------------------------------------------------------------

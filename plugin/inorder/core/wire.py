@@ -1017,11 +1017,13 @@ class EventFound(Frame, tag=89):
 
 
 class Logs(Frame, tag=82):
-    """Answers ShowLogs: the rules, and the topics that have a log by them now."""
+    """Answers ShowLogs: the rules, and the topics that have a log by them now. ``more``: the rest of these follows in
+    further frames."""
 
     request: int
     rules: list[LogRule]
     topics: list[TopicInfo]
+    more: bool = False
 
 
 class Reported(Frame, tag=112):

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from inorder.core.portions import fitting
 from inorder.core.wire import (
     MAX_NUMBER,
     ClientCounts,
@@ -26,6 +27,8 @@ MAX_EVENTS: Final = 20_000
 """Events whose lives are kept; the one that was heard of first is forgotten first."""
 MAX_LIVES: Final = 200
 """Lives that are kept of one event: its publisher's and of so many subscribers."""
+MAX_SEEN: Final = 100_000
+"""Lives that are kept of all events."""
 GAUGES: Final = ("waiting", "waiting_bytes", "undelivered", "pending")
 """Counts of now: of a client that is gone nothing remains of them."""
 MAX_TOLD: Final = 2**53
@@ -55,6 +58,7 @@ class ClientReports:
         self._last: dict[Session, tuple[int, Report]] = {}
         self._gone: OrderedDict[Session, Report] = OrderedDict()
         self._lives: OrderedDict[tuple[int, int], list[tuple[int, SeenLife]]] = OrderedDict()
+        self._told = 0  # lives in it
 
     def take(self, session: Session, report: Report, now_us: int) -> None:
         """A client reports. What it counted before its first report here, unless that is the first one of all, was
@@ -72,8 +76,9 @@ class ClientReports:
         known = self._lives.setdefault(key, [])
         if len(known) < MAX_LIVES:
             known.append((now_us, seen))
-        if len(self._lives) > MAX_EVENTS:
-            self._lives.popitem(last=False)
+            self._told += 1
+        while len(self._lives) > MAX_EVENTS or self._told > MAX_SEEN:
+            self._told -= len(self._lives.popitem(last=False)[1])
 
     def left(self, session: Session) -> None:
         """A client is gone; its process may come back."""
@@ -101,7 +106,8 @@ class ClientReports:
             )
             for session, (at, report) in self._last.items()
         ]
-        return Reports(asked.request, now_us, self._since_us, self.totals, clients, self._chosen(asked))
+        lives = fitting(reversed(self._chosen(asked)))[::-1]
+        return Reports(asked.request, now_us, self._since_us, self.totals, fitting(clients), lives)
 
     def _chosen(self, asked: ShowReports) -> list[SeenLife]:
         if asked.topic:

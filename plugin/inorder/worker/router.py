@@ -29,8 +29,10 @@ from inorder.core.commands import (
 )
 from inorder.core.filters import MAX_WILDCARDS, length_problem
 from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
+from inorder.core.portions import size_of
 from inorder.core.topic_manager import flat
 from inorder.core.wire import (
+    MAX_FRAME_BYTES,
     MAX_NUMBER,
     AskDurable,
     AskHeads,
@@ -67,6 +69,9 @@ from inorder.core.wire import (
 from inorder.errors import ProtocolError
 from inorder.worker.host import StageHost
 from inorder.worker.work import Session, StageElsewhere
+
+MAX_NAMES_BYTES: Final = MAX_FRAME_BYTES - 1024
+"""Of topics in one answer, which clients do not take in parts."""
 
 
 def route(frame: ClientFrame, session: Session, host: StageHost) -> Callable[[], None]:
@@ -160,6 +165,9 @@ def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], N
 
 def _name(frame: NameTopics, session: Session, host: StageHost) -> Callable[[], None]:
     bottom = _bottom(host)
+    topics = host.stage(bottom).name_topics(frame).topics
+    if sum(map(size_of, topics)) > MAX_NAMES_BYTES:
+        raise ProtocolError(f"the names of {len(topics)} topics are too long for one answer; ask for fewer at once")
     return lambda: host.reply(session, host.stage(bottom).name_topics(frame))
 
 
@@ -258,7 +266,12 @@ def _end_subscription(frame: EndSubscription, session: Session, host: StageHost)
 
 def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[], None]:
     bottom = _bottom(host)
-    return lambda: host.reply(session, host.stage(bottom).show_logs(frame.request))
+
+    def answer() -> None:
+        for part in host.stage(bottom).show_logs(frame.request):
+            host.reply(session, part)
+
+    return answer
 
 
 def _release(frame: ReleaseNumbers, session: Session, host: StageHost) -> Callable[[], None]:

@@ -1,0 +1,195 @@
+"""What a stage tells fits into frames, however long names and filters are that strangers made."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import cast
+from unittest.mock import Mock
+
+import pytest
+
+from inorder.client.client import NAMES_ASKED
+from inorder.client.replaying import Replaying
+from inorder.core.commands import ChangeSubscription, CreateTopics, OpenSession, Reply, SetLogRule
+from inorder.core.names import MAX_NAME_BYTES, Filter, FilterKind, mqtt_covers
+from inorder.core.portions import PORTION_BYTES, fitting, portions
+from inorder.core.stage import Stage
+from inorder.core.wire import (
+    MAX_FRAME_BYTES,
+    ClientCounts,
+    EventLife,
+    Frame,
+    LogRule,
+    Logs,
+    NameTopics,
+    Report,
+    ShowLogs,
+    ShowOrder,
+    ShowReports,
+    ShowTopics,
+    SpaceFilter,
+    Subscribed,
+    TopicInfo,
+    TopicOrder,
+    TopicsShown,
+    encode_frame,
+)
+from inorder.errors import ProtocolError
+from inorder.worker import log_rows, reports
+from inorder.worker.host import StageHost
+from inorder.worker.reports import ClientReports
+from inorder.worker.router import route
+
+COUNT = 140
+"""Topics: their names do not fit into one frame."""
+ALL = Filter("#", FilterKind.MQTT, "#")
+
+
+def made(stage: Stage) -> None:
+    """Have a stranger make topics with names as long as they may be."""
+    stage.step(OpenSession("stranger", 1), 0)
+    names = [("s", f"{at:03d}".ljust(MAX_NAME_BYTES, "n")) for at in range(COUNT)]
+    stage.step(CreateTopics("stranger", 1, 1, names), 0)
+
+
+def told(stage: Stage, command: OpenSession | ChangeSubscription | SetLogRule) -> list[Frame]:
+    return [each.frame for each in stage.step(command, 0) if isinstance(each, Reply)]
+
+
+def fit(frames: Iterable[Frame]) -> bool:
+    sizes = [len(encode_frame(each)) for each in frames]
+    return len(sizes) > 1 and max(sizes) <= MAX_FRAME_BYTES
+
+
+def shown(stage: Stage, only: list[int]) -> list[TopicsShown]:
+    """Ask until all was shown."""
+    parts = [stage.inspection.topics(ShowTopics(1, 0, only=only))]
+    while parts[-1].behind:
+        assert len(parts) <= COUNT, "the same topics come again and again"
+        parts.append(stage.inspection.topics(ShowTopics(1, 0, parts[-1].behind, only=only)))
+    return parts
+
+
+def test_whoever_subscribes_to_long_names_is_told_them_in_frames_that_fit() -> None:
+    stage = Stage(0, 1)
+    made(stage)
+    stage.step(OpenSession("reader", 1), 0)
+    frames = told(stage, ChangeSubscription("reader", 1, 1, [SpaceFilter("s", ALL)], bounded=False))
+    subscribed = [each for each in frames if isinstance(each, Subscribed)]
+    assert fit(subscribed)
+    assert sum(len(each.topics) for each in subscribed) == COUNT
+    assert [each.more for each in subscribed] == [True] * (len(subscribed) - 1) + [False]
+
+
+@pytest.mark.parametrize("only", [[], [*range(1, COUNT + 1)]], ids=["all", "some"])
+def test_operators_are_shown_topics_of_long_names(only: list[int]) -> None:
+    stage = Stage(0, 1)
+    made(stage)
+    parts = shown(stage, only)
+    assert fit(parts)
+    assert [each.id for part in parts for each in part.topics] == [*range(1, COUNT + 1)]
+    order: list[TopicOrder] = stage.show_order(ShowOrder(1))
+    assert fit(order)
+    assert [each.id for part in order for each in part.topics] == [*range(1, COUNT + 1)]
+    assert [each.more for each in order] == [True] * (len(order) - 1) + [False]
+
+
+def test_logs_of_topics_with_long_names_are_told_in_frames_that_fit() -> None:
+    stage = Stage(0, 1)
+    made(stage)
+    told(stage, SetLogRule("boss", 1, 1, LogRule("s", ALL), is_on=True))
+    assert fit(told(stage, OpenSession("reader", 1)))
+    logs: list[Logs] = stage.show_logs(1)
+    assert fit(logs)
+    assert (len(logs[0].rules), sum(len(each.topics) for each in logs)) == (1, COUNT)
+    assert [each.more for each in logs] == [True] * (len(logs) - 1) + [False]
+
+
+def test_subscriptions_with_long_filters_are_shown_in_frames_that_fit() -> None:
+    stage = Stage(0, 1)
+    filters = [SpaceFilter("s", Filter(text, FilterKind.MQTT, "#")) for text in ["f" * 60_000 + "/#"] * 120]
+    for name in ("a", "b", "c", "d", "e"):
+        stage.step(OpenSession(name, 1), 0)
+        stage.step(ChangeSubscription(name, 1, 1, filters, bounded=False), 0)
+    parts = stage.show_subscriptions(1)
+    assert fit(parts)
+    found = [each for part in parts for each in part.subscriptions]
+    assert [each.client_id for each in found] == ["a", "b", "c", "d", "e"]
+    assert 0 < len(found[0].filters) < len(filters)
+
+
+def test_a_topic_that_is_asked_for_many_times_is_named_once() -> None:
+    stage = Stage(0, 1)
+    made(stage)
+    assert [each.id for each in stage.name_topics(NameTopics(1, [2, 1, 2] * 1000)).topics] == [2, 1]
+    names = stage.name_topics(NameTopics(1, [*range(1, NAMES_ASKED + 1)]))
+    assert len(encode_frame(names)) <= MAX_FRAME_BYTES
+
+
+def test_what_clients_report_fits_into_a_frame_and_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "MAX_SEEN", 5_000)
+    found = ClientReports(0)
+    for at in range(7):
+        lives = [EventLife(1 + at, 1 + number, [2**52, 2**52], "v" * 32) for number in range(1_000)]
+        found.take(("\U0001f600" * 128, 1), Report(1, False, ClientCounts(), lives=lives), at)
+    answer = found.show(ShowReports(1), 0)
+    assert PORTION_BYTES < len(encode_frame(answer)) + 10_000 <= MAX_FRAME_BYTES
+    assert (answer.lives[-1].life.topic, answer.lives[-1].life.number) == (7, 1_000)  # the newest are told
+    assert not found.show(ShowReports(1, 0, 1, 1), 0).lives  # the oldest are forgotten
+    assert found.show(ShowReports(1, 0, 7, 1), 0).lives
+
+
+def test_portions_have_all_items_in_order_and_one_at_least() -> None:
+    infos = [TopicInfo(at, "s", "n", 0) for at in range(1, 6)]
+    assert list(portions(infos, 2)) == [infos[:2], infos[2:4], infos[4:]]
+    assert list(portions([], 2)) == [[]]
+    large = TopicInfo(9, "s", "n" * (PORTION_BYTES + 1), 0)
+    assert list(portions([large, infos[0], large], 9)) == [[large], [infos[0]], [large]]
+    assert fitting([infos[0], large, infos[1]]) == [infos[0]]
+
+
+def test_a_name_of_many_levels_costs_no_more_than_the_filter_has() -> None:
+    """A list of all levels of a longest name takes half a million bytes; tried on each filter it stops the worker."""
+    name = "x/" + "/" * (MAX_NAME_BYTES - 2)
+    tracemalloc.start()
+    try:
+        assert not mqtt_covers("x/+", name)
+        assert mqtt_covers("x/#", name)
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_that_do_not_fit_into_one_answer_are_not_told() -> None:
+    """Clients do not take them in parts; who asks for too many is told so."""
+    stage = Stage(0, 1)
+    made(stage)
+    host = SimpleNamespace(count=1, has=lambda stage: True, stage=lambda index: stage)
+    route(NameTopics(1, [*range(1, NAMES_ASKED + 1)] * 9), ("reader", 1), cast(StageHost, host))
+    with pytest.raises(ProtocolError, match="the names of 140 topics are too long for one answer"):
+        route(NameTopics(1, [*range(1, COUNT + 1)]), ("reader", 1), cast(StageHost, host))
+
+
+def test_so_many_pieces_of_a_log_are_looked_at_for_one_answer() -> None:
+    """Each is a question to the store; whoever wants more asks behind where the answer ends."""
+    store = Mock()
+    store.execute.return_value = SimpleNamespace(one=lambda: (None, None), all=list)
+    ranges = [each for each in range(1, 20_001) for _ in "ab"]
+    page = log_rows._read(store, 1, ranges, 0, 1_000, 1_000_000)
+    assert (page.through, store.execute.call_count) == (log_rows.MAX_RANGES, log_rows.MAX_RANGES + 1)
+
+
+async def test_a_replay_finds_its_topic_in_any_part_of_the_answer() -> None:
+    sent: list[Frame] = []
+    replaying = Replaying(sent.append, lambda: len(sent) + 1, lambda deps: ())
+    finding = asyncio.create_task(replaying._find("s", "far"))
+    await asyncio.sleep(0)  # it asks at once
+    assert sent == [ShowLogs(1)]
+    far = TopicInfo(2, "s", "far", 0)
+    assert replaying.answered(Logs(1, [], [TopicInfo(1, "s", "near", 0)], more=True))
+    assert replaying.answered(Logs(1, [], [far]))
+    assert not replaying.answered(Logs(1, [], []))
+    assert await finding == far

@@ -128,6 +128,11 @@ async def test_the_workers_own_token_counts_as_admin(url: str, tokens: TokenStor
     async with worker(url, token="hunter2", require_token=False) as running:
         async with RawClient(running.address, token="hunter2") as client:
             assert client.welcome.access.role == "admin"
+            failure = await refusal(RawClient(running.address, "raw", 2, token=secret))  # throws nobody out
+            assert (failure.code, failure.message.split(" (")[0]) == (
+                "forbidden", "the client id 'raw' is another token's",
+            )  # fmt: skip
+            await client.ping()
         async with RawClient(running.address, "desk", token=secret) as client:
             assert client.welcome.access.role == "client"
         assert (await refusal(RawClient(running.address))).code == "unauthorized"

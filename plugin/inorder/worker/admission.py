@@ -27,7 +27,7 @@ from inorder.listening import Doors, places
 from inorder.logs import logger
 from inorder.worker.audit import described, request_of
 from inorder.worker.connection import Connection
-from inorder.worker.gate import Gate
+from inorder.worker.gate import SHARED, Gate
 from inorder.worker.host import StageHost
 
 SHARE: Final = 0.75
@@ -123,13 +123,14 @@ class Admission:
         if passed.access.role == "admin":
             return True
         holders = [each.holder_of(client_id) for each in self._host.stages.values()]
+        is_shared = older is not None and older.passed is SHARED
         if older is not None:
             holders.append(Holder(older.passed.owner, []))
         for holder in holders:
             if holder is None or holder.owner == passed.owner:
                 continue
             try:
-                if holder.owner:
+                if holder.owner or is_shared:
                     raise Forbidden(f"the client id {client_id!r} is another token's", "connect")
                 passed.permissions.check_filters(holder.filters)
             except Forbidden as error:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import resource
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 
+from inorder.client.configured import tls_context as to_workers
+from inorder.errors import InvalidOption
 from inorder.listening import MOST, RESERVED, Doors, places, raise_open_files
+from inorder.testing.services.tls import Certificates
+from inorder.worker.settings import WorkerSettings
+from inorder_adapters.url_options import tls_context as to_brokers
+from inorder_controlplane.serving import Service
+from inorder_controlplane.settings import ControlPlaneSettings
 
 
 def test_the_oldest_stranger_makes_room() -> None:
@@ -52,3 +64,40 @@ def test_a_process_may_raise_what_it_may_have_open(
     monkeypatch.setattr(resource, "setrlimit", lambda _, given: told.append(given))
     raise_open_files()
     assert told == ([] if wanted is None else [(wanted, limits[1])])
+
+
+def of_worker(cert: Path, key: Path) -> ssl.SSLContext | None:
+    return WorkerSettings(tls_cert=cert, tls_key=key).ssl_context()
+
+
+def of_peers(cert: Path, key: Path) -> ssl.SSLContext | None:
+    return WorkerSettings(tls_cert=cert, tls_key=key).peer_ssl_context()
+
+
+def of_control_plane(cert: Path, key: Path) -> ssl.SSLContext | None:
+    service = Service(FastAPI(), ControlPlaneSettings(port=0, tls_cert=cert, tls_key=key))
+    service.close()
+    return service.tls_context()
+
+
+def of_client(cert: Path, key: Path) -> ssl.SSLContext:
+    return to_workers(None, cert, key)
+
+
+def of_broker(cert: Path, key: Path) -> ssl.SSLContext:
+    return to_brokers(ca=None, cert=str(cert), key=str(key), insecure=False)
+
+
+@pytest.mark.parametrize("made", [of_worker, of_peers, of_control_plane, of_client, of_broker])
+def test_nobody_is_asked_for_a_pass_phrase(
+    made: Callable[[Path, Path], ssl.SSLContext | None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """OpenSSL would ask on the terminal, and everything that the event loop does would wait for the answer."""
+    with Certificates() as files:
+        locked = files.key.with_name("locked.key")
+        command = ["openssl", "pkey", "-in", str(files.key), "-aes128", "-passout", "pass:secret", "-out", str(locked)]
+        subprocess.run(command, check=True, capture_output=True)
+        with pytest.raises(InvalidOption, match=r"tls_cert.*without a pass phrase"):
+            made(files.certificate, locked)
+        assert made(files.certificate, files.key) is not None
+    assert "pass phrase" not in "".join(capfd.readouterr())

@@ -127,9 +127,10 @@ def tls_context(*, ca: str | None, cert: str | None, key: str | None, insecure: 
         raise InvalidOption("option tls_ca", ca, f"a readable file of PEM certificates ({error})") from None
     if cert is not None:
         try:
-            context.load_cert_chain(cert, key)
+            context.load_cert_chain(cert, key, password="")  # never asked for on the terminal
         except (OSError, ssl.SSLError) as error:
-            allowed = f"a readable PEM certificate, with its key in the same file or in tls_key ({error})"
+            keys = "with its key, without a pass phrase, in the same file or in tls_key"
+            allowed = f"a readable PEM certificate, {keys} ({error})"
             raise InvalidOption("option tls_cert", cert, allowed) from None
     if insecure:
         context.check_hostname = False

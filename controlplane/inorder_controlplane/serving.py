@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from inorder.errors import InvalidOption, PortInUse
-from inorder.listening import RenewableTls
+from inorder.listening import NO_PASS_PHRASE, RenewableTls
 from inorder.logs import logger
 from inorder.worker.settings import is_loopback
 from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, Waiting
@@ -61,9 +61,9 @@ class Service:
             return None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            context.load_cert_chain(settings.tls_cert, settings.tls_key)
+            context.load_cert_chain(settings.tls_cert, settings.tls_key, password=NO_PASS_PHRASE)
         except (OSError, ssl.SSLError) as error:
-            allowed = f"a PEM certificate with its key in tls_key ({error})"
+            allowed = f"a PEM certificate with its key, without a pass phrase, in tls_key ({error})"
             raise InvalidOption("controlplane.tls_cert", str(settings.tls_cert), allowed) from None
         return context
 

@@ -14,6 +14,8 @@ except ImportError:  # not on Windows, where nothing but memory bounds open sock
 
 C = TypeVar("C", bound=Hashable)
 
+NO_PASS_PHRASE: Final = ""
+"""For private keys: else OpenSSL asks for one on the terminal, and the event loop waits for that."""
 RESERVED: Final = 64
 """Open files that no connection from outside takes: for the store, brokers, other workers and what is loaded late."""
 MOST: Final = 65_536

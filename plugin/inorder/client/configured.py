@@ -144,9 +144,9 @@ def tls_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSL
         raise InvalidOption("client.tls_ca", str(ca), f"a readable PEM file ({error})") from None
     if cert is not None:
         try:
-            context.load_cert_chain(cert, key)
+            context.load_cert_chain(cert, key, password="")  # never asked for on the terminal
         except OSError as error:
-            allowed = f"a readable PEM certificate with its key in client.tls_key ({error})"
+            allowed = f"a readable PEM certificate with its key, without a pass phrase, in client.tls_key ({error})"
             raise InvalidOption("client.tls_cert", str(cert), allowed) from None
     return context
 

@@ -14,6 +14,7 @@ from inorder.core.commands import StageSettings
 from inorder.core.filters import filter_of
 from inorder.core.wire import MAX_FRAME_BYTES, LogRule
 from inorder.errors import InvalidFilter, InvalidOption
+from inorder.listening import NO_PASS_PHRASE
 
 SECONDS = "a number of seconds over 0"
 MAX_STAGES = 64
@@ -275,11 +276,7 @@ class WorkerSettings:
             _require(not _absence(path), option, str(path), f"a PEM file{_absence(path)}")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            context.load_cert_chain(self.tls_cert, self.tls_key)
-        except (OSError, ssl.SSLError) as error:
-            allowed = f"a PEM certificate with its key in tls_key ({error})"
-            raise InvalidOption("tls_cert", str(self.tls_cert), allowed) from None
+        self._show_own_certificate(context)
         if self.tls_client_ca is not None:
             try:
                 context.load_verify_locations(self.tls_client_ca)
@@ -300,8 +297,15 @@ class WorkerSettings:
             context = ssl.create_default_context(cafile=authority)
         except (OSError, ssl.SSLError) as error:
             raise InvalidOption(option, str(authority), f"a PEM file of certificates ({error})") from None
-        context.load_cert_chain(self.tls_cert, self.tls_key)  # checked by ssl_context
+        self._show_own_certificate(context)
         return context
+
+    def _show_own_certificate(self, context: ssl.SSLContext) -> None:
+        try:
+            context.load_cert_chain(str(self.tls_cert), self.tls_key, password=NO_PASS_PHRASE)
+        except (OSError, ssl.SSLError) as error:
+            allowed = f"a PEM certificate with its key, without a pass phrase, in tls_key ({error})"
+            raise InvalidOption("tls_cert", str(self.tls_cert), allowed) from None
 
 
 def is_loopback(host: str) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Cli, Start
 
+from inorder.errors import StoreReplaced
 from inorder.worker.sql_journal import SqlJournal
 
 
@@ -40,7 +42,6 @@ def test_a_store_that_was_found_an_older_copy_is_renewed(cli: Cli) -> None:
     journal = SqlJournal(here[1])
     former = journal.open(1)
     journal.mark_outdated("row 9 is missing")
-    journal.close()
     for command in ("status", "verify"):
         told = cli(command, *here)
         assert told.code == 1
@@ -51,6 +52,9 @@ def test_a_store_that_was_found_an_older_copy_is_renewed(cli: Cli) -> None:
     assert cli("verify", *here, "--json").json["domain"] == done.json["domain"] != former.domain
     text = cli("renew", *here)
     assert (text.code, f"before {done.json['domain']}" in text.out) == (0, True)
+    with pytest.raises(StoreReplaced):
+        journal.mark_outdated("row 9 is missing")
+    journal.close()
 
 
 def test_what_cannot_be_done(cli: Cli) -> None:

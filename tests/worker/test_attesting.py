@@ -3,6 +3,7 @@ stops nobody."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.worker.helpers import TestJournal, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.core.wire import Position, Positions, Resolve
-from inorder.errors import StoreOutdated, StoreUnreachable
+from inorder.errors import StoreOutdated, StoreReplaced, StoreUnreachable
 from inorder.worker import Worker, schema
 from inorder.worker.attesting import Attestor, Standing
 from inorder.worker.journal import Batch, MemoryJournal, MemoryStore
@@ -86,9 +87,37 @@ async def test_a_worker_under_which_an_older_copy_was_put_back_numbers_nothing_m
         await until(lambda: "older copy" in str(worker.health()[1]["store_error"]))
         told = f"stage 0 had row {before} when this worker saw it last, and ends at {before - 1}"
         assert (journal.store.outdated, worker.health()[0]) == (told, False)
+        await _look_dead(worker, journal.store)
+        assert list(journal.store.members) == [worker._host.owner]  # or it could be renewed under us
     with pytest.raises(StoreOutdated, match="inorder renew"):
         async with Worker(settings(), journal=TestJournal(journal.store)):
             pass
+
+
+async def _look_dead(worker: Worker, store: MemoryStore) -> None:
+    """Have a worker see that nobody has beaten for long, itself included."""
+    standby = worker._standby
+    standby._watch.state = lambda _: "dead"  # type: ignore[method-assign, assignment]
+    store.members[worker._host.owner] = standby.member()
+    standby._members = dict(store.members)
+    await standby._forget_the_dead()
+
+
+async def test_a_worker_that_lives_on_while_an_older_copy_is_renewed_stops() -> None:
+    """It can say no more that the store is to be renewed: that was done, and what it has read is void."""
+    journal = TestJournal()
+    worker = Worker(settings(retry_max=0.01), journal=journal)
+    async with worker, RawClient(worker.address) as client:
+        await client.resolve("a")
+        _roll_back(journal)
+        journal.error = StoreUnreachable("memory", "the server was restarted")
+        client.send(Resolve(9, [("s", "b")]))
+        await until(lambda: bool(journal.store.outdated))
+        assert journal.store.info is not None
+        journal.store.info = dataclasses.replace(journal.store.info, domain=journal.store.info.domain + 1)
+        journal.store.outdated = ""
+        with pytest.raises(StoreReplaced, match="start the worker again"):
+            await worker.wait_stopped()
 
 
 async def test_a_standby_that_has_read_more_than_there_is_does_not_take_over() -> None:

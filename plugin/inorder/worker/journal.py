@@ -158,7 +158,8 @@ class Journal(Protocol):
         """Return the number of the last row of a stage, 0 if it has none."""
 
     def mark_outdated(self, reason: str) -> None:
-        """Keep that this store was found to be an older copy, and why, so that nobody goes on with it."""
+        """Keep that this store was found to be an older copy, and why, so that nobody goes on with it. Raises
+        StoreReplaced where it has got another domain id meanwhile."""
 
     def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
         """Show that the owner of these (stage, epoch) pairs lives, and what there is to know of it (its own ``beat`` is
@@ -386,6 +387,8 @@ class MemoryJournal:
 
     def mark_outdated(self, reason: str) -> None:
         """See Journal."""
+        if self.store.info is not None:
+            require_same(self.url, self._domain, self.store.info.domain, "")
         self.store.outdated = reason
 
     def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:

@@ -259,7 +259,8 @@ class SqlJournal:
 
         def write(connection: sa.Connection) -> None:
             found = connection.execute(sa.select(meta).with_for_update()).mappings().one()
-            if found["domain"] == self._domain and not found["outdated"]:
+            require_same(self.url, self._domain, found["domain"], "")
+            if not found["outdated"]:
                 seal = meta_seal({**found, "outdated": reason})
                 connection.execute(meta.update().values(outdated=reason, seal=seal))
 

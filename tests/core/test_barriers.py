@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.core.cluster import seen, wait
 
 from inorder.core.barriers import CaughtUp
+from inorder.core.gaps import MAX_UNREAD
 from inorder.core.notifications import Bounded
 from inorder.core.ordering import Mode, OrderingModule
 from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
@@ -136,3 +137,46 @@ def test_r24_what_was_jumped_is_skipped_only_behind_a_barrier() -> None:
     assert seen(module.receive(A, 1, [], None, 1, 60.0)) == ["1:1 late"]
     module.caught_up("one", 60.0)
     assert seen(wait(module, 60.0, 70.0)) == ["gap 1:2-2 skipped"]
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def _behind(count: int) -> OrderingModule:
+    """Two topics of which a head told that many numbers at 0 s, A's a little earlier."""
+    module = _module()
+    module.heads([A, count], 0.0)
+    module.heads([B, count], 0.1)
+    return module
+
+
+def _asked(module: OrderingModule, now: float) -> dict[int, list[int]]:
+    return {each.topic: each.ranges for each in module.questions(now)}
+
+
+def test_r24_a_reader_that_is_behind_asks_little_first_for_what_it_has_missed_for_longest() -> None:
+    module = _behind(MAX_UNREAD - 10)
+    assert _asked(module, 1.5) == {A: [1, MAX_UNREAD - 10], B: [1, 10]}
+    assert module.barriers(1.6) == ["two"]  # it takes its time
+    for tenth in range(16, 25):
+        assert _asked(module, tenth / 10) == {}
+    assert _asked(module, 2.6) == {A: [1, MAX_UNREAD - 10], B: [1, 10]}
+
+
+def test_r24_what_is_still_missing_behind_a_barrier_is_asked_for_at_once() -> None:
+    module = _behind(1000)
+    assert _asked(module, 1.5) == {A: [1, MAX_UNREAD]}
+    assert module.barriers(1.6) == ["one", "two"]
+    module.heads([B, 1010], 1.7)
+    module.caught_up("two", 1.8)
+    assert _asked(module, 1.8) == {B: [1, 1000]}
+
+
+def test_r24_what_was_not_read_before_the_connection_went_is_asked_for_at_once() -> None:
+    module = _behind(1000)
+    assert _asked(module, 1.5) == {A: [1, MAX_UNREAD]}
+    assert module.barriers(1.6) == ["one", "two"]
+    module.not_caught_up("two", 1.7)
+    assert _asked(module, 1.7) == {B: [1, 1000]}
+    module.heads([B, 2000], 1.8)  # it is there again
+    assert _asked(module, 2.9) == {A: [1, MAX_UNREAD], B: [1, 1000]}

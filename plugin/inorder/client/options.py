@@ -16,7 +16,8 @@ class ClientTimes:
         connect_timeout: for one attempt to reach a worker.
         backoff_first, backoff_max: pause before reconnecting, doubled after each failure.
         heartbeat: how often an otherwise silent worker is asked to answer; silent for three of them, it is gone.
-        gap_timeout: how long a missing number is waited for before its stage is asked (R17).
+        gap_timeout: how long a missing number is waited for before its stage is asked (R17); within it 100 numbers that
+            the client may merely not have read (R24), all others at once.
         loss_timeout: how long an event that the broker accepted is missed before it is reported as lost (R24): time in
             which all was read that the broker had. Numbers that follow one another, and are overdue within 1.25 s, are
             one gap, when the last one is; the end of a burst is known a second later than it was published, at most.

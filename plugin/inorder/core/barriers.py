@@ -38,6 +38,11 @@ class CaughtUp:
         self._since = -inf
         self._not_before = -inf
         self._begun: float | None = None
+        self._gone = -inf
+
+    def has_read(self, time: float) -> bool:
+        """Tell whether all has been read that was there at this time, or a connection is gone with what was not."""
+        return time <= max(self.proven, self._gone)
 
     def at(self, now: float) -> float:
         """Return the time at a moment (s): what is known from then on is proven to be read, or not to be there, by the
@@ -67,6 +72,7 @@ class CaughtUp:
 
     def failed(self, now: float) -> None:
         """The barrier will not come back: its connection is gone."""
+        self._gone = self.at(now)
         self._begun = None
         self._not_before = now + self._interval
 
@@ -78,6 +84,29 @@ class CaughtUp:
     def _go_on(self, now: float) -> None:
         self._time += min(max(now - self._since, 0.0), self._most)
         self._since = now
+
+
+class Sparing:
+    """How many questions may be asked about what may merely not be read yet: each answer is one thing more to read.
+
+    Args:
+        most: so many within an interval.
+        interval: s.
+    """
+
+    def __init__(self, most: int, interval: float) -> None:
+        self._most, self._interval = most, interval
+        self._left, self._until = most, -inf
+
+    def left(self, now: float) -> int:
+        """Return how many more may be asked now."""
+        if now >= self._until:
+            self._left, self._until = self._most, now + self._interval
+        return self._left
+
+    def spend(self, count: int) -> None:
+        """So many are asked."""
+        self._left -= count
 
 
 class Brokers:

@@ -1,6 +1,7 @@
 """Numbers that are known and missing: when to ask for them, and what the answers mean (R17, R24).
 
-A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked. A
+A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked;
+sparingly, while the client may merely not have read it, because no barrier has come back that began after that. A
 confirmed number that has not arrived is lost when a barrier has come back that began after that was known, and
 ``loss_timeout`` after it was known missing (or was last told to be pending), counted in time in which the client was
 caught up (see ``barriers``).
@@ -14,10 +15,12 @@ from collections.abc import Container
 from math import inf
 from typing import NamedTuple
 
-from inorder.core.barriers import PRECISION, CaughtUp
+from inorder.core.barriers import PRECISION, CaughtUp, Sparing
 
 MAX_ASKED = 5_000
 """Numbers in one question; the rest is asked when these are settled."""
+MAX_UNREAD = 100
+"""Numbers that are asked within ``gap_timeout``, in all topics, though they may merely not be read yet (R24)."""
 MAX_FETCHED = 1_000
 """Numbers in one question to the event log; the lowest first, so that what they hold back can go (R18)."""
 HEADS_SECONDS = 1.0
@@ -59,6 +62,7 @@ class MissingNumbers:
         confirmed: missing numbers that the ENS accepted. They are lost when overdue; what they depend on is kept,
             because by then the stage may know them no longer.
         wanted: missing numbers that the event log has (R18), with their dependencies, where the stage still told them.
+        unasked_at: when some were not asked for because they may not be read yet, by the broker's time.
     """
 
     def __init__(self, clock: int, broker: CaughtUp) -> None:
@@ -72,6 +76,7 @@ class MissingNumbers:
         self._learned: deque[tuple[int, float, float]] = deque()  # number, when, when by the broker's time
         self._pending_at = -inf  # by the broker's time
         self._next_ask: float | None = None
+        self.unasked_at: float | None = None
         self._asked: deque[float] = deque(maxlen=MAX_UNANSWERED)
         self._run_start = self._run_end = 0
 
@@ -119,7 +124,7 @@ class MissingNumbers:
         while learned and learned[0][0] <= clock:
             learned.popleft()
         if not learned:
-            self._next_ask = None
+            self._next_ask = self.unasked_at = None
             return None
         first = learned[0][1] + gap_timeout
         return first if self._next_ask is None else max(first, self._next_ask)
@@ -173,16 +178,40 @@ class MissingNumbers:
         lowest = next(iter(self.confirmed))
         return lowest, self.confirmed.pop(lowest).deps
 
-    def ranges(self, clock: int, present: Container[int], now: float, gap_timeout: float) -> list[int]:
-        """Return what to ask for now, as flat pairs ``first, last``: missing at least ``gap_timeout``."""
-        through = clock
-        for number, when, _ in self._learned:
+    @property
+    def since(self) -> float:
+        """When the oldest of them was known (s); :meth:`due` has returned when to ask for it."""
+        return self._learned[0][1]
+
+    def ranges(
+        self, clock: int, present: Container[int], now: float, gap_timeout: float, sparing: Sparing | None = None
+    ) -> list[int]:
+        """Return what to ask for now, as flat pairs ``first, last``: missing at least ``gap_timeout``; of what may not
+        be read yet the lowest, so many as ``sparing`` allows."""
+        through = read = clock
+        for number, when, known_at in self._learned:
             if when + gap_timeout > now:
                 break
             through = number
+            if self.broker.has_read(known_at):
+                read = number
         through = min(through, clock + MAX_ASKED)
         missing = (each for each in range(clock + 1, through + 1) if each not in present)
-        return _as_ranges([each for each in missing if each not in self.confirmed and each not in self.wanted])
+        asked = [each for each in missing if each not in self.confirmed and each not in self.wanted]
+        self.unasked_at = None
+        if sparing is not None:
+            unread = len(asked) - bisect_right(asked, read)
+            allowed = min(unread, sparing.left(now))
+            sparing.spend(allowed)
+            if allowed < unread:
+                self.unasked_at = self.broker.at(now)
+                del asked[allowed - unread :]
+        return _as_ranges(asked)
+
+    def ask_unread(self) -> None:
+        """A barrier has come back, or will not: ask for what was not asked for until then."""
+        if self.unasked_at is not None and self.broker.has_read(self.unasked_at):
+            self._next_ask = self.unasked_at = None
 
     # -- repair from the event log (R18) ---------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from inorder.core.barriers import PRECISION, Brokers, CaughtUp
-from inorder.core.gaps import MAX_ASKED, MAX_PASSED, JumpedNumbers, MissingNumbers, NumberSet
+from inorder.core.barriers import PRECISION, Brokers, CaughtUp, Sparing
+from inorder.core.gaps import MAX_ASKED, MAX_PASSED, MAX_UNREAD, JumpedNumbers, MissingNumbers, NumberSet
 from inorder.core.notifications import Bounded, GapReason, Verdict
 from inorder.core.topic_manager import flat, raise_to
 from inorder.core.waiting import Parked, Sequenced, WaitingRoom, hole
@@ -132,6 +132,7 @@ class OrderingModule:
         self.space_of: Callable[[int], str] = _one_broker
         """Returns the space of a topic, whose broker is asked for barriers."""
         self._brokers = Brokers(self.times.barrier_interval, self.times.gap_timeout)
+        self._sparing = Sparing(MAX_UNREAD, self.times.gap_timeout)
         self._bound = Bounded(buffer=0) if mode == "tag" else mode if isinstance(mode, Bounded) else None
         self._clock: dict[int, int] = {}
         self._start: dict[int, int] = {}
@@ -798,19 +799,23 @@ class OrderingModule:
         missing.vouched = max(missing.vouched, number)
 
     def questions(self, now: float) -> list[Question]:
-        """Return what the workers are to be asked now; asked again after ``gap_timeout`` without an answer."""
-        timeout = self.times.gap_timeout
+        """Return what the workers are to be asked now; asked again after ``gap_timeout`` without an answer. Of what may
+        not be read yet (R24) little, first where most time has passed: that may be what does not come."""
+        timeout, due_now = self.times.gap_timeout, []
         asked = {topic: [each for each in numbers for _ in (0, 1)] for topic, numbers in self._doubtful(now).items()}
         for topic in list(self._behind):
-            missing, clock = self._missing[topic], self._clock[topic]
-            due = missing.due(clock, timeout)
+            missing = self._missing[topic]
+            due = missing.due(self._clock[topic], timeout)
             if due is None:
                 self._behind.discard(topic)
             elif due <= now:
-                missing.ask_again_at(now + timeout)
-                ranges = missing.ranges(clock, self._room.topic(topic), now, timeout)
-                if ranges:
-                    asked[topic] = asked.get(topic, []) + ranges
+                due_now.append((missing.since, topic))
+        for _, topic in sorted(due_now):
+            missing = self._missing[topic]
+            missing.ask_again_at(now + timeout)
+            ranges = missing.ranges(self._clock[topic], self._room.topic(topic), now, timeout, self._sparing)
+            if ranges:
+                asked[topic] = asked.get(topic, []) + ranges
         for topic in asked:
             self._missing[topic].asked(now)
         return [Question(topic, ranges) for topic, ranges in asked.items()]
@@ -955,6 +960,7 @@ class OrderingModule:
         for topic, missing in self._watched():
             if missing.broker is broker:
                 made += self._lose_overdue(topic, missing, now)
+                missing.ask_unread()
         self._run(deque(made), now)
         if self._bound is not None:
             self._enforce(now)
@@ -968,12 +974,15 @@ class OrderingModule:
     def not_caught_up(self, space: str, now: float) -> None:
         """A barrier will not come back: the connection to its broker is gone."""
         self._brokers.of(space).failed(now)
+        for _, missing in self._watched():
+            missing.ask_unread()
 
     def _barriers_due(self) -> list[tuple[CaughtUp, float]]:
         clock, loss = self._clock, self.times.loss_timeout
         lost = ((each.broker, each.next_loss(clock[topic], loss)) for topic, each in self._watched())
+        unasked = ((each.broker, each.unasked_at) for _, each in self._watched())
         skipped = ((self._missing[topic].broker, each.due()) for topic, each in self._jumped.items())
-        return self._brokers.due((*lost, *skipped))
+        return self._brokers.due((*lost, *unasked, *skipped))
 
     def _lose_overdue(self, topic: int, missing: MissingNumbers, now: float) -> list[Sequenced]:
         """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""

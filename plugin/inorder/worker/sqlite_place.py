@@ -37,7 +37,7 @@ def keep_private(path: Path) -> None:
     somebody else by mistake."""
     files = [path.with_name(f"{path.name}{kind}") for kind in ("", "-wal", "-shm", "-journal")]
     for each in private.close_to_others(files):
-        log.warning("event=store_was_readable_by_others file=%s action=mode_0600", each)
+        log.warning("event=store_was_readable_by_others file=%s mode=%s", each, "0600")
 
 
 def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:

@@ -43,15 +43,19 @@ class JournalConformance:
     # -- the store ---------------------------------------------------------------------------------------------
 
     def test_opened_again_it_is_the_same_store(self, make_journal: MakeJournal) -> None:
-        """Domain and number of stages are fixed when the store is made."""
-        first = make_journal().open(3)
+        """The domain is fixed when the store is made, the number of stages when a worker has had one of them."""
+        journal = make_journal()
+        first = journal.open(3)
+        journal.claim(0, "a")
         assert make_journal().open(5, [["s:b"]]) == first
         assert (first.stages, first.topic_order) == (3, ())
         assert 0 < first.domain < 2**32
 
     def test_the_first_topic_order_is_kept(self, make_journal: MakeJournal) -> None:
         """Workers that share a store begin with the same one, whatever each was told."""
-        first = make_journal().open(2, [["s:a"], ["s:b", "t:c"]])
+        journal = make_journal()
+        first = journal.open(2, [["s:a"], ["s:b", "t:c"]])
+        journal.claim(0, "a")
         assert first.topic_order == (("s:a",), ("s:b", "t:c"))
         assert make_journal().open(2, [["s:x"]]) == first
 

@@ -220,8 +220,11 @@ def test_a_failure_that_nobody_asked_for_is_logged(make: Make, caplog: pytest.Lo
     with make() as client:
         pending = client.publish("unseen", b"1")
         wait_until(pending.done, what="the publish")
+        release = threading.Event()
+        THREAD.post(release.wait, PATIENCE)  # the broker's answer cannot come before the failure
         failed = client.publish("unseen", b"2")
         failed.end(None, TimedOut("it", 1.0))
+        release.set()
         with caplog.at_level(logging.WARNING, "inorder.sync"):
             del pending, failed
             gc.collect()

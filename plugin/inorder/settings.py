@@ -259,6 +259,7 @@ class WorkerSection(_Section):
     max_link_bytes: int = _count(8 * 1024 * 1024, "bytes under way to a stage of another worker")
     max_outbox: int = _count(100_000, "rides that may wait for the stage above before requests are held")
     max_token_topics: int = _count(10_000, "topics that the tokens of one name may make, those of admins apart")
+    max_token_subscriptions: int = _count(1_000, "durable subscriptions of the tokens of one name, admins apart")
     log_topics: Annotated[list[str], BeforeValidator(_words)] = _option(
         [], "for a new store: topics with an event log", "texts space:filter"
     )

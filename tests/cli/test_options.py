@@ -35,6 +35,7 @@ WRONG: dict[str, list[str]] = {
     "--count": ["x", "0"], "--events": ["0"], "--format": ["%y"], "--from": ["yesterday"],
     "--alpha": ["x", "-1"], "--beta": ["x", "2"], "--window": ["x", "-1"],
     "--as": ["lost"], "--expires": ["0", "inf"], "--max-topics": ["-1", "9" * 20], "--max-unconfirmed": ["0", "9" * 20],
+    "--max-subscriptions": ["-1", "9" * 20],
     "--older": ["-1", "inf"],
     "--publish": ["a", "m:a/#/b"], "--role": ["king"], "--subscribe": ["a", "m:a+"], "--worker-host": ["0.0.0.0"],
     "--worker-port": ["x", "-1", "70000"],

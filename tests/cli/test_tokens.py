@@ -53,12 +53,13 @@ def test_what_people_read(cli: Cli, start: Start) -> None:
     child = start("worker", "--port", 0, *STORE, "--json")
     child.line()
     limits = ("--publish", "mqtt:in/#", "--subscribe", "mqtt:#", "--max-unconfirmed", 5, "--max-topics", 9)
-    made = cli("tokens", "create", "plant", *limits, *STORE)
+    made = cli("tokens", "create", "plant", *limits, "--max-subscriptions", 3, *STORE)
     assert made.code == 0
     assert made.out.startswith("ino_")
     assert len(made.out.split()) == 1
     assert made.out.strip() not in made.err
     assert "plant, client, publishes to mqtt:in/#, subscribes to mqtt:#, 5 unconfirmed, makes 9 topics" in made.err
+    assert "makes 9 topics, 3 durable subscriptions" in made.err
     assert "plant, client" in cli("tokens", "list", *STORE).err
 
 

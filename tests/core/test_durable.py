@@ -14,6 +14,7 @@ from inorder.core.commands import (
     EndDurable,
     LeaveSession,
     OpenSession,
+    Reply,
     SaveNumbers,
     StageSettings,
     Tick,
@@ -23,7 +24,17 @@ from inorder.core.names import exact
 from inorder.core.ordering import Found, OrderingModule, Output
 from inorder.core.stage import Stage
 from inorder.core.waiting import Sequenced
-from inorder.core.wire import AskDurable, Done, NewEvent, SpaceFilter, StampedEvent, Subscribed, TopicStart
+from inorder.core.wire import (
+    AskDurable,
+    Done,
+    Failure,
+    Frame,
+    NewEvent,
+    SpaceFilter,
+    StampedEvent,
+    Subscribed,
+    TopicStart,
+)
 
 
 def change(cluster: Cluster, client: str, *names: str, incarnation: int = 1, version: int = 1) -> Subscribed:
@@ -338,3 +349,53 @@ def test_a_session_that_opens_again_tells_what_the_stage_has(cluster: Cluster) -
     end_sessions(cluster, "d")
     frames = cluster.step(len(cluster.stages) - 1, OpenSession("d", 1))
     assert (frames[0].known, frames[0].version) == (False, 1)  # type: ignore[attr-defined]
+
+
+# -- how many a token may have ---------------------------------------------------------------------------------------
+
+
+def keep(stage: Stage, client: str, *names: str, version: int = 1, durable: bool = True) -> list[Frame]:
+    filters = [SpaceFilter(SPACE, exact(name)) for name in names]
+    effects = stage.step(ChangeSubscription(client, 1, version, filters, False, durable), 0)
+    return [each.frame for each in effects if isinstance(each, Reply)]
+
+
+def refusals(frames: list[Frame]) -> list[str]:
+    return [each.message for each in frames if isinstance(each, Failure)]
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_an_owner_has_so_many_of_them(most: int) -> None:
+    """Whoever is away counts, also behind a snapshot; one that is there may change. Without a bound, as older releases
+    journaled it, there are any."""
+    stage = Stage(0, 1)
+    for client in ("a", "b", "c", "other"):
+        owner = "other" if client == "other" else "desk"
+        stage.step(OpenSession(client, 1, owner=owner, max_subscriptions=most), 0)
+    assert not refusals(keep(stage, "a", "x")) + refusals(keep(stage, "b", "x")) + refusals(keep(stage, "other", "x"))
+    stage.step(LeaveSession("a", 1), 0)
+    stage.step(Tick(), 10**6)
+    stage = Stage.restore(stage.snapshot())
+    too_many = "the token may have 2 durable subscriptions; it has 2, and one more is too many"
+    assert refusals(keep(stage, "c", "new")) == ([too_many] if most else [])
+    if most:
+        assert stage.topic_order() == [[1]], "nothing of it is done"
+    assert not refusals(keep(stage, "c", "x", version=2, durable=False))
+    assert not refusals(keep(stage, "b", "x", "y", version=2)), "it is there"
+    assert not refusals(keep(stage, "b", version=3))
+    assert not refusals(keep(stage, "c", "x", version=3)), "there is room again"
+
+
+def test_an_owner_has_so_many_bytes_of_filters_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inorder.core.quotas.MAX_FRAME_BYTES", 100)
+    monkeypatch.setattr("inorder.core.quotas.BYTES_EACH", 20)
+    stage = Stage(0, 1)
+    for client in ("a", "b"):
+        stage.step(OpenSession(client, 1, owner="desk", max_subscriptions=3), 0)
+    assert not refusals(keep(stage, "a", "x" * 59))
+    text = "the token may have 100 bytes of filters in its durable subscriptions; it has 60, and 41 more are too many"
+    assert refusals(keep(stage, "b", "y" * 40)) == [text]
+    assert not refusals(keep(stage, "b", "y" * 39, version=2))
+    assert refusals(keep(stage, "b", "y" * 39, "z", version=3)), "nor when it grows"
+    assert not refusals(keep(stage, "a", version=2)), "nothing is left of it"
+    assert not refusals(keep(stage, "b", "y" * 39, "z", version=4))

@@ -387,6 +387,40 @@ async def test_tokens_of_one_name_make_so_many_topics_and_no_more(url: str, toke
     assert names == ["old/1", "old/2", "old/3", "old/4", "new/1", "new/2", "new/3", "new/4", "new/5"]
 
 
+async def test_tokens_of_one_name_have_so_many_durable_subscriptions_and_no_more(url: str, tokens: TokenStore) -> None:
+    """Whose client is away counts, too, also after a restart; one that is there may change and end, and makes room."""
+    secrets = [tokens.issue("desk", "client", max_subscriptions=most)[1] for most in (None, 1, 0)]
+
+    async def asks(running: Worker, client_id: str, secret: str, *, durable: bool = True, version: int = 1) -> Frame:
+        async with RawClient(running.address, client_id, token=secret) as client:
+            filters = [SpaceFilter("s", exact(f"a/{client_id}"))] if durable or version == 1 else []
+            client.send(Subscribe(version, filters, durable=durable))
+            while not isinstance(frame := await client.read(), Subscribed | Failure):
+                pass
+            return frame
+
+    def names(running: Worker) -> list[str]:
+        return [manager.name for manager in running._host.stage(0)._state.topics.values()]
+
+    async with worker(url, max_token_subscriptions=2) as running:
+        for client_id in ("a", "b"):
+            assert isinstance(await asks(running, client_id, secrets[0]), Subscribed)
+        refused = await asks(running, "c", secrets[0])
+        assert isinstance(refused, Failure)
+        assert (refused.code, refused.message) == (
+            "forbidden", "the token may have 2 durable subscriptions; it has 2, and one more is too many",
+        )  # fmt: skip
+        assert names(running) == ["a/a", "a/b"], "nothing of it is done"
+        assert isinstance(await asks(running, "c", secrets[0], durable=False), Subscribed)
+    async with worker(url) as running:
+        assert isinstance(await asks(running, "d", secrets[1]), Failure)
+        assert isinstance(await asks(running, "a", secrets[1], version=2), Subscribed), "it is there"
+        assert isinstance(await asks(running, "d", secrets[2]), Subscribed)
+        for client_id in ("a", "b", "d"):
+            assert isinstance(await asks(running, client_id, secrets[1], durable=False, version=3), Subscribed)
+        assert isinstance(await asks(running, "e", secrets[1]), Subscribed)
+
+
 # -- the audit log ---------------------------------------------------------------------------------------------------
 
 

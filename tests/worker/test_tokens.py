@@ -49,12 +49,14 @@ def test_a_token_is_found_by_its_secret_alone(tokens: TokenStore) -> None:
         "subscribe": ["mqtt:#", "redis:news.*"],
         "max_unconfirmed": 7,
         "max_topics": 9,
+        "max_subscriptions": 5,
     }
     token, secret = tokens.issue("desk", "client", by="ann", **limits)  # type: ignore[arg-type]
     assert re.fullmatch(PREFIX + r"[\w-]{43}", secret)
     assert tokens.find(secret) == token
     assert (token.publish, token.subscribe) == (("mqtt:plant/#",), ("mqtt:#", "redis:news.*"))
-    assert (token.max_unconfirmed, token.max_topics, token.is_internal, token.by) == (7, 9, False, "ann")
+    assert (token.max_unconfirmed, token.max_topics, token.max_subscriptions) == (7, 9, 5)
+    assert (token.is_internal, token.by) == (False, "ann")
     assert tokens.find(secret + "x") is tokens.find("") is tokens.find(token.id) is None
     other, another = tokens.issue("desk", "viewer", is_internal=True)
     assert tokens.find(another) == other
@@ -100,6 +102,7 @@ def test_it_is_revoked_once(tokens: TokenStore, monkeypatch: pytest.MonkeyPatch)
         {"expires_s": 0}, {"expires_s": -1}, {"expires_s": float("nan")}, {"expires_s": float("inf")},
         {"publish": ["plant/#"]}, {"subscribe": [":x"]}, {"subscribe": ["mqtt:"]}, {"max_unconfirmed": 0},
         {"max_topics": -1}, {"role": "viewer", "max_topics": 0}, {"role": "viewer", "publish": ["mqtt:#"]},
+        {"max_subscriptions": -1}, {"max_subscriptions": 2**31}, {"role": "viewer", "max_subscriptions": 0},
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(tokens: TokenStore, wrong: dict[str, object]) -> None:
@@ -156,6 +159,7 @@ def test_tokens_of_schema_8_are_brought_along(store: Store, tokens: TokenStore) 
     store.write(make)
     found = tokens.get("whole")
     assert found is not None
-    assert (found.max_unconfirmed, found.max_topics, found.subscribe, found.by) == (7, None, ("s:a",), "ann")
+    assert (found.max_unconfirmed, found.max_topics, found.max_subscriptions) == (7, None, None)
+    assert (found.subscribe, found.by) == (("s:a",), "ann")
     with pytest.raises(StoreCorrupt):
         tokens.get("torn")

@@ -20,6 +20,7 @@ _EXAMPLE = {
     "subscribe": ["mqtt:plant/#"],
     "max_unconfirmed": 100,
     "max_topics": 500,
+    "max_subscriptions": 20,
     "created_at": "2026-03-01T09:30:00.125Z",
     "expires_at": None,
     "revoked_at": None,
@@ -48,6 +49,13 @@ class NewToken(Body):
         description="topics that all tokens of this name may make together; 0: any; null: as the "
         "workers are set, and any for an admin",
     )
+    max_subscriptions: int | None = Field(
+        None,
+        ge=0,
+        lt=2**31,
+        description="durable subscriptions that all tokens of this name may have at a time; 0: any; null: as the "
+        "workers are set, and any for an admin",
+    )
     expires_in_s: float | None = Field(None, gt=0, le=100 * 365 * 86_400, description="seconds from now; null: never")
 
 
@@ -63,6 +71,7 @@ class Token(Answer):
     subscribe: list[str] | None
     max_unconfirmed: int | None
     max_topics: int | None
+    max_subscriptions: int | None
     created_at: Moment
     expires_at: Moment | None
     revoked_at: Moment | None

@@ -54,6 +54,7 @@ async def issue_token(body: NewToken, context: ContextDep, principal: Admin) -> 
             subscribe=body.subscribe,
             max_unconfirmed=body.max_unconfirmed,
             max_topics=body.max_topics,
+            max_subscriptions=body.max_subscriptions,
             by=principal.name,
         )
 
@@ -91,6 +92,7 @@ def _facts(token: stored.Token) -> dict[str, Any]:
         "subscribe": token.subscribe and list(token.subscribe),
         "max_unconfirmed": token.max_unconfirmed,
         "max_topics": token.max_topics,
+        "max_subscriptions": token.max_subscriptions,
         "created_at": moment(token.created_ms),
         "expires_at": moment_or_none(token.expires_ms),
         "revoked_at": moment_or_none(token.revoked_ms),

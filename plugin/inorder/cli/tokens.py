@@ -71,6 +71,16 @@ def create(
             "(max_token_topics), and any for an admin.",
         ),
     ] = None,
+    max_subscriptions: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=2**31 - 1,
+            metavar="N",
+            help="Durable subscriptions that all tokens of this name may have at a time; 0: any. Else as the workers "
+            "are set (max_token_subscriptions), and any for an admin.",
+        ),
+    ] = None,
     expires: Annotated[
         float | None,
         typer.Option(min=1, max=CENTURY, metavar="SECONDS", help="For how long it is good. Else until revoked."),
@@ -98,6 +108,7 @@ def create(
             subscribe=subscribe or None,
             max_unconfirmed=max_unconfirmed,
             max_topics=max_topics,
+            max_subscriptions=max_subscriptions,
             by=WHO,
         )
         detail = {key: value for key, value in _plain(token).items() if value is not None}
@@ -165,7 +176,7 @@ def _plain(token: Token) -> dict[str, object]:
     return {
         "id": token.id, "name": token.name, "role": token.role, "publish": _list(token.publish),
         "subscribe": _list(token.subscribe), "max_unconfirmed": token.max_unconfirmed,
-        "max_topics": token.max_topics,
+        "max_topics": token.max_topics, "max_subscriptions": token.max_subscriptions,
         "created_at": utc_text(token.created_ms), "expires_at": utc_text(token.expires_ms),
         "revoked_at": utc_text(token.revoked_ms),
     }  # fmt: skip
@@ -184,6 +195,8 @@ def _text(token: Token) -> str:
         parts.append(f"{token.max_unconfirmed} unconfirmed")
     if token.max_topics is not None:
         parts.append(f"makes {token.max_topics or 'any'} topics")
+    if token.max_subscriptions is not None:
+        parts.append(f"{token.max_subscriptions or 'any'} durable subscriptions")
     if token.revoked_ms is not None:
         parts.append(f"revoked {utc_text(token.revoked_ms)}")
     elif token.expires_ms is not None:

@@ -384,6 +384,7 @@ class OpenSession(Command, tag=3):
         proves: it is believed nothing of numbers that cannot be known where it says so (``claims``).
         owner: whose it is, and what is kept for it: the name of its token; empty: nobody's.
         max_topics: how many topics may be made for that owner; 0: any.
+        max_subscriptions: how many durable subscriptions may be kept for that owner; 0: any.
     """
 
     client_id: str
@@ -397,6 +398,7 @@ class OpenSession(Command, tag=3):
     proves: bool = False
     owner: str = ""
     max_topics: int = 0
+    max_subscriptions: int = 0
 
 
 class LeaveSession(Command, tag=4):

@@ -103,6 +103,11 @@ class Subscription(msgspec.Struct):
         return [each for each in self.filters if each.filter.kind is not FilterKind.EXACT]
 
 
+def filter_bytes(filters: Iterable[SpaceFilter]) -> int:
+    """Return how many bytes the texts of filters have."""
+    return sum(len(each.space.encode()) + len(each.filter.text.encode()) for each in filters)
+
+
 class Group:
     """A topic's sequencing group as a stage needs it; bit sets, because a group may hold every topic there is.
 
@@ -138,6 +143,7 @@ class Overlaps:
         self._masks: dict[str, int] = {}
         self._bounded: dict[str, int] = {}
         self._plain: dict[str, set[int]] = {}
+        self._kept: dict[str, tuple[int, int]] = {}
         self.stale = 0
         self.anyone = 0
 
@@ -150,7 +156,24 @@ class Overlaps:
 
     def put(self, subscription: Subscription) -> None:
         """Store a new or changed subscription; groups of all its topics, old and new, become stale."""
+        before = self._subscriptions.get(subscription.client_id)
+        if before is not None:
+            self._count(before, -1)
+        self._count(subscription, 1)
         self._put(subscription, subscription.mask())
+
+    def kept(self, owner: str) -> tuple[int, int]:
+        """Return how many durable subscriptions an owner has, and the bytes of their filters."""
+        return self._kept.get(owner, (0, 0))
+
+    def _count(self, subscription: Subscription, by: int) -> None:
+        if subscription.durable and subscription.filters:
+            count, size = self.kept(subscription.owner)
+            now = count + by, size + by * filter_bytes(subscription.filters)
+            if now[0]:
+                self._kept[subscription.owner] = now
+            else:
+                del self._kept[subscription.owner]
 
     def gained(self, subscription: Subscription, topics: Collection[int]) -> None:
         """Note that a stored subscription has got these topics: what it has beside is not gone through."""

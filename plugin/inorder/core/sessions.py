@@ -61,7 +61,8 @@ class Sessions:
         state.connected[command.client_id] = command.incarnation
         session.timeout = state.settings.session_timeout_ms
         session.max_open, session.proves = command.max_open, command.proves
-        session.owner, session.max_topics = command.owner, command.max_topics
+        session.owner = command.owner
+        session.max_topics, session.max_subscriptions = command.max_topics, command.max_subscriptions
         state.gone.pop(key, None)
         subscription = state.overlaps.get(command.client_id)
         is_its = subscription is not None and subscription.incarnation == command.incarnation

@@ -22,6 +22,7 @@ from inorder.core.commands import (
     SubscriptionRide,
     TopicRide,
 )
+from inorder.core.quotas import subscription_refusal, topics_refusal
 from inorder.core.resuming import keep_clock, resume, saved_for, start_of, topic_created
 from inorder.core.sequencing import Subscription, members
 from inorder.core.state import MAX_ENTRIES, Linger, Outbox, StageState
@@ -60,23 +61,17 @@ class Subscribing:
     def create_topics(self, command: CreateTopics) -> None:
         """Answer with the ids of topics, creating those that are new; or refuse to create any."""
         session = self._state.sessions.get((command.client_id, command.incarnation))
-        if not self._may_create(session, command.topics):
+        if self._is_refused(session, topics_refusal(self._state, session, command.topics)):
             return
         ids = self._resolve(command.topics, session)
         answer = Topics(command.request, [self._state.info(topic) for topic in ids], self._state.order_epoch)
         self._outbox.reply(command.client_id, command.incarnation, answer)
 
-    def _may_create(self, session: Session | None, names: Iterable[tuple[str, str]]) -> bool:
-        """Tell whether these names may be topics, for the session's owner; else tell its client that they may not."""
-        if session is None or not session.max_topics:
-            return True
-        made, most = self._state.made.get(session.owner, 0), session.max_topics
-        new = len({each for each in names if each not in self._state.by_name})
-        if made + new <= most or not new:
-            return True
-        text = f"the token may make {most} topics; it has made {made}, and {new} more are too many"
-        self._outbox.reply(session.client_id, session.incarnation, Failure("forbidden", text))
-        return False
+    def _is_refused(self, session: Session | None, why: str) -> bool:
+        """Tell a session's client why nothing of what it asked for is done, if there is a reason."""
+        if session is not None and why:
+            self._outbox.reply(session.client_id, session.incarnation, Failure("forbidden", why))
+        return bool(why)
 
     def _resolve(self, names: Iterable[tuple[str, str]], session: Session | None) -> list[int]:
         state = self._state
@@ -132,7 +127,8 @@ class Subscribing:
             return
         names = [(each.space, each.filter.name) for each in command.filters if each.filter.kind == "exact"]
         session = state.sessions.get((command.client_id, command.incarnation))
-        if not self._may_create(session, names):
+        why = topics_refusal(state, session, names) or subscription_refusal(state, session, command)
+        if self._is_refused(session, why):
             return
         self._resolve(names, session)
         topics, plain = self._covered(command)

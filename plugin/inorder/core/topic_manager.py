@@ -147,7 +147,7 @@ class Session(msgspec.Struct):
         began: what this client used before that counter may be forgotten here (``used``): its session was dropped.
         proves: its client is believed nothing of numbers that cannot be known here (``claims``).
         vouched: numbers of topics further down that stages there let it name.
-        owner, max_topics: as its client came (``OpenSession``).
+        owner, max_topics, max_subscriptions: as its client came (``OpenSession``).
     """
 
     client_id: str
@@ -166,6 +166,7 @@ class Session(msgspec.Struct):
     vouched: dict[int, int] = {}
     owner: str = ""
     max_topics: int = 0
+    max_subscriptions: int = 0
 
     @property
     def highest(self) -> int:

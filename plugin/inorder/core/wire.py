@@ -300,6 +300,7 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
         publish, subscribe: ``space:filter`` of the topics that may be published to and subscribed to; ``None``: all.
         max_unconfirmed: numbers that the session may have open; what is asked for beyond is refused. 0: no bound.
         max_topics: topics that the tokens of its name may make. 0: no bound.
+        max_subscriptions: durable subscriptions that they may have at a time. 0: no bound.
     """
 
     role: str = "admin"
@@ -307,6 +308,7 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
     subscribe: list[str] | None = None
     max_unconfirmed: int = 0
     max_topics: int = 0
+    max_subscriptions: int = 0
 
 
 class TopicFigures(msgspec.Struct, array_like=True, gc=False):

@@ -120,14 +120,17 @@ class Gate:
             None if token.publish is None else list(token.publish),
             None if token.subscribe is None else list(token.subscribe),
             token.max_unconfirmed or 0,
-            self._max_topics(token),
+            self._most(token, token.max_topics, self._settings.max_token_topics),
+            self._most(token, token.max_subscriptions, self._settings.max_token_subscriptions),
         )
         return Pass(token.name, token, Permissions(access))
 
-    def _max_topics(self, token: Token) -> int:
-        if token.max_topics is not None:
-            return token.max_topics
-        return 0 if token.role == "admin" else self._settings.max_token_topics
+    @staticmethod
+    def _most(token: Token, its: int | None, as_set: int) -> int:
+        """Return the bound of a token: its own, else as the workers are set, and none for an admin; 0: none."""
+        if its is not None:
+            return its
+        return 0 if token.role == "admin" else as_set
 
     # -- staying in --------------------------------------------------------------------------------------------
 

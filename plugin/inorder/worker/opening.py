@@ -25,6 +25,7 @@ def session_of(hello: Hello, passed: Pass, stage: int) -> OpenSession:
         proves=access.role != "admin",
         owner=passed.owner,
         max_topics=access.max_topics,
+        max_subscriptions=access.max_subscriptions,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
 """As a number; as Alembic's revision it has four digits."""
 ALEMBIC_SINCE: Final = 3
 """Stores of older versions have no ``alembic_version``."""
@@ -103,6 +103,7 @@ tokens = sa.Table(
     sa.Column("subscribe", sa.Text, nullable=True, comment="JSON: list of space:filter; null: all topics"),
     sa.Column("max_unconfirmed", sa.BigInteger, nullable=True, comment="open numbers of a session; null: no bound"),
     sa.Column("max_topics", sa.BigInteger, nullable=True, comment="that it may make; 0: any; null: as workers are set"),
+    sa.Column("max_subscriptions", sa.BigInteger, nullable=True, comment="durable ones, at a time; 0 and null alike"),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
     sa.Column("expires_ms", sa.BigInteger, nullable=True, comment="null: never"),
     sa.Column("revoked_ms", sa.BigInteger, nullable=True),

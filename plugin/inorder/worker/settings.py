@@ -33,7 +33,7 @@ _DURATIONS = (
 _COUNTS = (
     "number_retention", "max_batch_commands", "max_batch_bytes", "max_queue_bytes", "snapshot_rows",
     "snapshot_bytes", "max_requests", "max_write_bytes", "max_link_bytes", "max_outbox",
-    "max_token_topics",
+    "max_token_topics", "max_token_subscriptions",
 )  # fmt: skip
 
 
@@ -84,6 +84,7 @@ class WorkerSettings:
         max_link_bytes: rides sent to another worker's stage that it has not made durable yet.
         max_outbox: rides that may wait for the stage above before requests that would add to them are held.
         max_token_topics: topics that the tokens of one name may make, those of admins apart.
+        max_token_subscriptions: durable subscriptions that they may have at a time, admins apart.
         log_topics: for a new store, ``space:filter`` of topics with an event log (R18); later see ``inorder log``.
         log_max_age, log_max_count, log_max_bytes: what a log of these keeps of each topic; 0: no such bound.
         log_trim_interval: how often logs over their bounds are looked for.
@@ -135,6 +136,7 @@ class WorkerSettings:
     max_link_bytes: int = 8 * 1024 * 1024
     max_outbox: int = 100_000
     max_token_topics: int = 10_000
+    max_token_subscriptions: int = 1_000
     log_topics: list[str] = field(default_factory=list)
     log_max_age: float = LOG_MAX_AGE
     log_max_count: int = LOG_MAX_COUNT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +36,8 @@ class Token:
         max_unconfirmed: numbers that a session may have open at a time; ``None``: any.
         max_topics: topics that it and others of its name may make; 0: any, ``None``: as the workers are set
             (``max_token_topics``), and any for an admin.
+        max_subscriptions: durable subscriptions that it and others of its name may have at a time; 0 and ``None`` alike
+            (``max_token_subscriptions``).
         created_ms, expires_ms, revoked_ms: ms since 1970.
         is_internal: of a control plane, which keeps the audit log of what it does with it itself.
         by: who made it.
@@ -48,6 +50,7 @@ class Token:
     subscribe: tuple[str, ...] | None
     max_unconfirmed: int | None
     max_topics: int | None
+    max_subscriptions: int | None
     created_ms: int
     expires_ms: int | None
     revoked_ms: int | None
@@ -75,18 +78,21 @@ class TokenStore:
         subscribe: Sequence[str] | None = None,
         max_unconfirmed: int | None = None,
         max_topics: int | None = None,
+        max_subscriptions: int | None = None,
         is_internal: bool = False,
         by: str = "",
     ) -> tuple[Token, str]:
         """Make a token; return it with its secret, which is shown nowhere else. See Token; ``expires_s``: seconds from
         now, ``None`` for never. Raises InvalidOption and InvalidFilter."""
-        _check(name, role, expires_s, publish, subscribe, (max_unconfirmed, max_topics))
+        most = {"max_topics": max_topics, "max_subscriptions": max_subscriptions}
+        _check(name, role, expires_s, publish, subscribe, max_unconfirmed, most)
         now, secret = now_ms(), PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         token = Token(
             id=secrets.token_hex(8), name=name, role=role,
             publish=None if publish is None else tuple(publish),
             subscribe=None if subscribe is None else tuple(subscribe),
-            max_unconfirmed=max_unconfirmed, max_topics=max_topics, created_ms=now,
+            max_unconfirmed=max_unconfirmed, max_topics=max_topics,
+            max_subscriptions=max_subscriptions, created_ms=now,
             expires_ms=None if expires_s is None else now + round(expires_s * 1000),
             revoked_ms=None, is_internal=is_internal, by=by,
         )  # fmt: skip
@@ -161,9 +167,9 @@ def _check(
     expires_s: float | None,
     publish: Sequence[str] | None,
     subscribe: Sequence[str] | None,
-    most: tuple[int | None, int | None],
+    max_unconfirmed: int | None,
+    most: Mapping[str, int | None],
 ) -> None:
-    max_unconfirmed, max_topics = most
     if not (0 < len(name) <= MAX_NAME and name.isprintable()):
         raise InvalidOption("name", name, f"1 to {MAX_NAME} printable characters")
     if role not in ROLES:
@@ -172,11 +178,13 @@ def _check(
         raise InvalidOption("expiry", expires_s, f"a number of seconds over 0 and up to {MAX_SECONDS:g} (100 years)")
     if max_unconfirmed is not None and not 0 < max_unconfirmed < 2**31:
         raise InvalidOption("max_unconfirmed", max_unconfirmed, "a whole number over 0")
-    if max_topics is not None and not 0 <= max_topics < 2**31:
-        raise InvalidOption("max_topics", max_topics, "a whole number, 0 for any")
+    for what, bound in most.items():
+        if bound is not None and not 0 <= bound < 2**31:
+            raise InvalidOption(what, bound, "a whole number, 0 for any")
     for space, text in filters_of([*(publish or ()), *(subscribe or ())]):
         filter_of(space, text)
-    if role in ("viewer", "operator") and (publish or subscribe or max_unconfirmed or max_topics is not None):
+    has_limits = publish or subscribe or max_unconfirmed or any(bound is not None for bound in most.values())
+    if role in ("viewer", "operator") and has_limits:
         raise InvalidOption("limits", f"with role {role}", "limits of topics and numbers with role client or admin")
 
 
@@ -186,6 +194,7 @@ def _values(token: Token) -> dict[str, object]:
         "publish": None if token.publish is None else json.dumps(token.publish),
         "subscribe": None if token.subscribe is None else json.dumps(token.subscribe),
         "max_unconfirmed": token.max_unconfirmed, "max_topics": token.max_topics,
+        "max_subscriptions": token.max_subscriptions,
         "created_ms": token.created_ms, "expires_ms": token.expires_ms,
         "revoked_ms": token.revoked_ms, "internal": token.is_internal, "by": token.by,
     }  # fmt: skip
@@ -196,6 +205,7 @@ def _token(row: sa.RowMapping) -> Token:
         id=row["id"], name=row["name"], role=row["role"],
         publish=_patterns(row["publish"]), subscribe=_patterns(row["subscribe"]),
         max_unconfirmed=row["max_unconfirmed"], max_topics=row["max_topics"],
+        max_subscriptions=row["max_subscriptions"],
         created_ms=row["created_ms"], expires_ms=row["expires_ms"],
         revoked_ms=row["revoked_ms"], is_internal=row["internal"], by=row["by"],
     )  # fmt: skip

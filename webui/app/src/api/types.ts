@@ -274,6 +274,8 @@ export interface Token {
   max_unconfirmed: number | null;
   /** Topics that all tokens of its name may make together; 0: any; null: as the workers are set. */
   max_topics: number | null;
+  /** Durable subscriptions that they may have at a time; 0: any; null: as the workers are set. */
+  max_subscriptions: number | null;
   created_at: Instant;
   expires_at: Instant | null;
   revoked_at: Instant | null;

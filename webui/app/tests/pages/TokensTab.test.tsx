@@ -15,6 +15,7 @@ const TOKEN = {
   subscribe: null,
   max_unconfirmed: null,
   max_topics: null,
+  max_subscriptions: null,
   created_at: "2026-01-05T09:00:00.000Z",
   expires_at: null,
   revoked_at: null,

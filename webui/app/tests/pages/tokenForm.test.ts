@@ -10,6 +10,7 @@ describe("a form for a token", () => {
       publish: "mqtt:a/#\n\n mqtt:b ",
       mostUnconfirmed: "50",
       mostTopics: "7",
+      mostSubscriptions: "3",
     };
     expect(requestOf({ ...form, role: "client" })).toEqual({
       request: {
@@ -20,6 +21,7 @@ describe("a form for a token", () => {
         subscribe: null,
         max_unconfirmed: 50,
         max_topics: 7,
+        max_subscriptions: 3,
       },
     });
     expect(requestOf({ ...form, role: "viewer" })).toMatchObject({ request: { publish: null, max_unconfirmed: null } });
@@ -40,11 +42,13 @@ describe("a form for a token", () => {
       subscribe: "mqtt:ok",
       mostUnconfirmed: "0",
       mostTopics: "many",
+      mostSubscriptions: "0",
     });
     expect(answer).toHaveProperty("problems.name");
     expect(answer).toHaveProperty("problems.publish", "“no space” is not space:filter, as in mqtt:stocks/#.");
     expect(answer).toHaveProperty("problems.mostUnconfirmed");
     expect(answer).toHaveProperty("problems.mostTopics");
+    expect(answer).toHaveProperty("problems.mostSubscriptions");
     expect(answer).not.toHaveProperty("problems.subscribe");
   });
 });

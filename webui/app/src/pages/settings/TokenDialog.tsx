@@ -106,6 +106,17 @@ function ClientLimits({ form, problems, set }: ClientLimitsProps) {
           onChange={(event) => set({ mostTopics: event.target.value })}
         />
       </Field>
+      <Field
+        label="Most durable subscriptions"
+        hint="At a time, together with all tokens of its name; they stay while their clients are away. Empty: as the workers are set."
+        error={problems.mostSubscriptions}
+      >
+        <TextInput
+          inputMode="numeric"
+          value={form.mostSubscriptions}
+          onChange={(event) => set({ mostSubscriptions: event.target.value })}
+        />
+      </Field>
     </>
   );
 }

@@ -97,6 +97,13 @@ function columnsWith(onRevoke: (token: Token) => void): Column<Token>[] {
       align: "end",
     },
     {
+      key: "subscriptions",
+      title: "Durable",
+      csvTitle: "Most durable subscriptions",
+      value: ({ max_subscriptions }) => (max_subscriptions === 0 ? "any" : max_subscriptions),
+      align: "end",
+    },
+    {
       key: "created",
       title: "Made",
       csvTitle: "Made (UTC)",

@@ -22,6 +22,8 @@ export interface TokenForm {
   mostUnconfirmed: string;
   /** Topics that it makes; empty: as the workers are set. */
   mostTopics: string;
+  /** Durable subscriptions at a time; empty: as the workers are set. */
+  mostSubscriptions: string;
 }
 
 export const EMPTY_FORM: TokenForm = {
@@ -32,6 +34,7 @@ export const EMPTY_FORM: TokenForm = {
   subscribe: "",
   mostUnconfirmed: "",
   mostTopics: "",
+  mostSubscriptions: "",
 };
 
 export interface TokenRequest {
@@ -42,6 +45,7 @@ export interface TokenRequest {
   subscribe: string[] | null;
   max_unconfirmed: number | null;
   max_topics: number | null;
+  max_subscriptions: number | null;
 }
 
 export type Problems = Partial<Record<keyof TokenForm, string>>;
@@ -74,6 +78,7 @@ export function requestOf(form: TokenForm): { request: TokenRequest } | { proble
   const days = form.days.trim() === "" ? null : wholeOf(form.days, MOST_DAYS);
   const most = form.mostUnconfirmed.trim() === "" ? null : wholeOf(form.mostUnconfirmed, 1_000_000);
   const topics = form.mostTopics.trim() === "" ? null : wholeOf(form.mostTopics, 1_000_000);
+  const subscriptions = form.mostSubscriptions.trim() === "" ? null : wholeOf(form.mostSubscriptions, 1_000_000);
   if (form.name.trim() === "") problems.name = "A name, so that you know it again in the list.";
   if (days === null && form.days.trim() !== "") problems.days = `1 to ${MOST_DAYS} days; empty: it never expires.`;
   if (isClient) {
@@ -87,6 +92,9 @@ export function requestOf(form: TokenForm): { request: TokenRequest } | { proble
     if (topics === null && form.mostTopics.trim() !== "") {
       problems.mostTopics = "A whole number from 1; empty: as the workers are set.";
     }
+    if (subscriptions === null && form.mostSubscriptions.trim() !== "") {
+      problems.mostSubscriptions = "A whole number from 1; empty: as the workers are set.";
+    }
   }
   if (Object.keys(problems).length > 0) return { problems };
   const filters = (text: string) => (isClient && linesOf(text).length > 0 ? linesOf(text) : null);
@@ -99,6 +107,7 @@ export function requestOf(form: TokenForm): { request: TokenRequest } | { proble
       subscribe: filters(form.subscribe),
       max_unconfirmed: isClient ? most : null,
       max_topics: isClient ? topics : null,
+      max_subscriptions: isClient ? subscriptions : null,
     },
   };
 }

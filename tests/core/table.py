@@ -16,34 +16,32 @@ from tests.core.cluster import SPACE, Cluster
 from inorder.core.barriers import PRECISION
 from inorder.core.commands import (
     AnyCommand,
-    ChangeSubscription,
-    Create,
-    CreateTopics,
     LeaveSession,
     LogChange,
     OpenSession,
     Reply,
     RestartTimers,
-    SettleNumbers,
     StageSettings,
     Tick,
 )
+from inorder.core.inputs import Requested, command_of, session_of
 from inorder.core.lease import Lease
 from inorder.core.names import Filter
 from inorder.core.ordering import Found, GapFound, Mode, OrderingModule, OrderingTimes, Output
 from inorder.core.publisher import Publication, Publisher
 from inorder.core.stage import Stage
 from inorder.core.subscriber import Subscriber
+from inorder.core.topic_manager import flat
 from inorder.core.wire import (
+    Access,
     AskNumbers,
-    CreateTimestamps,
     Frame,
+    Hello,
     LoggedEvent,
     Moved,
     Numbers,
     Opened,
     Resolve,
-    Settle,
     Settled,
     SpaceFilter,
     Subscribe,
@@ -66,22 +64,6 @@ class Message(msgspec.Struct, frozen=True):
     deps: tuple[int, ...]
 
 
-def command_of(client: str, incarnation: int, frame: Frame) -> AnyCommand:
-    """Return what a worker makes of a client's frame."""
-    match frame:
-        case CreateTimestamps():
-            return Create(client, incarnation, frame.low, frame.events, frame.order_epoch)
-        case Settle():
-            return SettleNumbers(client, incarnation, frame.request, frame.confirmed, frame.void, frame.abandoned)
-        case Resolve():
-            return CreateTopics(client, incarnation, frame.request, frame.topics)
-        case Subscribe():
-            return ChangeSubscription(
-                client, incarnation, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew
-            )
-    raise AssertionError(frame)
-
-
 class PublisherRole:
     """A client as a publisher.
 
@@ -99,7 +81,7 @@ class PublisherRole:
         self.publisher = Publisher()
         self.publisher.named(topics)
         self.publications: dict[str, Publication] = {}
-        self.outbox: list[tuple[int, Frame]] = []
+        self.outbox: list[tuple[int, Requested]] = []
         self.handed: list[Message] = []
         self.stamped: list[tuple[EventId, Place, list[int], float]] = []
         self.failed: dict[str, str] = {}
@@ -453,9 +435,9 @@ class Table(Cluster):
         self.leave(client)
 
     def _hello(self, client: str, stage: int) -> OpenSession:
-        asked = self.publishers[client].asked
-        first = max((counter for other, counter in asked.items() if other >= stage), default=0) + 1
-        return OpenSession(client, self.subscribers[client].incarnation, first, own=asked.get(stage, 0) + 1)
+        asked = flat(self.publishers[client].asked)
+        hello = Hello(1, 1, "", client, self.subscribers[client].incarnation, asked=asked)
+        return session_of(hello, stage, Access())
 
     def _connect(self, client: str) -> None:
         self.away.discard(client)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 from tests.core.cluster import wild
-from tests.core.table import Message, PublisherRole, SubscriberRole, Table, command_of
+from tests.core.table import Message, PublisherRole, SubscriberRole, Table
 from tests.explorer.configs import Again, Ask, Back, Config, Cut, Hold, Publish
 from tests.explorer.freeze import publisher_key, subscriber_key
 from tests.explorer.words import Words
@@ -35,6 +35,7 @@ from inorder.core.commands import (
     StageSettings,
     Tick,
 )
+from inorder.core.inputs import Requested, command_of
 from inorder.core.names import Filter, FilterKind, exact
 from inorder.core.publisher import PublicationState
 from inorder.core.stage import Stage
@@ -398,7 +399,7 @@ class Model:
         query = replace(query, request=actor - self.first_reader)
         return self._channels[actor, stage], self._item((actor, _encode(query)), query)
 
-    def _request(self, actor: int, name: str, stage: int, frame: Frame) -> tuple[int, int]:
+    def _request(self, actor: int, name: str, stage: int, frame: Requested) -> tuple[int, int]:
         command = command_of(name, 1, frame)
         return self._channels[actor, stage % self.stages], self._item((actor, _encode(command)), command)
 

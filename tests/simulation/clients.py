@@ -9,7 +9,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from tests.core.table import command_of
 from tests.simulation.faults import Clock
 from tests.simulation.hosts import SPACE, Ask, Host
 
@@ -19,6 +18,7 @@ from inorder.core.commands import (
     LeaveSession,
     OpenSession,
 )
+from inorder.core.inputs import Requested, command_of, session_of
 from inorder.core.lease import Lease
 from inorder.core.names import Filter, FilterKind
 from inorder.core.notifications import Verdict
@@ -27,11 +27,14 @@ from inorder.core.publisher import Publication, PublicationState, Publisher
 from inorder.core.subscriber import Subscriber
 from inorder.core.waiting import Sequenced
 from inorder.core.wire import (
+    PROTOCOL_VERSIONS,
+    Access,
     AskNumbers,
     ClientFrame,
     CreateTimestamps,
     Frame,
     Heads,
+    Hello,
     LoggedEvent,
     LoggedEvents,
     Moved,
@@ -215,13 +218,11 @@ class Client:
             self.greeted[host.index] = self.uptime
             if self.world.is_gradual:
                 self.publisher.welcomed(host.order_epoch)
-            asked = [self.asked.of(at) for at in range(host.count)]
-            first, anywhere = max(asked[host.index :]) + 1, max(asked) + 1
-            epoch, own, recent = self.publisher.asked_epoch, asked[host.index] + 1, self.asked.recent(self.uptime)
-            command = OpenSession(
-                self.name, self.incarnation, first, anywhere, epoch, own=own, recent=recent,
-                proves=self._proves,
+            hello = Hello(
+                *PROTOCOL_VERSIONS, "", self.name, self.incarnation, asked=self.asked.pairs(),
+                asked_epoch=self.publisher.asked_epoch, recent=self.asked.recent(self.uptime),
             )  # fmt: skip
+            command = session_of(hello, host.index, Access("client" if self._proves else "admin"))
             self._queue(host.index).append(command)
             self.hellos[host.index] += 1
 
@@ -265,6 +266,7 @@ class Client:
     def _command(self, frame: ClientFrame) -> AnyCommand | Ask:
         if isinstance(frame, AskNumbers | NameTopics | Renew | ReadLog):
             return self.incarnation, frame
+        assert isinstance(frame, Requested)
         return command_of(self.name, self.incarnation, frame)
 
     # -- what leaves -------------------------------------------------------------------------------------------

@@ -15,19 +15,15 @@ from typing import Final
 
 from inorder.core.commands import (
     Automatic,
-    ChangeSubscription,
-    Create,
-    CreateTopics,
     EndDurable,
     Pin,
     Release,
     Reorder,
-    SaveNumbers,
     SetAutomatic,
     SetLogRule,
-    SettleNumbers,
 )
 from inorder.core.filters import MAX_WILDCARDS, length_problem
+from inorder.core.inputs import command_of
 from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
 from inorder.core.portions import size_of
 from inorder.core.topic_manager import flat
@@ -108,7 +104,7 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
             _require_once(event.relies[::2], "relies")
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     host.metrics.requests += len(frame.events)
-    command = Create(*session, frame.low, frame.events, frame.order_epoch)
+    command = command_of(*session, frame)
     return lambda: host.create(frame.stage, command)
 
 
@@ -123,14 +119,14 @@ def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], No
         if (topic, first) <= before:
             raise ProtocolError(f"number {first} of topic {topic} is in two ranges of {what}")
         before = topic, last
-    command = SettleNumbers(*session, frame.request, *lists)
+    command = command_of(*session, frame)
     return lambda: host.settle(frame.stage, command)
 
 
 def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], None]:
     for space, name in frame.topics:
         _check_name(space, name)
-    command = CreateTopics(*session, frame.request, frame.topics)
+    command = command_of(*session, frame)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)
 
@@ -143,7 +139,7 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
     wildcards = sum(one.filter.kind is not FilterKind.EXACT for one in frame.filters)
     if wildcards > MAX_WILDCARDS:
         raise ProtocolError(f"{wildcards} filters have wildcards, a client may have {MAX_WILDCARDS} of these")
-    command = ChangeSubscription(*session, frame.version, frame.filters, frame.bounded, frame.durable, frame.anew)
+    command = command_of(*session, frame)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)
 
@@ -238,7 +234,7 @@ def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable
 
 def _save_clock(frame: SaveClock, session: Session, host: StageHost) -> Callable[[], None]:
     _check_pairs(frame.numbers, "numbers")
-    command = SaveNumbers(*session, frame.request, frame.numbers)
+    command = command_of(*session, frame)
     bottom = _bottom(host)
     return lambda: host.step(bottom, command)
 

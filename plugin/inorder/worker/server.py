@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import cast
 
 from inorder.core.commands import LeaveSession
+from inorder.core.inputs import session_of
 from inorder.core.link_wire import LinkHello, SenderFrame
 from inorder.core.names import CLIENT_ID, is_client_id
 from inorder.core.wire import (
@@ -47,7 +48,6 @@ from inorder.worker.gate import Gate
 from inorder.worker.host import StageHost
 from inorder.worker.journal import Holder, StoreInfo
 from inorder.worker.links import Links
-from inorder.worker.opening import session_of
 from inorder.worker.peers import Peers
 from inorder.worker.reports import ClientReports, well_formed
 from inorder.worker.router import entry_of, route
@@ -484,7 +484,8 @@ class Server:
             if (stage, epoch) in connection.opened:
                 continue
             connection.opened.add((stage, epoch))
-            self._the_host.step(stage, session_of(hello, connection.passed, stage))
+            passed = connection.passed
+            self._the_host.step(stage, session_of(hello, stage, passed.access, passed.owner))
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:

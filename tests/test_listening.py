@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import resource
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from tests.worker.raw_client import PATIENCE, RawClient
 
+from inorder import listening
 from inorder.client.configured import tls_context as to_workers
 from inorder.errors import InvalidOption
-from inorder.listening import MOST, RESERVED, Doors, places, raise_open_files
+from inorder.listening import MOST, RESERVED, Doors, TlsListener, places, queue_length, raise_open_files
 from inorder.testing.services.tls import Certificates
 from inorder.worker.settings import WorkerSettings
 from inorder_adapters.url_options import tls_context as to_brokers
+from inorder_controlplane import connections
 from inorder_controlplane.serving import Service
 from inorder_controlplane.settings import ControlPlaneSettings
 
@@ -45,11 +53,42 @@ def test_the_last_places_are_for_those_who_are_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "found"), [(300, 177), (RESERVED + 1, 2), (0, 2), (resource.RLIM_INFINITY, MOST), (2**40, MOST)]
+    ("limit", "found"),
+    [
+        (300, 153),
+        (4096, 2832),
+        (20_000, 14_016),
+        (RESERVED + 1, 2),
+        (0, 2),
+        (resource.RLIM_INFINITY, MOST),
+        (2**40, MOST),
+    ],
 )
 def test_places_leave_files_for_the_rest(monkeypatch: pytest.MonkeyPatch, limit: int, found: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     assert places(0.75) == found
+    both = places(0.75) + min(places(0.25), connections.MOST)
+    assert both + 4 * queue_length() + RESERVED <= limit or limit <= RESERVED + 1
+
+
+async def test_half_handshakes_keep_nobody_from_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "places", lambda share: 3)
+    with Certificates() as files:
+        options = ControlPlaneSettings(port=0, tls_cert=files.certificate, tls_key=files.key)
+        async with Service(FastAPI(), options) as page, AsyncExitStack() as stack:
+            silent = [RawClient(page.address) for _ in range(5)]
+            for each in silent:
+                await each.connect()
+                stack.push_async_callback(each.close)
+            for each in silent[:2]:
+                assert await each.is_closed()
+            browser = RawClient(page.address, tls=files.client_context())
+            await browser.connect()
+            stack.push_async_callback(browser.close)
+            assert await silent[2].is_closed()
+            browser.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(PATIENCE):
+                assert (await browser.reader.readline()).startswith(b"HTTP/1.1 404 ")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +103,37 @@ def test_a_process_may_raise_what_it_may_have_open(
     monkeypatch.setattr(resource, "setrlimit", lambda _, given: told.append(given))
     raise_open_files()
     assert told == ([] if wanted is None else [(wanted, limits[1])])
+
+
+class FullOnce(socket.socket):
+    """A socket that can accept nothing, the first time."""
+
+    is_full = True
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        was_full, self.is_full = self.is_full, False
+        if was_full:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+async def test_no_file_for_a_connection_is_no_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor is a connection that has to go at once, for which there is no place at all."""
+    monkeypatch.setattr(listening, "ACCEPT_AGAIN", 0.01)
+    listener = TlsListener(
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), PATIENCE, asyncio.Protocol, lambda guest: guest.abort(), lambda _: None
+    )
+    sock = FullOnce()
+    sock.bind(("127.0.0.1", 0))
+    listener.accept_on(sock)
+    client = RawClient("127.0.0.1:{1}".format(*sock.getsockname()))
+    await client.connect()
+    assert await client.is_closed()
+    await client.close()
+    await listener.cut()
+    assert "no connection can be accepted" in caplog.text
 
 
 def of_worker(cert: Path, key: Path) -> ssl.SSLContext | None:

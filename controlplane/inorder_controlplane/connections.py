@@ -8,11 +8,12 @@ request.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sized
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from inorder.listening import places
+from inorder.listening import Guest, places
 from inorder.logs import logger
 
 SHARE: Final = 0.25
@@ -33,27 +34,44 @@ log = logger("inorder.controlplane")
 
 
 class Waiting:
-    """The connections of one server that a request is waited for on, the oldest first."""
+    """What is waited for on the connections of one server, a request or the end of a TLS handshake, the oldest first.
 
-    def __init__(self) -> None:
+    Args:
+        connections: all of them whose handshake is done.
+    """
+
+    def __init__(self, connections: Sized) -> None:
         self.room = min(MOST, places(SHARE))
-        self._waiting: dict[BoundedProtocol, None] = {}
+        self._connections = connections
+        self._handshakes: set[Guest] = set()
+        self._waiting: dict[Guest, None] = {}
 
-    def begin(self, connection: BoundedProtocol) -> None:
+    def begin(self, guest: Guest) -> None:
         """It is its turn to say something."""
-        self._waiting.pop(connection, None)
-        self._waiting[connection] = None
+        self._waiting.pop(guest, None)
+        self._waiting[guest] = None
 
-    def end(self, connection: BoundedProtocol) -> None:
+    def end(self, guest: Guest) -> None:
         """It has said all, or is gone."""
-        self._waiting.pop(connection, None)
+        self._waiting.pop(guest, None)
 
-    def make_room(self, count: int) -> None:
-        """Cut one where there are more connections than there may be."""
-        if count > self.room:
+    def came(self, guest: Guest) -> None:
+        """A connection is there. Cut one where there are more than there may be."""
+        self.begin(guest)
+        if len(self._connections) + len(self._handshakes) > self.room:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
-            oldest.transport.abort()
+            oldest.abort()
+
+    def handshake_came(self, guest: Guest) -> None:
+        """A TLS handshake begins."""
+        self._handshakes.add(guest)
+        self.came(guest)
+
+    def handshake_left(self, guest: Guest) -> None:
+        """A TLS handshake has ended."""
+        self._handshakes.discard(guest)
+        self.end(guest)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -76,9 +94,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)  # type: ignore[arg-type]
         # whatever is left unread, however little, is for a time only (with 0 TLS would never write again)
         self.transport.set_write_buffer_limits(high=1, low=0)
-        self._all_waiting.begin(self)
-        self._all_waiting.make_room(len(self.connections))
+        self._all_waiting.came(self)
         self._await("head", HEAD_SECONDS)
+
+    def abort(self) -> None:
+        """See Guest."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request, or some requests."""

@@ -7,16 +7,16 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import uvicorn
 from fastapi import FastAPI
 
 from inorder.errors import InvalidOption, PortInUse
-from inorder.listening import NO_PASS_PHRASE, RenewableTls
+from inorder.listening import NO_PASS_PHRASE, RenewableTls, TlsListener, queue_length
 from inorder.logs import logger
 from inorder.worker.settings import is_loopback
 from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, Waiting
@@ -118,25 +118,35 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self._tls = tls
+        self._secure: TlsListener | None = None
         self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept. The sockets are listened on here: uvicorn sets no bound for TLS handshakes."""
+        """Begin to accept. The sockets are listened on here: uvicorn sets no bounds."""
         await super().startup([])
-        loop, tls = asyncio.get_running_loop(), self._tls
-        made: Any = self.config.http_protocol_class
-        protocol = partial(
-            made,
+        waiting = Waiting(self.server_state.connections)
+        protocol: Callable[[], asyncio.Protocol] = partial(
+            BoundedProtocol,
+            waiting,
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state,
         )  # fmt: skip
-        for sock in sockets or []:
-            handshake = HEAD_SECONDS if tls else None
-            self.servers.append(
-                await loop.create_server(
-                    protocol, sock=sock, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake
-                )
+        if self._tls is not None:
+            self._secure = TlsListener(
+                self._tls, HEAD_SECONDS, protocol, waiting.handshake_came, waiting.handshake_left
             )
+        for sock in sockets or []:
+            if self._secure is not None:
+                self._secure.accept_on(sock)
+            else:
+                loop = asyncio.get_running_loop()
+                self.servers.append(await loop.create_server(protocol, sock=sock, backlog=queue_length()))
         self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Cut handshakes that are under way, and end as uvicorn does."""
+        if self._secure is not None:
+            await self._secure.cut()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -145,10 +155,8 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: FastAPI, settings: ControlPlaneSettings) -> uvicorn.Config:
-    protocol: Any = partial(BoundedProtocol, Waiting())
     return uvicorn.Config(
         app,
-        http=protocol,
         log_config=None,
         log_level="warning",
         access_log=False,

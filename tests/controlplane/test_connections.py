@@ -29,9 +29,11 @@ class Served:
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     size: int = 2
     state: ServerState = field(default_factory=ServerState)
-    waiting: Waiting = field(default_factory=Waiting)
     port: int = 0
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.waiting = Waiting(self.state.connections)
 
     async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[..., Any]) -> None:
         while (message := await receive()).get("more_body"):

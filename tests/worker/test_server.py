@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, settings, until
@@ -400,23 +401,35 @@ async def test_a_connection_accepted_as_the_worker_stops_is_told_so() -> None:
                 assert b"stopping" in await loop.sock_recv(raw, 1000)
 
 
-async def test_a_handshake_that_ends_after_the_worker_is_cut(certificates: Certificates) -> None:
-    """Nobody waits for the good-byes of a closed worker: the connection must not stay for the sake of one."""
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03"], ids=["nothing", "half a hello"])
+async def test_handshakes_without_end_keep_nobody_out(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    """They have places, and a deadline, as those have who say nothing; none is left when the worker has stopped."""
+    monkeypatch.setattr(admission, "places", lambda share: 6)
     options = settings(tls_cert=certificates.certificate, tls_key=certificates.key)
-    async with Worker(options, journal=TestJournal()) as worker:
-        host, _, port = worker.address.rpartition(":")
-        raw = socket.create_connection((host, int(port)), timeout=PATIENCE)
-        async with RawClient(worker.address, tls=certificates.client_context()) as later:
-            await later.ping()  # then the one before it was accepted, too
-
-    def shake_hands() -> bytes:
-        with certificates.client_context().wrap_socket(raw, server_hostname=host) as client:
-            try:
-                return client.recv(1)
-            except OSError:
-                return b""
-
-    assert await asyncio.to_thread(shake_hands) == b""
+    async with AsyncExitStack() as stack:
+        async with Worker(options, journal=TestJournal()) as worker:
+            tls = certificates.client_context()
+            client = await stack.enter_async_context(RawClient(worker.address, tls=tls))
+            silent = [RawClient(worker.address) for _ in range(8)]
+            for each in silent:
+                await each.connect()
+                stack.push_async_callback(each.close)
+                each.writer.write(said)
+            for each in silent[:3]:
+                assert await each.is_closed()
+            await until(lambda: worker.status()["connections"] == 6)
+            await stack.enter_async_context(RawClient(worker.address, "one more", tls=tls))
+            assert worker.status()["connections"] == 6
+            await client.ping()
+        assert await silent[-1].is_closed()
+    async with Worker(replace(options, hello_timeout=0.05), journal=TestJournal()) as worker:
+        late = RawClient(worker.address)
+        await late.connect()
+        late.writer.write(said)
+        assert await late.is_closed()
+        await late.close()
 
 
 async def test_tls_may_ask_for_a_certificate(certificates: Certificates) -> None:

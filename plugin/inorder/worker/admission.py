@@ -23,7 +23,7 @@ from inorder.core.wire import (
     TopicInfo,
 )
 from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
-from inorder.listening import Doors, places
+from inorder.listening import Doors, Guest, places
 from inorder.logs import logger
 from inorder.worker.audit import described, request_of
 from inorder.worker.connection import Connection
@@ -54,7 +54,7 @@ class Admission:
         self._host: StageHost
         self._tasks: set[asyncio.Task[None]] = set()
         self._noted: dict[tuple[str, type[Frame]], float] = {}
-        self._doors: Doors[Connection] = Doors(places(SHARE), SPARE)
+        self._doors: Doors[Guest] = Doors(places(SHARE), SPARE)
         self._told = float("-inf")
 
     def serve(self, host: StageHost) -> None:
@@ -73,9 +73,10 @@ class Admission:
 
     # -- coming in ---------------------------------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> None:
-        """A connection is there. Where there is no place for it, the oldest that has not said hello is cut."""
-        oldest = self._doors.came(connection)
+    def came(self, guest: Guest) -> None:
+        """A connection is there, or its TLS handshake. Where there is no place for it, the oldest that has not said
+        hello is cut."""
+        oldest = self._doors.came(guest)
         if oldest is None:
             return
         if (now := asyncio.get_running_loop().time()) >= self._told + TELL_INTERVAL:
@@ -256,9 +257,13 @@ class Admission:
         permissions = connection.passed.permissions
         return [permissions.visible(frame) for frame in frames] if permissions.has_limits else frames
 
+    def left(self, guest: Guest) -> None:
+        """A connection, or a TLS handshake, has ended."""
+        self._doors.left(guest)
+
     def closed(self, connection: Connection) -> None:
         """A connection has ended: what became of its open changes it is not told, nor do we know."""
-        self._doors.left(connection)
+        self.left(connection)
         for entry in connection.audits.values():
             self._start(self._gate.end_audit(entry, "unknown", {}))
         connection.audits.clear()

@@ -16,14 +16,14 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from inorder.errors import InvalidOption, MissingExtra, PortInUse
-from inorder.listening import stop_listening
+from inorder.listening import Doors, Guest, stop_listening
 from inorder.logs import logger
 from inorder.worker import exposition
 from inorder.worker.settings import WorkerSettings
 
 MAX_REQUEST_BYTES: Final = 16 * 1024
 MAX_CONNECTIONS: Final = 32
-"""Further ones are closed at once."""
+"""The oldest goes for a further one."""
 REQUEST_TIMEOUT: Final = 5.0
 """Seconds for the whole of a request and its answer."""
 JSON: Final = "application/json"
@@ -61,6 +61,7 @@ class Monitor:
     ) -> None:
         self._settings, self._health, self._view = settings, health, view
         self._server: asyncio.Server | None = None
+        self._doors: Doors[Guest] = Doors(MAX_CONNECTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ""
         """Where it listens, ``host:port``; empty where it does not."""
@@ -71,7 +72,9 @@ class Monitor:
         if port is None:
             return
         try:
-            self._server = await asyncio.start_server(self._connected, host, port, limit=MAX_REQUEST_BYTES)
+            self._server = await asyncio.start_server(
+                self._connected, host, port, limit=MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
+            )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUse(f"{host}:{port}", "http_port") from None
@@ -94,12 +97,14 @@ class Monitor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= MAX_CONNECTIONS:
-            writer.transport.abort()
-            return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="inorder-http")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        guest = writer.transport
+        task.add_done_callback(lambda _: self._doors.left(guest))
+        oldest = self._doors.came(guest)
+        if oldest is not None:
+            oldest.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

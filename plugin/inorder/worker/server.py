@@ -38,7 +38,7 @@ from inorder.core.wire import (
     WorkerShown,
 )
 from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
-from inorder.listening import RenewableTls, stop_listening
+from inorder.listening import RenewableTls, TlsListener, queue_length, stop_listening
 from inorder.logs import logger
 from inorder.worker.admission import Admission
 from inorder.worker.attesting import Attestor
@@ -56,7 +56,6 @@ from inorder.worker.slow import SlowClient, SlowClients
 from inorder.worker.standby import Standby
 from inorder.worker.work import Session, StageElsewhere, Work
 
-BACKLOG = 1024
 log = logger("inorder.worker")
 
 
@@ -82,8 +81,9 @@ class Server:
         self._domain = 0
         self._attestor = Attestor(0, b"")
         self._sockets: list[socket.socket] = []
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[asyncio.Server | TlsListener] = []
         self._tls: RenewableTls | None = None
+        self._secure: TlsListener | None = None
         self._connections: set[Connection] = set()
         self._sessions: dict[str, Connection] = {}
         self._store_error: Exception | None = None
@@ -91,7 +91,7 @@ class Server:
         self.reports = ClientReports(_now_us())
         self.standby: Standby | None = None
         self._heads_queued = False
-        self._is_stopping = self._is_closed = False
+        self._is_stopping = False
         self._all_closed = asyncio.Event()
         self._all_closed.set()
 
@@ -118,19 +118,21 @@ class Server:
         self._admission.serve(host)
         made = self.settings.ssl_context()
         if made is not None:
-            self._tls = RenewableTls(made)
-        context = self._tls.context if self._tls is not None else None
+            self._tls, admission = RenewableTls(made), self._admission
+            self._secure = TlsListener(
+                made, self.settings.hello_timeout, lambda: Connection(self), admission.came, admission.left
+            )
+            self._listeners.append(self._secure)
         loop = asyncio.get_running_loop()
         while self._sockets:
-            listener = await loop.create_server(
-                lambda: Connection(self),
-                sock=self._sockets[0],
-                ssl=context,
-                ssl_handshake_timeout=self.settings.hello_timeout if context else None,
-                backlog=BACKLOG,
-            )
+            if self._secure is not None:
+                self._secure.accept_on(self._sockets[0])
+            else:
+                listener = await loop.create_server(
+                    lambda: Connection(self), sock=self._sockets[0], backlog=queue_length()
+                )
+                self._listeners.append(listener)
             del self._sockets[0]
-            self._listeners.append(listener)
 
     def renew(self, context: ssl.SSLContext) -> None:
         """Take another TLS context for the connections from now on."""
@@ -188,7 +190,8 @@ class Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._all_closed.wait()
-        self._is_closed = True
+        if self._secure is not None:
+            await self._secure.cut()
         for connection in list(self._connections):
             connection.abort()
         await asyncio.sleep(0)  # lets connection_lost be called
@@ -200,8 +203,8 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """Of clients and other workers, greeted or not."""
-        return len(self._connections)
+        """Of clients and other workers, greeted or not, and with their TLS handshake done or not."""
+        return len(self._connections) + (len(self._secure) if self._secure is not None else 0)
 
     @property
     def sessions(self) -> int:
@@ -227,10 +230,8 @@ class Server:
     def opened(self, connection: Connection) -> None:
         """See ConnectionOwner."""
         self._connections.add(connection)
-        self._admission.opened(connection)
-        if self._is_closed:  # its handshake took until now, and nobody waits for a good-bye any more
-            connection.abort()
-        elif self._is_stopping:
+        self._admission.came(connection)
+        if self._is_stopping:
             connection.fail("stopping", "the worker stops")
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
@@ -415,7 +416,7 @@ class Server:
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             sock.bind(address)
-            sock.listen(BACKLOG)
+            sock.listen(queue_length())
         except OSError as error:
             sock.close()
             where = f"{address[0]}:{address[1]}"

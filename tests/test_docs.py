@@ -3,7 +3,7 @@
 The convention is described in CONTRIBUTING.md: a ``<!-- run -->`` comment above a Python block has it run as a script
 against real servers, ``<!-- run until "TEXT" -->`` ends it when it has printed TEXT. Every other Python block must be
 well formed and use only names that inorder has; every ``inorder`` or ``make`` command in a shell block must exist, with
-all of its options.
+all of its options. Links lead to files and headings that there are.
 """
 
 from __future__ import annotations
@@ -216,6 +216,9 @@ def on_real_servers(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
 # -- the documents -----------------------------------------------------------------------------------------------------
 
+CODE = re.compile(r"^[ ]*```.*?^[ ]*```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+WITH_LINKS = sorted({*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("**/*.md"), *(PROJECT / "tests").glob("**/*.md")})
 DOCUMENTS = [path for path in (PROJECT / "README.md", PROJECT / "CONTRIBUTING.md") if path.exists()]
 DOCUMENTS += sorted((PROJECT / "docs").glob("**/*.md"))
 BLOCKS = [block for path in DOCUMENTS for block in find_blocks(path, PROJECT)]
@@ -251,6 +254,28 @@ def test_a_marked_block_runs(block: Block, on_real_servers: Callable[[str], str]
 def test_a_shown_command_exists(block: Block) -> None:
     problems = [problem for command in find_commands(block) if (problem := problem_of(command))]
     assert problems == [], block.where
+
+
+def broken_links(path: Path) -> list[str]:
+    """Return the links of a document that lead to no file, or to no heading, of this repository."""
+    return [
+        f"{target}#{anchor}" if anchor else target
+        for target, anchor in LINK.findall(CODE.sub("", path.read_text()))
+        if not (path.parent / target).exists()
+        or (anchor and anchor not in headings_of(path.parent / target if target else path))
+    ]
+
+
+@cache
+def headings_of(path: Path) -> frozenset[str]:
+    """Return what GitHub makes of a document's headings, to be linked to."""
+    titles = re.findall(r"^#+ (.+?)\s*$", CODE.sub("", path.read_text()), re.MULTILINE)
+    return frozenset(re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles)
+
+
+@pytest.mark.parametrize("path", WITH_LINKS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    assert broken_links(path) == []
 
 
 # -- the checks themselves can fail ------------------------------------------------------------------------------------
@@ -327,6 +352,14 @@ def test_blocks_that_work_pass(tmp_path: Path) -> None:
 def test_a_block_that_fails_fails(tmp_path: Path, code: str, until: str | None, expected: str) -> None:
     with pytest.raises(AssertionError, match=f"(?s){expected}"):
         run_block(Block("sample.md:1", "python", code, True, until), code, tmp_path)
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# R1: a `rule`, kept\n\n```sh\n# no heading\n```\n")
+    wrong = ["gone.md", "#nowhere", "other.md#no-heading", "other.md#r2"]
+    right = ["other.md", "other.md#r1-a-rule-kept", "#here", "https://inorder.example/x#y", "."]
+    (tmp_path / "a.md").write_text("# Here\n" + "".join(f"[x]({link})\n" for link in wrong + right))
+    assert broken_links(tmp_path / "a.md") == wrong
 
 
 def test_names_that_inorder_lacks_are_found() -> None:

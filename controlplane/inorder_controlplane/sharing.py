@@ -1,9 +1,9 @@
 """Who shares what: the topics of each client, the overlap of clients, and the pairs of topics that must be sequenced.
 
-Two topics are in each other's sequencing group where two or more subscribers have both (DESIGN section 1); such a pair
-costs an entry in timestamps, and where their stages differ, the ride of the lower topic's timestamps up to the higher
-one's stage (R2). Here everything is computed from filters and topics as the workers tell them; topics that linger (R10)
-are not among them.
+Two topics are in each other's sequencing group where two or more subscribers have both (DESIGN, "Vocabulary"); such a
+pair costs an entry in timestamps, and where their stages differ, the ride of the lower topic's timestamps up to the
+higher one's stage (R2). Here everything is computed from filters and topics as the workers tell them; topics that
+linger (R10) are not among them.
 
 Sets are bit sets over the positions of topics in a list, and all answers are bounded: there may be a thousand clients
 with ten thousand topics.

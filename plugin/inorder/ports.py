@@ -125,7 +125,7 @@ class Ens(Protocol):
     """Host and port for messages and logs; never credentials."""
 
     space: str
-    """The default space of its topics (DESIGN: brokers that are bridged or clustered share a space)."""
+    """The default space of its topics (DESIGN, "Vocabulary": brokers that are bridged or clustered share a space)."""
 
     capabilities: EnsCapabilities
     """Known after construction; ``max_payload_bytes`` may become known by :meth:`connect`."""

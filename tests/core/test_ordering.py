@@ -231,7 +231,7 @@ def test_r6_buffer_bytes_bound_what_waits() -> None:
 
 
 def test_r6_the_floor_of_a_pending_topic() -> None:
-    """DESIGN R6: y with dependency (b: x) is forced while b is pending; without the floor x would follow in_order."""
+    """R6: y with dependency (b: x) is forced while b is pending; without the floor x would follow in_order."""
     module = _module("tag", a=0)
     module.subscribing()
     assert _get(module, A, 1, B, 4) == ["1:1"]

@@ -90,7 +90,7 @@ def test_r1_a_request_is_numbered_once_over_a_recovery() -> None:
 
 
 def test_r2_a_timestamp_cannot_overtake_another_by_skipping_stages() -> None:
-    """DESIGN R2's counter-example: with jumps e4, e3 and e1 depend on each other in a circle."""
+    """R2's counter-example: with jumps e4, e3 and e1 depend on each other in a circle."""
     cluster = _cluster({"t1": 0, "t2": 1, "t3": 2, "t4": 3}, "s1", "s2", "s3", "s4")
     cluster.subscribe("s1", "t1", "t2", "t4")
     answer = cluster.subscribe("s2", "t1", "t2", "t3", "t4")

@@ -116,14 +116,14 @@ class Config:
 
 CONFIGS: dict[str, Config] = {
     "r2-belt": Config(
-        "DESIGN R2's counter-example, with one event a topic",
+        "R2's counter-example, with one event a topic",
         "t1 | t2 | t3 | t4",
         {"s1": Reader("t1 t2 t4"), "s2": Reader("t1 t2 t3 t4"), "s3": Reader("t1 t3"), "s4": Reader("t3 t4")},
         {"p4": (Publish("e4", "t4"),), "p3": (Publish("e3", "t3"),), "p1": (Publish("e1", "t1"),)},
         rule="belt",
     ),
     "c7-circle": Config(
-        "PAPERS C7b: a circle of pairs and one reader of all",
+        "Case C7b: a circle of pairs and one reader of all",
         "t1 | t2 | t3 | t4",
         {
             "s0": Reader("t1 t2 t3 t4"),
@@ -136,7 +136,7 @@ CONFIGS: dict[str, Config] = {
         rule="belt",
     ),
     "r6-floor": Config(
-        "DESIGN R6's counter-example: a reader that tags, and subscribes",
+        "R6's counter-example: a reader that tags, and subscribes",
         "a b",
         {"A": Reader("a", (Hold("a b"),), "tag"), "B": Reader("a b"), "C": Reader("a b")},
         {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
@@ -149,42 +149,42 @@ CONFIGS: dict[str, Config] = {
         {"p": (Publish("x1", "a"), Publish("x2", "a")), "q": (Publish("y1", "b"), Publish("y2", "b"))},
     ),
     "r7-announcement": Config(
-        "PAPERS C21: a reader that joins makes a pair that the stage above did not know",
+        "Case C21: a reader that joins makes a pair that the stage above did not know",
         "a | b",
         {"A": Reader("a b"), "B": Reader("b", (Hold("a b"),))},
         {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
         rule="announcement",
     ),
     "r8-base": Config(
-        "DESIGN R8: a reader joins a topic whose events say no more what came before them",
+        "R8: a reader joins a topic whose events say no more what came before them",
         "a b",
         {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b"), "C": Reader("a b")},
         {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
         rule="base",
     ),
     "r8-clocks": Config(
-        "PAPERS C9: a reader extends its subscription while an event is in flight",
+        "Case C9: a reader extends its subscription while an event is in flight",
         "a | b",
         {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b")},
         {"p": (Publish("x", "a"), Publish("x2", "a")), "q": (Publish("y", "b"),)},
         rule="kept_clocks",
     ),
     "r9-hold": Config(
-        "DESIGN R9's counter-example",
+        "R9's counter-example",
         "a | b",
         {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b"), "C": Reader("a b")},
         {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
         rule="hold",
     ),
     "r10-linger": Config(
-        "DESIGN R10, counter-example 1: a reader leaves a topic",
+        "R10, counter-example 1: a reader leaves a topic",
         "a | b",
         {"A": Reader("a b", (Hold("b"),)), "B": Reader("a b")},
         {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
         rule="linger",
     ),
     "r10-later-topic": Config(
-        "DESIGN R10, counter-example 2: a reader leaves a topic for another one",
+        "R10, counter-example 2: a reader leaves a topic for another one",
         "a | b",
         {"A": Reader("a", (Hold("b"),)), "B": Reader("a b")},
         {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
@@ -255,7 +255,7 @@ CONFIGS: dict[str, Config] = {
         long=True,
     ),
     "r14-hand-over": Config(
-        "PAPERS E1: topics come to stages that never saw each other's numbers",
+        "Case E1: topics come to stages that never saw each other's numbers",
         "a | c | b",
         {"A": Reader("a b"), "B": Reader("a b")},
         {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
@@ -278,7 +278,7 @@ CONFIGS: dict[str, Config] = {
         rule="publisher_order",
     ),
     "r19-path": Config(
-        "DESIGN R19's counter-example to leaving out the path",
+        "R19's counter-example to leaving out the path",
         "t6 | t2 t4",
         {"A": Reader("t2 t4 t6"), "B": Reader("t2 t6")},
         {"p": (Publish("x", "t2"), Publish("y", "t4"), Publish("z", "t6")), "q": (Publish("w", "t2"),)},

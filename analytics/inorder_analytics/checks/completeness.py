@@ -1,4 +1,4 @@
-"""Nothing is left out silently (R7, R12, R17), a gap is what it says, and every wait ends.
+"""Nothing is left out silently (R7, R12, R17, R20), a gap is what it says, and every wait ends.
 
 Numbers are counted as ranges, so that what a check costs grows with what was recorded, not with the size of a gap:
 O(n log n) for each subscriber.

@@ -1,4 +1,4 @@
-"""All checks together."""
+"""All checks together: what inorder promises (R20)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Publisher order without topic managers: a counter per stream, the first one seen is the start (DESIGN section 4).
+"""Publisher order without topic managers: a counter per stream, the first one seen is the start.
 
-A stream is one publisher incarnation on one topic or, for events with a timestamp on a ``fifo`` subscription, the
-topic itself (its numbers keep every publisher's order).
+DESIGN, "Without total order". A stream is one publisher incarnation on one topic or, for events with a timestamp on a
+``fifo`` subscription, the topic itself (its numbers keep every publisher's order).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the application is notified of: events, gaps, reconnections (DESIGN section 1)."""
+"""What the application is notified of: events, gaps, reconnections (DESIGN, "Vocabulary")."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Group:
 class Overlaps:
     """The subscriptions at a stage and the sequencing groups they make.
 
-    SG(T) = the topics that share at least two subscriptions with T (DESIGN section 1). Groups are computed when
+    SG(T) = the topics that share at least two subscriptions with T (DESIGN, "Vocabulary"). Groups are computed when
     a topic is next stamped after a change: ``stale`` holds the topics that changed. ``anyone`` holds all topics that
     somebody subscribes to.
     """

@@ -1,4 +1,5 @@
-"""The stage: a deterministic state machine. Commands in, effects out; time is an argument.
+"""The stage: a deterministic state machine. Commands in, effects out, one at a time (R3); time is an
+argument.
 
 The caller's duties, in this order (see :mod:`inorder.core`): journal the command, then let its effects leave, then
 acknowledge what came over a link.

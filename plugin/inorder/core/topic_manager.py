@@ -16,7 +16,7 @@ _CONFIRMED = NumberState.CONFIRMED
 
 
 class NumberRecord(msgspec.Struct, array_like=True, gc=False):
-    """One number a topic manager issued (DESIGN section 1, states of a number).
+    """One number a topic manager issued (DESIGN, "Vocabulary", states of a number).
 
     Attributes:
         client_id, incarnation, counter: the event id.

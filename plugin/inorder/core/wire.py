@@ -28,7 +28,7 @@ MAX_NUMBER: Final = 2**63 - 1
 
 
 class NumberState(IntEnum):
-    """What a topic manager knows of one number (DESIGN section 1)."""
+    """What a topic manager knows of one number (DESIGN, "Vocabulary")."""
 
     PENDING = 0
     CONFIRMED = 1

@@ -1,4 +1,4 @@
-"""The journal in SQL (DESIGN section 3, "Journal in SQL" and "Fence").
+"""The journal in SQL (DESIGN, "The journal and its fence").
 
 On PostgreSQL an append is one statement that commits by itself and locks the rows of its stages: a new owner's
 update of the epoch waits for it, and after that update the statement finds no row of its epoch and writes nothing.

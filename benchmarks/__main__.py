@@ -11,12 +11,12 @@ import msgspec
 from rich.console import Console
 
 from benchmarks import analytics, drop_ins, growth, instructions, traces
-from inorder.cli.entry import version
 from inorder.errors import InvalidOption
 from inorder_bench.history import append, check_writable
 from inorder_bench.machine import machine
 from inorder_bench.rows import Row, Say
 from inorder_bench.table import show
+from inorder_cli.entry import version
 
 Measure = Callable[[argparse.Namespace, Say], list[Row]]
 

@@ -15,12 +15,19 @@ from itertools import count, cycle, islice
 from typing import NamedTuple
 
 from benchmarks.stages import Sequencer
-from inorder.core.commands import ChangeSubscription, Create, CreateTopics, OpenSession, Reply, SettleNumbers
-from inorder.core.names import Filter, FilterKind, exact
-from inorder.core.stage import Stage
-from inorder.core.wire import NewEvent, SpaceFilter, Timestamps
+from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.wire import NewEvent, SpaceFilter, Timestamps
 from inorder_bench.ordering import ordering_module
 from inorder_bench.rows import Row, Say, paired, spread
+from inorder_worker.sequencer.commands import (
+    ChangeSubscription,
+    Create,
+    CreateTopics,
+    OpenSession,
+    Reply,
+    SettleNumbers,
+)
+from inorder_worker.sequencer.stage import Stage
 
 FRAME = 64
 FEW = 20

@@ -19,12 +19,11 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from redis.asyncio import Connection
 
 from benchmarks.stages import Sequencer
-from inorder.core.commands import ChangeSubscription, Create, CreateTopics, OpenSession, Reply, SettleNumbers
-from inorder.core.names import exact
-from inorder.core.publisher import Publisher
-from inorder.core.stage import Stage
-from inorder.core.stamp import TotalStamp, decode_stamp, encode_stamp
-from inorder.core.wire import (
+from inorder.endpoint.publisher import Publisher
+from inorder.ports import Arrival, EnsCapabilities, Outgoing
+from inorder.protocol.names import exact
+from inorder.protocol.stamp import TotalStamp, decode_stamp, encode_stamp
+from inorder.protocol.wire import (
     CreateTimestamps,
     NewEvent,
     Settled,
@@ -36,7 +35,6 @@ from inorder.core.wire import (
     decode_worker_frame,
     encode_frame,
 )
-from inorder.ports import Arrival, EnsCapabilities, Outgoing
 from inorder_adapters.mqtt.outbox import Outbox
 from inorder_adapters.mqtt.packets import read_publishes
 from inorder_adapters.payload_form import split, wire_payload
@@ -45,6 +43,15 @@ from inorder_adapters.redis.publishing import Publishing
 from inorder_adapters.redis.replies import read_replies
 from inorder_adapters.redis.subscribing import Subscribing
 from inorder_bench.ordering import Arrived, arrivals, ordering_module
+from inorder_worker.sequencer.commands import (
+    ChangeSubscription,
+    Create,
+    CreateTopics,
+    OpenSession,
+    Reply,
+    SettleNumbers,
+)
+from inorder_worker.sequencer.stage import Stage
 
 FRAME = 256
 """Events in one frame."""

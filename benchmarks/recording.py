@@ -14,11 +14,11 @@ from benchmarks.bursts import PLAIN
 from inorder import Traces
 from inorder.client.publishing import Publish
 from inorder.client.recording import Recording
-from inorder.core.notifications import Receipt
-from inorder.core.publisher import Publication
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import TopicInfo
+from inorder.endpoint.notifications import Receipt
+from inorder.endpoint.publisher import Publication
+from inorder.endpoint.waiting import Sequenced
 from inorder.ports import Arrival, Outgoing
+from inorder.protocol.wire import TopicInfo
 from inorder.traces.recorder import Recorder
 from inorder_bench.job import SUBSCRIBERS
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from inorder.core.commands import (
+from inorder.protocol.names import exact
+from inorder.protocol.wire import NewEvent, SpaceFilter, StampedEvent, Timestamps, TopicInfo
+from inorder_worker.sequencer.commands import (
     AnyCommand,
     ChangeSubscription,
     Create,
@@ -16,9 +18,7 @@ from inorder.core.commands import (
     Send,
     SettleNumbers,
 )
-from inorder.core.names import exact
-from inorder.core.stage import Stage
-from inorder.core.wire import NewEvent, SpaceFilter, StampedEvent, Timestamps, TopicInfo
+from inorder_worker.sequencer.stage import Stage
 
 
 class Sequencer:

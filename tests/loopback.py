@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self, cast
 
-from inorder.core.wire import ClientFrame, FrameSplitter, decode_client_frame
+from inorder.protocol.wire import ClientFrame, FrameSplitter, decode_client_frame
 
 
 class LoopbackServer(ABC):

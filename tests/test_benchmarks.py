@@ -11,9 +11,9 @@ from benchmarks import __main__ as command
 from benchmarks import check, growth
 from benchmarks.hot_paths import FRAME, HOT_PATHS
 
-from inorder.cli.entry import version
 from inorder_bench.ordering import arrivals, ordering_module
 from inorder_bench.rows import Row, spread
+from inorder_cli.entry import version
 
 
 @pytest.mark.parametrize("name", HOT_PATHS)

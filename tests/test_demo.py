@@ -19,10 +19,10 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from inorder.demo.brokers import Layout
-from inorder.demo.measure import compare, count_inversions, missing, percentile, repeated
-from inorder.demo.outcome import Outcome, half
-from inorder.demo.plan import BrokerKind, Channel, Pace, SiteJob, SiteResult
+from inorder_cli.demo.brokers import Layout
+from inorder_cli.demo.measure import compare, count_inversions, missing, percentile, repeated
+from inorder_cli.demo.outcome import Outcome, half
+from inorder_cli.demo.plan import BrokerKind, Channel, Pace, SiteJob, SiteResult
 
 
 def brute(first: list[int], second: list[int]) -> tuple[int, int]:
@@ -257,7 +257,7 @@ def descendants(pid: int) -> list[int]:
 def test_a_missing_broker_program_is_named_with_the_line_that_installs_it(tmp_path: Path) -> None:
     script = (
         "import shutil, sys; shutil.which = lambda name, *a, **k: None\n"
-        "from inorder.cli.app import run; sys.exit(run(['demo']))"
+        "from inorder_cli.app import run; sys.exit(run(['demo']))"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert shown.returncode == 1

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from inorder.cli.app import run
+from inorder_cli.app import run
 
 PROJECT = Path(__file__).parent.parent
 DEPLOY = PROJECT / "docs" / "deploy"

@@ -24,8 +24,8 @@ from typing import IO
 import pytest
 from typer.testing import CliRunner
 
-from inorder.cli.app import app
 from inorder.testing.services import Mosquitto, RedisServer, WorkerServer
+from inorder_cli.app import app
 
 PROJECT = Path(__file__).parent.parent
 RUN_SECONDS = 60

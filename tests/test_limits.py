@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inorder import ClientTimes
-from inorder.worker import WorkerSettings
+from inorder_worker.service import WorkerSettings
 
 OPERATIONS = (Path(__file__).parent.parent / "docs" / "OPERATIONS.md").read_text()
 LIMITS = OPERATIONS.partition("\n## Limits\n")[2].partition("\n## ")[0]

@@ -22,11 +22,11 @@ from inorder.client.configured import tls_context as to_workers
 from inorder.errors import InvalidOption
 from inorder.listening import MOST, RESERVED, Doors, TlsListener, places, queue_length, raise_open_files
 from inorder.testing.services.tls import Certificates
-from inorder.worker.settings import WorkerSettings
 from inorder_adapters.url_options import tls_context as to_brokers
 from inorder_controlplane import connections
 from inorder_controlplane.serving import Service
 from inorder_controlplane.settings import ControlPlaneSettings
+from inorder_worker.service.settings import WorkerSettings
 
 
 def test_the_oldest_stranger_makes_room() -> None:

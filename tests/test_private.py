@@ -13,7 +13,7 @@ import pytest
 from inorder import private
 from inorder.errors import StoreError
 from inorder.traces.folder import LocalFolder
-from inorder.worker.store import Store
+from inorder_worker.store.store import Store
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,13 @@
-"""MQTT's rules for what is published, which the in-process broker shares. Those for filters: ``inorder.core.filters``.
+"""MQTT's rules for what is published, which the in-process broker shares (those for filters:
+``inorder.protocol.filters``).
 
 They accept and refuse what paho-mqtt does, but before anything leaves and with one kind of error each.
 """
 
 from __future__ import annotations
 
-from inorder.core.filters import text_problem
 from inorder.errors import InvalidPayload, InvalidTopic
+from inorder.protocol.filters import text_problem
 
 
 def check_topic(topic: object) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from inorder.worker.journal import Batch
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.sql_journal import SqlJournal
 
 ROW_BYTES = 100
 

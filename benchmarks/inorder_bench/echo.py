@@ -10,7 +10,7 @@ import sys
 
 import uvloop
 
-from inorder.core.wire import (
+from inorder.protocol.wire import (
     ClientFrame,
     CreateTimestamps,
     Frame,

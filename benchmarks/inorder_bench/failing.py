@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from inorder.testing.services import WorkerServer, wait_until
-from inorder.worker.sql_journal import SqlJournal
 from inorder_bench.match import Aim, Contender, Match, Played, Size, longest
 from inorder_bench.processes import Run, RunFailed, run
 from inorder_bench.rows import Result, Say
 from inorder_bench.servers import Servers
 from inorder_bench.throughput import stamp_bytes
+from inorder_worker.store.sql_journal import SqlJournal
 
 RATE = 200.0
 SHARE = 0.06

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from inorder.core.wire import CreateTimestamps, NewEvent, Ping, Pong, Timestamps
+from inorder.protocol.wire import CreateTimestamps, NewEvent, Ping, Pong, Timestamps
 from inorder_bench.commits import commit_times
 from inorder_bench.match import Aim, Contender, Match, Played, Size, latencies, play
 from inorder_bench.peer import Peer, connect, resolve

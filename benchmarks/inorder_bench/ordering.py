@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from inorder.core.ordering import OrderingModule, OrderingTimes
-from inorder.core.wire import TopicInfo, TopicStart
+from inorder.endpoint.ordering import OrderingModule, OrderingTimes
+from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_bench.match import Aim, Size
 from inorder_bench.processes import RunFailed
 from inorder_bench.rows import Result, Row, Say, paired, spread

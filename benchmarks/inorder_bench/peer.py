@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
-from inorder.core.names import exact
-from inorder.core.wire import (
+from inorder.errors import PeerError
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
     Failure,
     Frame,
     FrameSplitter,
@@ -22,7 +23,6 @@ from inorder.core.wire import (
     decode_worker_frame,
     encode_frame,
 )
-from inorder.errors import PeerError
 from inorder.testing.services.server import HOST
 
 FrameT = TypeVar("FrameT", bound=Frame)

@@ -21,9 +21,9 @@ from inorder.testing.services import (
     WorkerServer,
 )
 from inorder.testing.services.server import HOST, PING_SECONDS
-from inorder.worker.sql_journal import SqlJournal
 from inorder_bench.nats import NatsServer, find_nats
 from inorder_bench.shapes import SHAPES
+from inorder_worker.store.sql_journal import SqlJournal
 
 # No client's queue is bounded, so that nothing is dropped; and what waits for acknowledgements is bounded by the
 # window of publishers alone.

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from inorder.core.wire import CreateTimestamps, NewEvent, Settle, StampedEvent, Timestamps
+from inorder.protocol.wire import CreateTimestamps, NewEvent, Settle, StampedEvent, Timestamps
 from inorder.testing.services import PostgresServer, Server, WorkerServer
 from inorder_bench.commits import commit_times
 from inorder_bench.match import Aim, Size

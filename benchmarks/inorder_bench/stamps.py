@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from inorder.core.stamp import TotalStamp, decode_stamp
+from inorder.protocol.stamp import TotalStamp, decode_stamp
 from inorder_adapters.mqtt.properties import STAMP_KEY
 from inorder_bench.clients.paho_common import connect, make_client
 from inorder_bench.job import Job

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.core.stamp import TotalStamp, encode_stamp
+from inorder.protocol.stamp import TotalStamp, encode_stamp
 from inorder_bench.match import Aim, Contender, Match, Size, play, rates
 from inorder_bench.rows import Result, Say
 from inorder_bench.servers import Servers

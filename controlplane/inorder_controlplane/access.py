@@ -16,13 +16,13 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from inorder.admin import Cluster
 from inorder.errors import StoreError, WorkerUnreachable
-from inorder.worker import schema
-from inorder.worker.records import now_ms
-from inorder.worker.store import Store
-from inorder.worker.tokens import Token, TokenStore
 from inorder_controlplane.database import Database
+from inorder_worker.admin import Cluster
+from inorder_worker.store import schema
+from inorder_worker.store.records import now_ms
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import Token, TokenStore
 
 TOKEN_SECONDS: Final = 3600.0
 """How long a token of its own is good; it is renewed after half of it."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from inorder.worker.sqlite_file import LONG_LOG, Room
+from inorder_worker.store.sqlite_file import LONG_LOG, Room
 
 Severity = Literal["warning", "critical"]
 

@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from inorder.logs import logger
-from inorder.worker.analyses import Job, Progress
-from inorder.worker.results import LOG_BYTES, RESULT_BYTES, last_lines, storable
+from inorder_worker.store.analyses import Job, Progress
+from inorder_worker.store.results import LOG_BYTES, RESULT_BYTES, last_lines, storable
 
 COMMAND: Final = (sys.executable, "-P", "-m", "inorder", "analyze")
 """-P: no module is taken from the folder that we happen to be in."""

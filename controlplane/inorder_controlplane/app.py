@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from inorder.worker.monitor import Answer
 from inorder_controlplane import documents, problems
 from inorder_controlplane.access import Access
 from inorder_controlplane.bodies import Bodies
@@ -25,6 +24,7 @@ from inorder_controlplane.routes import registry
 from inorder_controlplane.running import running
 from inorder_controlplane.settings import ControlPlaneSettings
 from inorder_controlplane.watching import watching
+from inorder_worker.service.monitor import Answer
 
 
 def create_app(

@@ -9,10 +9,10 @@ from typing import Any
 
 from inorder.errors import LinkError, OutcomeUnknown, PeerError, StoreError, UsageError
 from inorder.logs import logger
-from inorder.worker.audit import AuditLog
 from inorder_controlplane.context import Context
 from inorder_controlplane.principals import Principal
 from inorder_controlplane.problems import Problem
+from inorder_worker.store.audit import AuditLog
 
 log = logger("inorder.controlplane")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import inorder
-from inorder.core.notifications import Event
+from inorder.endpoint.notifications import Event
 from inorder.settings import split_brokers
 from inorder_controlplane import payloads
 from inorder_controlplane.models.common import moment

@@ -11,12 +11,12 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from inorder.admin import Cluster
-from inorder.worker.monitor import Answer
 from inorder_controlplane.access import Access
 from inorder_controlplane.database import Database
 from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.settings import ControlPlaneSettings
+from inorder_worker.admin import Cluster
+from inorder_worker.service.monitor import Answer
 
 ClusterFactory = Callable[[], AbstractAsyncContextManager[Cluster]]
 """Makes a connection to the workers; entering it raises LinkErrors and PeerErrors."""

@@ -9,18 +9,18 @@ from typing import Final, Self
 
 from inorder.errors import InvalidOption
 from inorder.logs import logger
-from inorder.worker.audit import AuditLog
-from inorder.worker.monitor import Answer
-from inorder.worker.records import now_ms
-from inorder.worker.settings import is_loopback
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
 from inorder_controlplane.access import Access
 from inorder_controlplane.app import create_app
 from inorder_controlplane.database import Database
 from inorder_controlplane.serving import Service
 from inorder_controlplane.sessions import has_admin
 from inorder_controlplane.settings import ControlPlaneSettings
+from inorder_worker.service.monitor import Answer
+from inorder_worker.service.settings import is_loopback
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.records import now_ms
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
 
 log = logger("inorder.controlplane")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from inorder.worker.store import Store
+from inorder_worker.store.store import Store
 
 T = TypeVar("T")
 

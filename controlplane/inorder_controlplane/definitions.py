@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from inorder.admin import Automatic
-from inorder.core.filters import filter_of
-from inorder.core.names import FilterKind
-from inorder.core.wire import LogRule, Logs, TopicInfo, TopicOrder
 from inorder.errors import InvalidFilter, InvalidOption
-from inorder.worker.schedules import Schedule
+from inorder.protocol.filters import filter_of
+from inorder.protocol.names import FilterKind
+from inorder.protocol.wire import LogRule, Logs, TopicInfo, TopicOrder
 from inorder_controlplane.cron import Cron
 from inorder_controlplane.models.analytics import Job, NewSchedule
 from inorder_controlplane.models.definitions import AutomaticOrder, Definitions, LogDefinition, TopicName
 from inorder_controlplane.problems import Problem
+from inorder_worker.admin import Automatic
+from inorder_worker.store.schedules import Schedule
 
 T = TypeVar("T")
 Name = tuple[str, str]

@@ -11,9 +11,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from inorder.worker.settings import is_loopback
 from inorder_controlplane.problems import Problem, response
 from inorder_controlplane.settings import ControlPlaneSettings
+from inorder_worker.service.settings import is_loopback
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "

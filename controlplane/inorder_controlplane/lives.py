@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from inorder.core.wire import EventLife, SeenLife
+from inorder.protocol.wire import EventLife, SeenLife
 
 PERCENTILES: Final = (50, 90, 99)
 

@@ -10,13 +10,13 @@ from fastapi import Depends, Request, Security, WebSocket
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.requests import HTTPConnection
 
-from inorder.worker.tokens import TokenStore
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.guards import is_origin
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.proxied import PROTO, client_address, not_believed
 from inorder_controlplane.roles import ROLES, Principal, Role
 from inorder_controlplane.sessions import BrowserSessions
+from inorder_worker.store.tokens import TokenStore
 
 __all__ = ["ROLES", "Principal", "Role", "authenticate", "check_origin", "is_current", "require", "require_socket"]
 

@@ -19,15 +19,15 @@ from typing import Any, Final, TypeVar
 
 from inorder.errors import InvalidOption, StoreError
 from inorder.logs import logger
-from inorder.worker.analyses import Analyses, Outcome, Run, Word
-from inorder.worker.identity import is_gone, new_owner
-from inorder.worker.schedules import Schedule, Schedules
-from inorder.worker.store import Store
 from inorder_controlplane.analysis_process import COMMAND, AnalysisProcess
 from inorder_controlplane.context import Context
 from inorder_controlplane.cron import Cron
 from inorder_controlplane.places import Places
 from inorder_controlplane.problems import Problem
+from inorder_worker.store.analyses import Analyses, Outcome, Run, Word
+from inorder_worker.store.identity import is_gone, new_owner
+from inorder_worker.store.schedules import Schedule, Schedules
+from inorder_worker.store.store import Store
 
 BUSY_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 5.0

@@ -18,9 +18,9 @@ from fastapi import FastAPI
 from inorder.errors import InvalidOption, PortInUse
 from inorder.listening import NO_PASS_PHRASE, RenewableTls, TlsListener, queue_length
 from inorder.logs import logger
-from inorder.worker.settings import is_loopback
 from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, Waiting
 from inorder_controlplane.settings import ControlPlaneSettings
+from inorder_worker.service.settings import is_loopback
 
 STOP_SECONDS: Final = 3
 """How long open requests and WebSockets may take to end."""

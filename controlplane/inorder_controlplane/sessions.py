@@ -6,10 +6,10 @@ import secrets
 
 import sqlalchemy as sa
 
-from inorder.worker.schema import browser_sessions, tokens
-from inorder.worker.store import Store
-from inorder.worker.tokens import Token, TokenStore, hash_of
 from inorder_controlplane.roles import Principal
+from inorder_worker.store.schema import browser_sessions, tokens
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import Token, TokenStore, hash_of
 
 _BYTES = 32
 

@@ -20,8 +20,8 @@ from itertools import accumulate, combinations, islice
 from operator import or_
 from typing import Final
 
-from inorder.core.names import Filter, FilterKind
-from inorder.core.sequencing import members, shared_twice
+from inorder.protocol.names import Filter, FilterKind
+from inorder_worker.sequencer.sequencing import members, shared_twice
 
 MAX_PAIRS_LOOKED_AT: Final = 100_000
 """Pairs of topics that are compared one by one; beyond it the costliest are those of the pairs seen so far, which begin
@@ -45,7 +45,7 @@ class Names:
         self._sorted = sorted(self._positions)
 
     def covered(self, filter: Filter) -> int:
-        """Return the topics that a filter covers, as :meth:`inorder.core.names.Filter.covers` says."""
+        """Return the topics that a filter covers, as :meth:`inorder.protocol.names.Filter.covers` says."""
         if filter.kind is FilterKind.EXACT:
             position = self._positions.get(filter.name)
             return 0 if position is None else 1 << position

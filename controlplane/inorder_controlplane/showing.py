@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inorder.admin import TopicState
 from inorder_controlplane.lives import Latencies, Percentiles
 from inorder_controlplane.models import overview, stages
 from inorder_controlplane.models.common import moment
 from inorder_controlplane.series import Sample, Series
 from inorder_controlplane.watching import Picture
+from inorder_worker.admin import TopicState
 
 RATE_SECONDS = 10.0
 

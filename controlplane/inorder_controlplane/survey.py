@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from functools import cached_property
 
-from inorder.admin import Cluster, TopicState
-from inorder.core.wire import KnownSubscription, LogRule, TopicInfo, TopicOrder
+from inorder.protocol.wire import KnownSubscription, LogRule, TopicInfo, TopicOrder
 from inorder_controlplane import sharing
 from inorder_controlplane.models.topics import TopicRef
+from inorder_worker.admin import Cluster, TopicState
 
 
 class Survey:

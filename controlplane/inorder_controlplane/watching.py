@@ -14,14 +14,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from inorder.admin import StuckNumber, TopicState
-from inorder.core.wire import ClientCounts, KnownSubscription, Reports, SeenLife
 from inorder.errors import InorderError, StoreError
 from inorder.logs import logger
-from inorder.worker.analyses import Analyses, Run
-from inorder.worker.overview import Lookout, Overview
-from inorder.worker.sqlite_file import Room
-from inorder.worker.store import Store
+from inorder.protocol.wire import ClientCounts, KnownSubscription, Reports, SeenLife
 from inorder_controlplane.alarms import (
     Alarm,
     AlarmBook,
@@ -36,6 +31,11 @@ from inorder_controlplane.alarms import (
 from inorder_controlplane.context import Context
 from inorder_controlplane.lives import Latencies, latencies
 from inorder_controlplane.series import Sample, Series
+from inorder_worker.admin import StuckNumber, TopicState
+from inorder_worker.store.analyses import Analyses, Run
+from inorder_worker.store.overview import Lookout, Overview
+from inorder_worker.store.sqlite_file import Room
+from inorder_worker.store.store import Store
 
 FRESH_SECONDS: Final = 0.9
 """A look that is younger than this is good enough."""

@@ -1,5 +1,5 @@
 """``python -m inorder`` is the ``inorder`` command."""
 
-from inorder.cli import main
+from inorder_cli import main
 
 main()

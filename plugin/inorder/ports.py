@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-from inorder.core.names import Filter
+from inorder.protocol.names import Filter
 
 PORT_VERSION: Final = 2
 """Of these protocols."""

@@ -193,7 +193,7 @@ class ClientSection(_Section):
 
 
 class WorkerSection(_Section):
-    """The ordering worker: the fields of :class:`inorder.worker.WorkerSettings`, but for its store."""
+    """The ordering worker: the fields of :class:`inorder_worker.service.WorkerSettings`, but for its store."""
 
     host: str = _option("127.0.0.1", "address to listen on", "a host name or IP address", min_length=1)
     port: int = _option(7401, "port to listen on", "a port, 0 to 65535 (0: any free one)", ge=0, le=65535)

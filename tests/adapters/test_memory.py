@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pytest
 
-from inorder.core.names import exact
 from inorder.errors import BrokerUnreachable, InvalidOption, Refused
 from inorder.ports import Outgoing
+from inorder.protocol.names import exact
 from inorder.testing.ens_conformance import (
     EnsConformance,
     EnsMaker,

@@ -17,7 +17,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.adapters.stub_mqtt import StubBroker, packet, publish_packet
 
 from inorder.client.adapters import open_ens as open_any
-from inorder.core.names import exact
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
@@ -31,6 +30,7 @@ from inorder.errors import (
     UsageError,
 )
 from inorder.ports import Outgoing
+from inorder.protocol.names import exact
 from inorder.testing.ens_conformance import (
     EnsConformance,
     EnsMaker,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from inorder.core.names import exact
 from inorder.ports import Arrival, Outgoing
+from inorder.protocol.names import exact
 from inorder.testing.ens_recorder import connected, unique
 from inorder.testing.services import Mosquitto
 from inorder_adapters.mqtt import open_ens

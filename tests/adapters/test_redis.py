@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import pytest
 import redis.asyncio
 
-from inorder.core.names import FilterKind, exact
 from inorder.errors import (
     BrokerUnreachable,
     InvalidFilter,
@@ -23,6 +22,7 @@ from inorder.errors import (
     UsageError,
 )
 from inorder.ports import Outgoing
+from inorder.protocol.names import FilterKind, exact
 from inorder.testing.ens_conformance import (
     EnsConformance,
     EnsMaker,

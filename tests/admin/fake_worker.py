@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tests.loopback import FrameServer
 
-from inorder.core.wire import (
+from inorder.protocol.wire import (
     Access,
     ClientFrame,
     Frame,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from tests.client.helpers import PATIENCE
 
-from inorder.admin import Cluster
+from inorder_worker.admin import Cluster
 
 
 @asynccontextmanager

@@ -12,21 +12,6 @@ from tests.admin.helpers import cluster_at
 from tests.client.helpers import PATIENCE, payloads, published, take_events, until
 from tests.client.test_several_workers import TwoStages
 
-from inorder.admin import Cluster
-from inorder.core.filters import filter_of
-from inorder.core.names import exact
-from inorder.core.wire import (
-    Access,
-    ChangeOrder,
-    ClientFrame,
-    ClusterMap,
-    Frame,
-    LogRule,
-    OrderChanged,
-    ShowOrder,
-    StageInfo,
-    TopicOrder,
-)
 from inorder.errors import (
     ChangeUnderWay,
     Forbidden,
@@ -39,7 +24,22 @@ from inorder.errors import (
     UnknownTopic,
     WorkerUnreachable,
 )
+from inorder.protocol.filters import filter_of
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
+    Access,
+    ChangeOrder,
+    ClientFrame,
+    ClusterMap,
+    Frame,
+    LogRule,
+    OrderChanged,
+    ShowOrder,
+    StageInfo,
+    TopicOrder,
+)
 from inorder.testing.services import free_port
+from inorder_worker.admin import Cluster
 
 ORDER = TopicOrder(0, 1, 1, [], [])
 

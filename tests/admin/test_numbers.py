@@ -13,9 +13,9 @@ from tests.client.helpers import PATIENCE, events_of, gaps_of, payloads, publish
 from tests.client.test_several_workers import TwoStages
 from tests.worker.raw_client import RawClient
 
-from inorder.admin import Cluster, StuckNumber
-from inorder.core.names import exact
-from inorder.core.wire import (
+from inorder.errors import InvalidOption, Refused, UnknownTopic
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
     ClientCounts,
     Logged,
     LogRule,
@@ -27,7 +27,7 @@ from inorder.core.wire import (
     Wait,
     encode_logged,
 )
-from inorder.errors import InvalidOption, Refused, UnknownTopic
+from inorder_worker.admin import Cluster, StuckNumber
 
 VOID, PENDING, CONFIRMED = NumberState.VOID, NumberState.PENDING, NumberState.CONFIRMED
 
@@ -77,7 +77,7 @@ async def test_topics_of_a_stage_that_nobody_answers_for_come_without_figures(tw
 
 
 async def test_many_topics_come_in_several_answers(two: TwoStages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inorder.core.inspection.TOPICS_SHOWN", 3)
+    monkeypatch.setattr("inorder_worker.sequencer.inspection.TOPICS_SHOWN", 3)
     both = await two.worker(0, 1)
     async with Cluster([both.address]) as cluster:
         made = [await cluster.create("memory", f"t{at}") for at in range(10)]

@@ -12,12 +12,12 @@ import pytest
 from tests.admin.helpers import cluster_at
 from tests.client.helpers import PATIENCE, until, worker_settings
 
-from inorder.admin import Automatic, Cluster
 from inorder.errors import InvalidOption, Refused, TimedOut
-from inorder.worker import Worker
-from inorder.worker.history import History
-from inorder.worker.overview import overview
-from inorder.worker.store import Store
+from inorder_worker.admin import Automatic, Cluster
+from inorder_worker.service import Worker
+from inorder_worker.store.history import History
+from inorder_worker.store.overview import overview
+from inorder_worker.store.store import Store
 
 WAIT = PATIENCE / 2
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from inorder.cli import bench as command
 from inorder.testing.services import MissingBinary
 from inorder_bench import WORKLOADS, Size, nats, plain, servers, throughput
 from inorder_bench.match import play, rates
 from inorder_bench.rows import FIGURES
 from inorder_bench.shapes import SHAPES
+from inorder_cli import bench as command
 
 SMALL = Size(events=200, repeats=1, warm_up=40)
 Rows = dict[str, dict[str, Any]]

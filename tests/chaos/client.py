@@ -34,8 +34,8 @@ from tests.chaos.writing import Write, Writer
 
 import inorder
 from inorder import Bounded, Client, ClientTimes, Event, Gap
-from inorder.core.wire import Done
 from inorder.errors import InorderError
+from inorder.protocol.wire import Done
 
 _log = logging.getLogger("chaos")
 

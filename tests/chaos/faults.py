@@ -17,11 +17,11 @@ from tests.chaos.plan import Fault
 from tests.chaos.processes import ClientSeat, Seat
 from tests.chaos.site import STAGES, Site, topic_names
 
-from inorder.admin import Cluster
-from inorder.core.link_wire import LinkHello
-from inorder.core.wire import HEADER_BYTES
 from inorder.errors import InorderError
+from inorder.protocol.wire import HEADER_BYTES
 from inorder.testing.services import FaultProxy, Server, ServerFailed
+from inorder_worker.admin import Cluster
+from inorder_worker.sequencer.link_wire import LinkHello
 
 ORDER_PATIENCE = 10.0
 CLOSE_PATIENCE = 10.0

@@ -25,7 +25,7 @@ from tests.chaos.records import (
 )
 from tests.chaos.store import Numbers
 
-from inorder.core.names import mqtt_covers
+from inorder.protocol.names import mqtt_covers
 from inorder_analytics.checks import EventId, History, Span, SubscriberHistory, Violation, Witness, violations
 
 

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from tests.core import without
 
 from inorder.client.arrivals import Arrivals
-from inorder.core.commands import SaveNumbers
-from inorder.core.durable import DurableSubscriptions
-from inorder.core.subscriber import Subscriber
-from inorder.core.wire import Subscribed, TopicStart
+from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import Fenced
-from inorder.worker.host import StageHost
-from inorder.worker.sql_journal import SqlJournal
+from inorder.protocol.wire import Subscribed, TopicStart
+from inorder_worker.sequencer.commands import SaveNumbers
+from inorder_worker.sequencer.durable import DurableSubscriptions
+from inorder_worker.service.host import StageHost
+from inorder_worker.store.sql_journal import SqlJournal
 
 Patch = pytest.MonkeyPatch
 AHEAD = 3

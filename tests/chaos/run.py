@@ -31,7 +31,7 @@ from tests.chaos.records import (
 from tests.chaos.site import STAGES, Meter, Options, Site, site, topic_names
 from tests.chaos.store import Numbers, read_numbers
 
-from inorder.core.names import mqtt_covers
+from inorder.protocol.names import mqtt_covers
 from inorder_analytics.checks import History, Violation
 
 LINGER = 60.0

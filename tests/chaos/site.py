@@ -19,7 +19,7 @@ from tests.chaos.writing import Writer
 from inorder import Client
 from inorder.errors import StoreError
 from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, Server
-from inorder.worker.journal import Holder
+from inorder_worker.store.journal import Holder
 
 STAGES = 3
 MAY_HAVE = ((0, 1), (1, 2), (2, 0), (0, 1, 2))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from inorder.worker.following import recover
-from inorder.worker.journal import Holder
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.verification import verify
+from inorder_worker.service.following import recover
+from inorder_worker.store.journal import Holder
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.verification import verify
 
 Name = str
 Number = tuple[Name, int]

@@ -13,7 +13,7 @@ if __name__ == "__main__":
         from tests.chaos.planted import plant_in_worker
 
         plant_in_worker(name)
-    from inorder.cli.entry import main
+    from inorder_cli.entry import main
 
     sys.argv[:1] = ["inorder"]
     main()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from inorder.cli.app import run
+from inorder_cli.app import run
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Cli
 
-from inorder.worker.analyses import Analyses, Job, Progress
-from inorder.worker.audit import AuditLog
-from inorder.worker.schedules import Schedules
-from inorder.worker.store import Store
+from inorder_worker.store.analyses import Analyses, Job, Progress
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.schedules import Schedules
+from inorder_worker.store.store import Store
 
 STORE = ("--store", "sqlite:///numbers.db")
 ADD = ("analytics", "schedules", "add")

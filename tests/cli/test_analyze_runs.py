@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Cli
 
-from inorder.cli import recording
 from inorder.errors import InorderError
-from inorder.worker.analyses import Analyses, Job, Progress
-from inorder.worker.store import Store
 from inorder_analytics.results import Result, TopicFigures
 from inorder_analytics.spark import job as jobs
+from inorder_cli import recording
+from inorder_worker.store.analyses import Analyses, Job, Progress
+from inorder_worker.store.store import Store
 
 STORE = ("--store", "sqlite:///numbers.db")
 
@@ -126,7 +126,7 @@ def test_one_that_is_cancelled_ends(cli: Cli, runs: Analyses, analysis: Any, mon
 CHILD = """
 import sys
 from datetime import UTC, datetime
-from inorder.cli.app import run
+from inorder_cli.app import run
 from inorder_analytics.results import Result
 from inorder_analytics.spark import job as jobs
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Cli, Start
 
 from inorder.errors import StoreReplaced
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.sql_journal import SqlJournal
 
 
 def test_there_and_back(cli: Cli, start: Start) -> None:

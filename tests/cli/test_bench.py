@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli, Start
 
-from inorder.cli import bench
-from inorder.cli.entry import version
 from inorder.testing.services import wait_until
 from inorder_bench import WORKLOADS
 from inorder_bench.workloads import Workload
+from inorder_cli import bench
+from inorder_cli.entry import version
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_people_get_a_table(cli: Cli) -> None:
 def test_without_the_extra_the_hint_names_it() -> None:
     script = (
         "import sys\nsys.modules['hdrh'] = None\nsys.modules['hdrh.histogram'] = None\n"
-        "sys.argv = ['inorder', 'bench']\nfrom inorder.cli import main\nmain()"
+        "sys.argv = ['inorder', 'bench']\nfrom inorder_cli import main\nmain()"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert shown.returncode == 1

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli, Start
 
-from inorder.admin import Cluster
-from inorder.core.names import Filter, FilterKind
-from inorder.core.wire import LogRule
+from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.wire import LogRule
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
+from inorder_worker.admin import Cluster
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from inorder.cli.app import app
+from inorder_cli.app import app
 
 PACKAGES = ("plugin/inorder", "adapters/inorder_adapters", "controlplane/inorder_controlplane", "analytics")
 PROJECT = Path(__file__).parents[2]
@@ -92,4 +92,4 @@ def test_what_messages_tell_to_type_is_there(package: str) -> None:
     ],
 )
 def test_what_is_not_there_is_found(text: str, found: list[str]) -> None:
-    assert wrong(text, "inorder.cli.up") == found
+    assert wrong(text, "inorder_cli.up") == found

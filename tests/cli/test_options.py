@@ -12,9 +12,9 @@ import pytest
 import typer
 from tests.cli.conftest import Cli, Run
 
-from inorder.cli import failures
-from inorder.cli.app import app
 from inorder.errors import InvalidOption
+from inorder_cli import failures
+from inorder_cli.app import app
 
 ARGUMENTS = {
     "pub": ["a", "x"], "sub": ["a"], "replay": ["a"], "backup": ["f"], "restore": ["f"], "order set": ["order.json"],
@@ -90,7 +90,7 @@ BUILT: Any = typer.main.get_command(app)
 @pytest.fixture(autouse=True)
 def _built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most of a refusal's time goes into making the commands."""
-    monkeypatch.setattr("inorder.cli.app.app", BUILT)
+    monkeypatch.setattr("inorder_cli.app.app", BUILT)
 
 
 @pytest.fixture(autouse=True)

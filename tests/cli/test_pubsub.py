@@ -11,9 +11,9 @@ import pytest
 from tests.cli.conftest import Child, Cli, Run, Start
 
 from inorder import Event, Verdict
-from inorder.cli import formats
 from inorder.errors import InvalidOption
 from inorder.testing.services import Certificates, Mosquitto, RedisServer
+from inorder_cli import formats
 
 
 def subscribed(start: Start, *arguments: object) -> Child:

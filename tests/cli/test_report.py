@@ -53,7 +53,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(cli: 
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['pyarrow'] = None; from inorder.cli.app import run; sys.exit(run(['report', '.']))"
+    code = "import sys; sys.modules['pyarrow'] = None; from inorder_cli.app import run; sys.exit(run(['report', '.']))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "pip install 'inorder[analytics]'" in ended.stderr

@@ -10,10 +10,10 @@ import pytest
 from tests.cli.conftest import Cli, Start
 from tests.worker.raw_client import RawClient
 
-from inorder.admin import EventState, StuckNumber
-from inorder.cli.events import _in_words, before
-from inorder.cli.gaps import _plain, _text
-from inorder.core.wire import Logged, NewEvent, NumberState, encode_logged
+from inorder.protocol.wire import Logged, NewEvent, NumberState, encode_logged
+from inorder_cli.events import _in_words, before
+from inorder_cli.gaps import _plain, _text
+from inorder_worker.admin import EventState, StuckNumber
 
 BINARY = bytes([0xFF, 0])
 

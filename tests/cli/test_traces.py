@@ -206,7 +206,7 @@ def test_without_the_extra_the_hint_names_it() -> None:
                     raise ModuleNotFoundError(f"{name} is optional", name=name)
 
         sys.meta_path.insert(0, Missing())
-        from inorder.cli.app import run
+        from inorder_cli.app import run
         sys.exit(run(["traces", "audit", "."]))
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]

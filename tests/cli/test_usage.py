@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import Cli
 
 import inorder
-from inorder.cli import failures, options
 from inorder.errors import BrokerUnreachable, InvalidTopic, MissingExtra, QueueFull, StoreReadOnly, Unauthorized
+from inorder_cli import failures, options
 
 COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "status", "verify", "config", "analyze", "report", "bench")
 
@@ -142,7 +142,7 @@ def test_config_shows_value_and_origin_and_masks(cli: Cli, monkeypatch: pytest.M
 
 
 def test_version_is_fast_and_needs_no_extra() -> None:
-    script = "import sys; sys.argv=['inorder','--version']\nfrom inorder.cli import main\n"
+    script = "import sys; sys.argv=['inorder','--version']\nfrom inorder_cli import main\n"
     script += "try: main()\nfinally: print([m for m in ('typer','rich','pydantic') if m in sys.modules])"
     begun = time.monotonic()
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -157,7 +157,7 @@ def test_without_the_extra_the_hint_names_it() -> None:
         "real = u.find_spec\n"
         "u.find_spec = lambda name, *a: None if name == 'typer' else real(name, *a)\n"
         "sys.argv = ['inorder', 'check']\n"
-        "from inorder.cli import main\nmain()"
+        "from inorder_cli import main\nmain()"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert shown.returncode == 1
@@ -172,9 +172,9 @@ def test_python_dash_m_works() -> None:
 def test_settings_are_those_of_worker_and_client() -> None:
     from dataclasses import fields
 
-    from inorder.cli.worker import worker_settings
     from inorder.settings import ClientSection, WorkerSection, load
-    from inorder.worker import WorkerSettings
+    from inorder_cli.worker import worker_settings
+    from inorder_worker.service import WorkerSettings
 
     assert {field.name for field in fields(WorkerSettings)} == {*WorkerSection.model_fields, "store"}
     defaults = {field.name: field.default for field in fields(inorder.ClientTimes)}
@@ -192,7 +192,9 @@ def test_a_run_leaves_no_debugging_behind(cli: Cli) -> None:
     assert options.debugging is False
 
 
-@pytest.mark.parametrize("error", [ModuleNotFoundError("", name="inorder.core.nosuch"), ImportError("libpq is broken")])
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError("", name="inorder.ports.nosuch"), ImportError("libpq is broken")]
+)
 def test_a_fault_is_not_called_a_missing_extra(error: ImportError) -> None:
     with pytest.raises(ImportError) as raised, failures.needs("worker", "a look at the store"):
         raise error

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli, Start
 
-from inorder.cli.failures import ExitCode
 from inorder.errors import PortInUse
-from inorder.worker.worker import COLLECTED_AFTER, SWITCH_INTERVAL
+from inorder_cli.failures import ExitCode
+from inorder_worker.service.worker import COLLECTED_AFTER, SWITCH_INTERVAL
 
 UP = ("up", "--port", 0, "--worker-port", 0)
 
@@ -51,7 +51,7 @@ def test_the_interpreter_goes_at_a_workers_pace(
             paces.append((gc.get_threshold(), sys.getswitchinterval()))
             raise PortInUse("127.0.0.1:7401")
 
-    monkeypatch.setattr("inorder.worker.Worker", Noting)
+    monkeypatch.setattr("inorder_worker.service.Worker", Noting)
     try:
         assert cli(*command).code == ExitCode.FAILED
     finally:

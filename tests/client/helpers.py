@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from inorder import Client, ClientTimes, Event, Gap, Reconnected
-from inorder.core.wire import NumberState
-from inorder.worker import Worker, WorkerSettings
+from inorder.protocol.wire import NumberState
 from inorder_adapters.memory import Hub, hub
 from inorder_adapters.memory.options import MemoryOptions
+from inorder_worker.service import Worker, WorkerSettings
 
 Mode = Any  # "strict", "tag" or Bounded; a client checks it itself
 Notification = Event | Gap | Reconnected

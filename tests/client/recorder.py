@@ -15,7 +15,7 @@ from typing import Any
 from tests.client.helpers import Notification
 
 from inorder import Client, Event, Gap, Receipt
-from inorder.core.names import mqtt_covers
+from inorder.protocol.names import mqtt_covers
 from inorder_analytics.checks import EventId, History, Place, Span, Violation, violations
 
 Name = tuple[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inorder.client.delivery import DeliveryStream
-from inorder.core.notifications import Event, Gap, GapReason, Verdict
+from inorder.endpoint.notifications import Event, Gap, GapReason, Verdict
 
 
 def _event(number: int, verdict: Verdict = Verdict.IN_ORDER) -> Event:

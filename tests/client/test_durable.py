@@ -27,10 +27,10 @@ from tests.client.recorder import Recorder
 from tests.client.test_restored import Restorable
 
 from inorder import Client, Gap, GapReason, Verdict
-from inorder.admin import Cluster
-from inorder.core.commands import TrimLog
 from inorder.errors import Closed, InvalidOption, Refused
-from inorder.worker.work import Work
+from inorder_worker.admin import Cluster
+from inorder_worker.sequencer.commands import TrimLog
+from inorder_worker.service.work import Work
 
 SETTINGS: dict[str, Any] = {"log_topics": ["memory:log/#"], "session_timeout": 0.5, "publisher_grace": 0.3}
 

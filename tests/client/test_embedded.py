@@ -10,10 +10,10 @@ import pytest
 
 import inorder
 from inorder.client.embedded import EmbeddedEns
-from inorder.core.filters import redis_filter
-from inorder.core.names import Filter
 from inorder.errors import Closed, LinkError
 from inorder.ports import Arrival, Ens, EnsCapabilities, Outgoing
+from inorder.protocol.filters import redis_filter
+from inorder.protocol.names import Filter
 
 
 class Library(EmbeddedEns):

@@ -27,13 +27,13 @@ from tests.client.helpers import (
 )
 
 from inorder import Gap, GapReason, Verdict
-from inorder.core.commands import SetLogRule
-from inorder.core.names import exact
-from inorder.core.wire import Logged, LogRule, encode_logged
 from inorder.errors import PayloadTooLarge, Refused
-from inorder.worker.store import Store
-from inorder.worker.verification import verify
-from inorder.worker.work import Work
+from inorder.protocol.names import exact
+from inorder.protocol.wire import Logged, LogRule, encode_logged
+from inorder_worker.sequencer.commands import SetLogRule
+from inorder_worker.service.work import Work
+from inorder_worker.store.store import Store
+from inorder_worker.store.verification import verify
 
 
 @pytest.fixture

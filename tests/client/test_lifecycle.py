@@ -26,7 +26,6 @@ from tests.client.helpers import (
 
 from inorder import Bounded, Client, ClientTimes, Gap, Reconnected
 from inorder.client import client as client_module
-from inorder.core.wire import PROTOCOL_VERSIONS
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
@@ -39,6 +38,7 @@ from inorder.errors import (
     VersionMismatch,
     WorkerUnreachable,
 )
+from inorder.protocol.wire import PROTOCOL_VERSIONS
 
 CLOSE_SECONDS = 1.0
 

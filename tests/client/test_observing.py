@@ -9,10 +9,10 @@ import pytest
 from tests.client.helpers import Site, gaps_of, published, take, times, until
 
 from inorder import ClientTimes
-from inorder.admin import Cluster
 from inorder.client.observing import SAMPLED, ClockOffset, LifeSample, mixed
-from inorder.core.wire import EventLife, Reports, ShowReports
 from inorder.errors import InvalidOption
+from inorder.protocol.wire import EventLife, Reports, ShowReports
+from inorder_worker.admin import Cluster
 
 REPORTING: dict[str, float] = {"report_interval": 0.02}
 

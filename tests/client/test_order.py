@@ -23,7 +23,7 @@ from tests.client.helpers import (
 
 from inorder import Bounded, Client, Event, GapReason, Verdict
 from inorder.client import publishing
-from inorder.core.stamp import FifoStamp, Stamp, encode_stamp
+from inorder.protocol.stamp import FifoStamp, Stamp, encode_stamp
 from inorder_adapters.memory.delivery import Line
 from inorder_adapters.memory.hub import WireMessage
 

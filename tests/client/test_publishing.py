@@ -28,7 +28,6 @@ from tests.client.helpers import (
 from inorder import Client, Receipt
 from inorder.client import clock
 from inorder.client.publishing import Publish
-from inorder.core.wire import NumberState
 from inorder.errors import (
     Abandoned,
     Closed,
@@ -40,6 +39,7 @@ from inorder.errors import (
     QueueFull,
     Refused,
 )
+from inorder.protocol.wire import NumberState
 from inorder.testing.services import FaultProxy
 
 

@@ -25,10 +25,10 @@ from tests.client.helpers import (
 )
 
 from inorder import Bounded, Client, Gap, GapReason, Reconnected, Verdict
-from inorder.core.stamp import TotalStamp, encode_stamp
-from inorder.core.wire import NumberState
 from inorder.errors import Refused
 from inorder.ports import Outgoing
+from inorder.protocol.stamp import TotalStamp, encode_stamp
+from inorder.protocol.wire import NumberState
 from inorder_adapters.memory import open_ens
 from inorder_adapters.memory.ens import MemoryEns
 from inorder_adapters.memory.hub import WireMessage

@@ -12,7 +12,7 @@ from tests.client.helpers import Site, events_of, gaps_of, keys, new_site, paylo
 from tests.worker.raw_client import RawClient
 
 from inorder import Client, Receipt, Verdict
-from inorder.core.wire import ChangeOrder, OrderChanged, ShowOrder, TopicOrder
+from inorder.protocol.wire import ChangeOrder, OrderChanged, ShowOrder, TopicOrder
 
 TOPICS = "abcdef"
 

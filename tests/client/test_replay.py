@@ -13,10 +13,10 @@ from tests.client.helpers import PATIENCE, Site, new_site, published, until
 from tests.client.test_restored import Restorable
 
 from inorder import Client, Event, Gap, GapReason, Verdict
-from inorder.core.commands import TrimLog
 from inorder.errors import Closed, InvalidOption, InvalidTopic, NotInLog, NotLogged, Refused
-from inorder.worker.store import Store
-from inorder.worker.work import Work
+from inorder_worker.sequencer.commands import TrimLog
+from inorder_worker.service.work import Work
+from inorder_worker.store.store import Store
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from tests.client.helpers import (
 
 from inorder import Client
 from inorder.errors import Forgotten, StoreOutdated
-from inorder.worker.backup import back_up
-from inorder.worker.restoring import renew, restore
-from inorder.worker.verification import verify
+from inorder_worker.store.backup import back_up
+from inorder_worker.store.restoring import renew, restore
+from inorder_worker.store.verification import verify
 
 
 class Restorable:

@@ -24,10 +24,10 @@ from tests.client.helpers import (
 from tests.worker.raw_client import RawClient
 
 from inorder import Client, Receipt
-from inorder.core.wire import ChangeOrder, OrderChanged
 from inorder.errors import Unauthorized, WorkerUnreachable
+from inorder.protocol.wire import ChangeOrder, OrderChanged
 from inorder.testing.services import free_port
-from inorder.worker import Worker
+from inorder_worker.service import Worker
 
 ORDER = [["memory:top"], ["memory:low"]]
 

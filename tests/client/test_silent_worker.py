@@ -18,7 +18,8 @@ from inorder import Client
 from inorder.client import worker_link
 from inorder.client.worker_link import WorkerLink
 from inorder.client.workers import Workers
-from inorder.core.wire import (
+from inorder.errors import InorderError, TimedOut
+from inorder.protocol.wire import (
     ClientFrame,
     ClusterMap,
     Failure,
@@ -33,9 +34,8 @@ from inorder.core.wire import (
     WorkerFrame,
     encode_frame,
 )
-from inorder.errors import InorderError, TimedOut
 from inorder.testing.services import FaultProxy
-from inorder.worker import Worker
+from inorder_worker.service import Worker
 
 DOMAIN = 7
 

@@ -12,7 +12,7 @@ import pytest
 from tests.client.helpers import gaps_of, keys, payloads, published, take_events, times, until, worker_settings
 
 from inorder import Client, Receipt
-from inorder.worker import Worker
+from inorder_worker.service import Worker
 
 ORDER = [["memory:top"], ["memory:low"]]
 QUICK: dict[str, Any] = {"beat_interval": 0.05, "lease": 1.0}

@@ -12,8 +12,8 @@ from tests.client.helpers import Site, events_of, new_site, take_events, times, 
 
 from inorder import Client
 from inorder.errors import Forbidden, Unauthorized
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
 
 
 @pytest.fixture

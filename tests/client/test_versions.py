@@ -15,7 +15,8 @@ from tests.client.helpers import Site, events_of, published, take_events, until
 
 from inorder.client import client as client_module
 from inorder.client import worker_link
-from inorder.core.wire import (
+from inorder.errors import VersionMismatch
+from inorder.protocol.wire import (
     HEADER_BYTES,
     PROTOCOL_VERSIONS,
     Frame,
@@ -25,8 +26,7 @@ from inorder.core.wire import (
     encode_frame,
     known_to,
 )
-from inorder.errors import VersionMismatch
-from inorder.worker import connection, server
+from inorder_worker.service import connection, server
 
 OLD, NEW = (1, 1), (1, 2)
 Versions = tuple[int, int]

@@ -13,11 +13,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from inorder.worker.store import Store
-from inorder.worker.tokens import Token, TokenStore
 from inorder_controlplane import ControlPlaneSettings, Database, create_app
 from inorder_controlplane.guards import HEADERS
 from inorder_controlplane.problems import KINDS
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import Token, TokenStore
 
 BASE = "http://localhost:8080"
 ROLES = ("client", "viewer", "operator", "admin")

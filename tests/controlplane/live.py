@@ -13,11 +13,11 @@ from tests.client.helpers import PATIENCE
 from tests.client.helpers import Site as EventSite
 from tests.controlplane.conftest import ROLES, Site
 
-from inorder.admin import Cluster
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
 from inorder_controlplane import ControlPlaneSettings, Database, create_app
 from inorder_controlplane.access import Access
+from inorder_worker.admin import Cluster
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
 
 ORDER = (("memory:a",), ("memory:b", "memory:c"), ("memory:d", "memory:e"))
 """Five topics on three stages; their ids are 1 to 5."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from inorder.worker.sqlite_file import Room
 from inorder_controlplane.alarms import (
     MAX_OF_A_KIND,
     Alarm,
@@ -17,6 +16,7 @@ from inorder_controlplane.alarms import (
     WorkerSeen,
     alarms,
 )
+from inorder_worker.store.sqlite_file import Room
 
 QUIET = Seen(
     1_000_000,

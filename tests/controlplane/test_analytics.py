@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.controlplane.conftest import Serve, Site, assert_problem
 
-from inorder.worker.analyses import Analyses, Job, Progress
-from inorder.worker.schedules import Schedules
+from inorder_worker.store.analyses import Analyses, Job, Progress
+from inorder_worker.store.schedules import Schedules
 
 RUNS, SCHEDULES = "/api/v1/analytics/runs", "/api/v1/analytics/schedules"
 RESULT: dict[str, Any] = {

@@ -24,8 +24,8 @@ RULES = 4
 NOISE = 2_500
 """Steps that are not for the size's sake, such as a look at what changed meanwhile."""
 OF = (
-    "/inorder_controlplane/", "/inorder/admin/", "/inorder/core/", "/starlette/", "/fastapi/", "/json/", "/http/",
-    "/email/", "/urllib/", "/cronsim/", "/re/",
+    "/inorder_controlplane/", "/inorder_worker/admin/", "/inorder/protocol/", "/inorder_worker/sequencer/",
+    "/starlette/", "/fastapi/", "/json/", "/http/", "/email/", "/urllib/", "/cronsim/", "/re/",
 )  # fmt: skip
 """Whose steps count: threads of the store, and the worker that is asked, have their own."""
 METHODS = ("get", "put", "post", "patch", "delete")

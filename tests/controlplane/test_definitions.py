@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.controlplane.conftest import Serve, assert_problem
 
-from inorder.admin import Automatic
-from inorder.core.filters import filter_of
-from inorder.core.names import exact
-from inorder.core.wire import LogRule, Logs, TopicInfo, TopicOrder
 from inorder.errors import OutcomeUnknown
-from inorder.worker.analyses import Job
-from inorder.worker.schedules import Schedules
+from inorder.protocol.filters import filter_of
+from inorder.protocol.names import exact
+from inorder.protocol.wire import LogRule, Logs, TopicInfo, TopicOrder
+from inorder_worker.admin import Automatic
+from inorder_worker.store.analyses import Job
+from inorder_worker.store.schedules import Schedules
 
 
 class Workers:

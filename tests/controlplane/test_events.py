@@ -14,7 +14,7 @@ from tests.controlplane.live import Live, live_site
 from tests.worker.raw_client import RawClient
 
 from inorder import Event, Gap, GapReason
-from inorder.core.wire import (
+from inorder.protocol.wire import (
     ClientCounts,
     CreateTimestamps,
     Logged,

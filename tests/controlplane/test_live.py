@@ -19,8 +19,8 @@ from websockets.exceptions import InvalidStatus
 
 from inorder import Client
 from inorder.testing.services import Mosquitto
-from inorder.worker.analyses import Analyses, Job, Progress
 from inorder_controlplane.serving import Service
+from inorder_worker.store.analyses import Analyses, Job, Progress
 
 SCRIPT = "<img src=x onerror=alert(1)>/é 🦊"
 

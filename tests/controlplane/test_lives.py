@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.core.wire import EventLife, SeenLife
+from inorder.protocol.wire import EventLife, SeenLife
 from inorder_controlplane.lives import Moment, Percentiles, latencies, moments
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.controlplane.conftest import assert_problem
 from tests.controlplane.live import Live, live_site
 
-from inorder.core.state import Switch
-from inorder.core.wire import Frame, OrderChanged
+from inorder.protocol.wire import Frame, OrderChanged
+from inorder_worker.sequencer.state import Switch
 
 
 @pytest.fixture

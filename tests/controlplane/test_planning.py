@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.cluster import Cluster
 
-from inorder.core.commands import StampRide
-from inorder.core.wire import Frame
+from inorder.protocol.wire import Frame
 from inorder_controlplane.planning import MAX_ERRORS, Fault, Moved, NotAnOrder, Ordered, PresentOrder, moves_between
+from inorder_worker.sequencer.commands import StampRide
 
 
 def present(stages: list[list[int]], **more: dict[int, object]) -> PresentOrder:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.controlplane.conftest import Serve
 
-from inorder.cli.app import run
+from inorder_cli.app import run
 from inorder_controlplane.running import running
 
 SECONDS = 900

@@ -19,13 +19,13 @@ from tests.client.helpers import PATIENCE
 from tests.controlplane.conftest import Serve, Site
 from tests.costs import ended as ended_soon
 
-from inorder.worker import records
-from inorder.worker.analyses import Analyses, Job, Run
-from inorder.worker.identity import new_owner
-from inorder.worker.schedules import Schedules
 from inorder_controlplane import running
 from inorder_controlplane.analysis_process import masked
 from inorder_controlplane.running import Runner, Silence, due, runner_of
+from inorder_worker.store import records
+from inorder_worker.store.analyses import Analyses, Job, Run
+from inorder_worker.store.identity import new_owner
+from inorder_worker.store.schedules import Schedules
 
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_analysis.py"))
 DAY_MS = 86_400_000
@@ -359,7 +359,10 @@ def children_of(pid: int) -> list[int]:
 
 async def test_a_process_of_this_machine_that_is_gone_is_known_at_once(replica: Callable[..., Site]) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from inorder.worker.identity import new_owner; print(new_owner('other'))", stdout=-1
+        sys.executable,
+        "-c",
+        "from inorder_worker.store.identity import new_owner; print(new_owner('other'))",
+        stdout=-1,
     )
     out, _ = await process.communicate()
     site = replica()
@@ -441,7 +444,7 @@ async def test_a_killed_control_planes_run_is_found(replica: Callable[..., Site]
 
 def test_nothing_of_spark_is_loaded_here() -> None:
     code = (
-        "import sys, inorder_controlplane.control_plane, inorder.cli.up; "
+        "import sys, inorder_controlplane.control_plane, inorder_cli.up; "
         "print([name for name in ('pyspark', 'pyarrow', 'numpy', 'inorder_analytics') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -15,10 +15,10 @@ from tests.controlplane.conftest import ROLES, Serve, Site, assert_problem
 from tests.costs import ended
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from inorder.worker.audit import AuditLog
-from inorder.worker.tokens import TokenStore
 from inorder_controlplane.documents import PREFIX
 from inorder_controlplane.routes import registry
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.tokens import TokenStore
 
 PUBLIC = {("POST", "/session")}
 """Where no token is shown: it is in the body."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inorder.core.names import Filter, FilterKind, exact
+from inorder.protocol.names import Filter, FilterKind, exact
 from inorder_controlplane import sharing
 from inorder_controlplane.sharing import ClientPair, Names, Overlap, Topic, TopicPair, overlap, subscribed, subscribers
 

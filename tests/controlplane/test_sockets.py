@@ -13,11 +13,11 @@ from tests.controlplane.conftest import Site
 from tests.worker.helpers import PATIENCE
 
 from inorder.errors import StoreUnreachable
-from inorder.worker.tokens import TokenStore
 from inorder_controlplane import sockets
 from inorder_controlplane.principals import Principal, is_current, require_socket
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.sockets import Seats, tell
+from inorder_worker.store.tokens import TokenStore
 
 HERE = "http://localhost:8080"
 ORIGINS = [None, "http://evil.example", "null", "https://localhost:8080", "http://localhost", "http://[", "http://[::1"]

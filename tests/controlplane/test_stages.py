@@ -11,7 +11,7 @@ from tests.client.helpers import times, worker_settings
 from tests.controlplane.conftest import assert_problem
 from tests.controlplane.live import Live, live_site
 
-from inorder.worker import Worker
+from inorder_worker.service import Worker
 
 
 @pytest.fixture

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 
-from inorder.core.commands import (
+from inorder.endpoint.ordering import GapFound, Mode, OrderingModule, Output
+from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.wire import (
+    AskNumbers,
+    Frame,
+    LoggedEvent,
+    LoggedEvents,
+    LogRule,
+    NewEvent,
+    Numbers,
+    SpaceFilter,
+    StampedEvent,
+    Subscribed,
+    Timestamps,
+    TopicInfo,
+    Topics,
+)
+from inorder_worker.sequencer.commands import (
     AnyCommand,
     AnyRide,
     ChangeSubscription,
@@ -24,24 +41,7 @@ from inorder.core.commands import (
     SettleNumbers,
     StageSettings,
 )
-from inorder.core.names import Filter, FilterKind, exact
-from inorder.core.ordering import GapFound, Mode, OrderingModule, Output
-from inorder.core.stage import Stage
-from inorder.core.wire import (
-    AskNumbers,
-    Frame,
-    LoggedEvent,
-    LoggedEvents,
-    LogRule,
-    NewEvent,
-    Numbers,
-    SpaceFilter,
-    StampedEvent,
-    Subscribed,
-    Timestamps,
-    TopicInfo,
-    Topics,
-)
+from inorder_worker.sequencer.stage import Stage
 
 SPACE = "m"
 

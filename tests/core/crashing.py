@@ -7,10 +7,10 @@ from collections import deque
 import msgspec
 from tests.core.cluster import Cluster
 
-from inorder.core.commands import AnyCommand, Deliver
-from inorder.core.ride_check import check_ride
-from inorder.core.stage import Stage
-from inorder.core.wire import Frame
+from inorder.protocol.wire import Frame
+from inorder_worker.sequencer.commands import AnyCommand, Deliver
+from inorder_worker.sequencer.ride_check import check_ride
+from inorder_worker.sequencer.stage import Stage
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[AnyCommand] = msgspec.msgpack.Decoder(AnyCommand)

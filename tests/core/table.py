@@ -13,26 +13,13 @@ from collections.abc import Iterable
 import msgspec
 from tests.core.cluster import SPACE, Cluster
 
-from inorder.core.barriers import PRECISION
-from inorder.core.commands import (
-    AnyCommand,
-    LeaveSession,
-    LogChange,
-    OpenSession,
-    Reply,
-    RestartTimers,
-    StageSettings,
-    Tick,
-)
-from inorder.core.inputs import Requested, command_of, session_of
-from inorder.core.lease import Lease
-from inorder.core.names import Filter
-from inorder.core.ordering import Found, GapFound, Mode, OrderingModule, OrderingTimes, Output
-from inorder.core.publisher import Publication, Publisher
-from inorder.core.stage import Stage
-from inorder.core.subscriber import Subscriber
-from inorder.core.topic_manager import flat
-from inorder.core.wire import (
+from inorder.endpoint.barriers import PRECISION
+from inorder.endpoint.lease import Lease
+from inorder.endpoint.ordering import Found, GapFound, Mode, OrderingModule, OrderingTimes, Output
+from inorder.endpoint.publisher import Publication, Publisher
+from inorder.endpoint.subscriber import Subscriber
+from inorder.protocol.names import Filter
+from inorder.protocol.wire import (
     Access,
     AskNumbers,
     Frame,
@@ -51,6 +38,19 @@ from inorder.core.wire import (
     Topics,
 )
 from inorder_analytics.checks import EventId, History, Notified, Place, Span, SubscriberHistory
+from inorder_worker.sequencer.commands import (
+    AnyCommand,
+    LeaveSession,
+    LogChange,
+    OpenSession,
+    Reply,
+    RestartTimers,
+    StageSettings,
+    Tick,
+)
+from inorder_worker.sequencer.inputs import Requested, command_of, session_of
+from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.topic_manager import flat
 
 
 class Message(msgspec.Struct, frozen=True):

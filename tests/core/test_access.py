@@ -6,11 +6,11 @@ from typing import get_args
 
 import pytest
 
-from inorder.core import wire
-from inorder.core.access import CHANGES, MAY_SEND, ROLES, Permissions, is_within
-from inorder.core.filters import filter_of
-from inorder.core.wire import Access, ClientFrame
 from inorder.errors import Forbidden
+from inorder.protocol import wire
+from inorder.protocol.access import CHANGES, MAY_SEND, ROLES, Permissions, is_within
+from inorder.protocol.filters import filter_of
+from inorder.protocol.wire import Access, ClientFrame
 
 # The matrix in words, apart from the table that the code has.
 EVERYBODY = ["Ping", "Pong", "Failure", "Hello", "Renew", "NameTopics", "AskNumbers", "ReadLog", "ShowLogs", "Report"]

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.cluster import seen, wait
 
-from inorder.core.barriers import CaughtUp
-from inorder.core.gaps import MAX_UNREAD
-from inorder.core.notifications import Bounded
-from inorder.core.ordering import Mode, OrderingModule
-from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
+from inorder.endpoint.barriers import CaughtUp
+from inorder.endpoint.gaps import MAX_UNREAD
+from inorder.endpoint.notifications import Bounded
+from inorder.endpoint.ordering import Mode, OrderingModule
+from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
 A, B = 1, 2
 

@@ -9,11 +9,11 @@ import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 from tests.core.without import RULES
 
-from inorder.core.commands import LeaveSession, OpenSession, StageSettings, Tick
-from inorder.core.stage import Stage
-from inorder.core.state import Snapshot
-from inorder.core.topic_manager import raise_to
-from inorder.core.wire import Subscribed
+from inorder.protocol.pairs import raise_to
+from inorder.protocol.wire import Subscribed
+from inorder_worker.sequencer.commands import LeaveSession, OpenSession, StageSettings, Tick
+from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.state import Snapshot
 
 NAMES = "abcdef"
 LINGER_MS = 60_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
-from inorder.core.commands import Configure, Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings
-from inorder.core.topic_manager import NumberRecord
-from inorder.core.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
+from inorder.protocol.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
+from inorder_worker.sequencer.commands import Configure, Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings
+from inorder_worker.sequencer.topic_manager import NumberRecord
 
 CHECKED = StageSettings(checks_claims=True, session_timeout_ms=20_000, ended_kept_ms=600_000)
 FOREVER = 10**9

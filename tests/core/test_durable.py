@@ -8,7 +8,21 @@ import random
 import pytest
 from tests.core.cluster import SPACE, Cluster, stamps
 
-from inorder.core.commands import (
+from inorder.endpoint.ordering import Found, OrderingModule, Output
+from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
+    AskDurable,
+    Done,
+    Failure,
+    Frame,
+    NewEvent,
+    SpaceFilter,
+    StampedEvent,
+    Subscribed,
+    TopicStart,
+)
+from inorder_worker.sequencer.commands import (
     ChangeSubscription,
     Create,
     EndDurable,
@@ -20,21 +34,7 @@ from inorder.core.commands import (
     Tick,
     TrimLog,
 )
-from inorder.core.names import exact
-from inorder.core.ordering import Found, OrderingModule, Output
-from inorder.core.stage import Stage
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import (
-    AskDurable,
-    Done,
-    Failure,
-    Frame,
-    NewEvent,
-    SpaceFilter,
-    StampedEvent,
-    Subscribed,
-    TopicStart,
-)
+from inorder_worker.sequencer.stage import Stage
 
 
 def change(cluster: Cluster, client: str, *names: str, incarnation: int = 1, version: int = 1) -> Subscribed:
@@ -387,8 +387,8 @@ def test_an_owner_has_so_many_of_them(most: int) -> None:
 
 
 def test_an_owner_has_so_many_bytes_of_filters_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inorder.core.quotas.MAX_FRAME_BYTES", 100)
-    monkeypatch.setattr("inorder.core.quotas.BYTES_EACH", 20)
+    monkeypatch.setattr("inorder_worker.sequencer.quotas.MAX_FRAME_BYTES", 100)
+    monkeypatch.setattr("inorder_worker.sequencer.quotas.BYTES_EACH", 20)
     stage = Stage(0, 1)
     for client in ("a", "b"):
         stage.step(OpenSession(client, 1, owner="desk", max_subscriptions=3), 0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, seen, wait
 
-from inorder.core.commands import (
+from inorder.endpoint.ordering import Found, OrderingModule, OrderingTimes
+from inorder.protocol.wire import LoggedEvents, NewEvent, NumberState, Topics
+from inorder_worker.sequencer.commands import (
     Create,
     CreateTopics,
     LeaveSession,
@@ -16,11 +18,9 @@ from inorder.core.commands import (
     Tick,
     TrimLog,
 )
-from inorder.core.event_log import base_below, split
-from inorder.core.ordering import Found, OrderingModule, OrderingTimes
-from inorder.core.stage import Stage
-from inorder.core.topic_manager import TopicManager
-from inorder.core.wire import LoggedEvents, NewEvent, NumberState, Topics
+from inorder_worker.sequencer.event_log import base_below, split
+from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.topic_manager import TopicManager
 
 
 def manager(cluster: Cluster, name: str) -> TopicManager:

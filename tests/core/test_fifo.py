@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.core.fifo import MAX_STREAMS, FifoSequencer
+from inorder.endpoint.fifo import MAX_STREAMS, FifoSequencer
 
 
 def _get(fifo: FifoSequencer, *counters: int, now: float = 0.0) -> list[int]:

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import pytest
 from tests.core.cluster import SPACE, Cluster, entries, stamps
 
-from inorder.core import sessions
-from inorder.core.asked import Asked
-from inorder.core.commands import Configure, Create, LeaveSession, OpenSession, StageSettings, Tick
-from inorder.core.publisher import Publisher
-from inorder.core.stage import Stage
-from inorder.core.wire import Frame, NewEvent, Opened, StampedEvent, Timestamps, TopicInfo
+from inorder.endpoint.asked import Asked
+from inorder.endpoint.publisher import Publisher
+from inorder.protocol.wire import Frame, NewEvent, Opened, StampedEvent, Timestamps, TopicInfo
+from inorder_worker.sequencer import sessions
+from inorder_worker.sequencer.commands import Configure, Create, LeaveSession, OpenSession, StageSettings, Tick
+from inorder_worker.sequencer.stage import Stage
 
 KEPT = 600_000
 SETTINGS = StageSettings(session_timeout_ms=20_000, ended_kept_ms=KEPT)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inorder.core.barriers import CaughtUp
-from inorder.core.gaps import MAX_ASKED, MAX_MOMENTS, JumpedNumbers, MissingNumbers, NumberSet
+from inorder.endpoint.barriers import CaughtUp
+from inorder.endpoint.gaps import MAX_ASKED, MAX_MOMENTS, JumpedNumbers, MissingNumbers, NumberSet
 
 
 def _missing(clock: int = 0) -> MissingNumbers:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from inorder.core.commands import ChangeSubscription, CreateTopics, OpenSession, Tick
-from inorder.core.names import Filter, FilterKind, exact
-from inorder.core.sequencing import bit_set, members
-from inorder.core.stage import Stage
-from inorder.core.wire import SpaceFilter
+from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.wire import SpaceFilter
+from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession, Tick
+from inorder_worker.sequencer.sequencing import bit_set, members
+from inorder_worker.sequencer.stage import Stage
 
 ALL = [SpaceFilter("s", Filter("#", FilterKind.MQTT, "#"))]
 

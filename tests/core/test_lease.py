@@ -8,25 +8,13 @@ from typing import Any
 import pytest
 from tests.core.cluster import SPACE, Cluster, arrive, entries, reader, seen
 
-from inorder.core.commands import (
-    ChangeSubscription,
-    Configure,
-    Create,
-    ExpireRide,
-    LeaveSession,
-    OpenSession,
-    RestartTimers,
-    StageSettings,
-    Tick,
-)
-from inorder.core.lease import MAX_ASKED, Lease
-from inorder.core.names import exact
-from inorder.core.notifications import Bounded
-from inorder.core.ordering import OrderingModule, OrderingTimes
-from inorder.core.publisher import Publication, PublicationState, Publisher
-from inorder.core.stage import Stage
-from inorder.core.subscriber import Subscriber
-from inorder.core.wire import (
+from inorder.endpoint.lease import MAX_ASKED, Lease
+from inorder.endpoint.notifications import Bounded
+from inorder.endpoint.ordering import OrderingModule, OrderingTimes
+from inorder.endpoint.publisher import Publication, PublicationState, Publisher
+from inorder.endpoint.subscriber import Subscriber
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
     Frame,
     NewEvent,
     NumberAnswer,
@@ -41,6 +29,18 @@ from inorder.core.wire import (
     TopicInfo,
     TopicStart,
 )
+from inorder_worker.sequencer.commands import (
+    ChangeSubscription,
+    Configure,
+    Create,
+    ExpireRide,
+    LeaveSession,
+    OpenSession,
+    RestartTimers,
+    StageSettings,
+    Tick,
+)
+from inorder_worker.sequencer.stage import Stage
 
 TIMEOUT = 30_000
 PLACES = [{"a": 0, "b": 0}, {"a": 0, "b": 1}, {"a": 1, "b": 0}, {"a": 0, "b": 2}]

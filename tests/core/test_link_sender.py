@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from inorder.core.commands import LingerEndRide, Send
-from inorder.core.link_sender import FRAME_BYTES, MAX_RIDES, LinkSender
-from inorder.core.link_wire import Rides, decode_ride, decode_sender_frame
-from inorder.core.wire import HEADER_BYTES
 from inorder.errors import ProtocolError
+from inorder.protocol.wire import HEADER_BYTES
+from inorder_worker.sequencer.commands import LingerEndRide, Send
+from inorder_worker.sequencer.link_sender import FRAME_BYTES, MAX_RIDES, LinkSender
+from inorder_worker.sequencer.link_wire import Rides, decode_ride, decode_sender_frame
 
 BIG = 100_000
 

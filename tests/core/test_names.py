@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.costs import ended, steps
 
-from inorder.core.filters import mqtt_filter, redis_filter
-from inorder.core.globs import MAX_GLOB_BYTES
-from inorder.core.names import Filter, FilterKind, exact, mqtt_covers
 from inorder.errors import InvalidFilter
+from inorder.protocol.filters import mqtt_filter, redis_filter
+from inorder.protocol.globs import MAX_GLOB_BYTES
+from inorder.protocol.names import Filter, FilterKind, exact, mqtt_covers
 
 
 def _mqtt(text: str) -> Filter:

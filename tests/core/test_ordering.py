@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import pytest
 from tests.core.cluster import seen, wait
 
-from inorder.core.gaps import HEADS_SECONDS, MAX_MOMENTS, MAX_PASSED
-from inorder.core.notifications import Bounded, GapReason
-from inorder.core.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
-from inorder.core.waiting import Sequenced, WaitingRoom
-from inorder.core.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
+from inorder.endpoint.gaps import HEADS_SECONDS, MAX_MOMENTS, MAX_PASSED
+from inorder.endpoint.notifications import Bounded, GapReason
+from inorder.endpoint.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
+from inorder.endpoint.waiting import Sequenced, WaitingRoom
+from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
 A, B, C, D = 1, 2, 3, 4
 PENDING, CONFIRMED, VOID, ABANDONED, UNKNOWN = (

@@ -8,10 +8,10 @@ from math import exp
 import pytest
 from tests.core.cluster import Cluster
 
-from inorder.core.commands import Automatic, Configure, Pin, SetAutomatic, StageSettings, Tick
-from inorder.core.popularity import MIN_EVENTS, swaps, worth
-from inorder.core.stage import Stage
-from inorder.core.wire import Done, Moved, ShowOrder
+from inorder.protocol.wire import Done, Moved, ShowOrder
+from inorder_worker.sequencer.commands import Automatic, Configure, Pin, SetAutomatic, StageSettings, Tick
+from inorder_worker.sequencer.popularity import MIN_EVENTS, swaps, worth
+from inorder_worker.sequencer.stage import Stage
 
 ALPHA, BETA = 0.1, 0.2
 """The paper's choice: "the value beta = 0.2 represents a good trade-off", "setting alpha = 0.1"."""

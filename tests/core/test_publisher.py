@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inorder.core.publisher import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES, Publication, PublicationState, Publisher
-from inorder.core.wire import (
+from inorder.endpoint.publisher import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES, Publication, PublicationState, Publisher
+from inorder.protocol.wire import (
     CreateTimestamps,
     Moved,
     Settle,

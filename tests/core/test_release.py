@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from tests.core.cluster import Cluster, arrive, reader, seen
 
-from inorder.core.commands import AnyCommand, LeaveSession, Release, StageSettings, Tick
-from inorder.core.ordering import OrderingModule
-from inorder.core.stage import Stage
-from inorder.core.wire import Frame, Moved, NumberState, Released, Settled, Timestamps
+from inorder.endpoint.ordering import OrderingModule
+from inorder.protocol.wire import Frame, Moved, NumberState, Released, Settled, Timestamps
+from inorder_worker.sequencer.commands import AnyCommand, LeaveSession, Release, StageSettings, Tick
+from inorder_worker.sequencer.stage import Stage
 
 VOID, ABANDONED, CONFIRMED = NumberState.VOID, NumberState.ABANDONED, NumberState.CONFIRMED
 

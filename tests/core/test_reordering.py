@@ -6,22 +6,7 @@ import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 from tests.core.crashing import CrashingCluster
 
-from inorder.core.commands import (
-    CompleteRide,
-    Create,
-    CreateTopics,
-    FlushRide,
-    LeaveSession,
-    MarkRide,
-    OpenSession,
-    Pin,
-    Reorder,
-    SettleNumbers,
-    StageSettings,
-    SwitchRide,
-    Tick,
-)
-from inorder.core.wire import (
+from inorder.protocol.wire import (
     AskNumbers,
     Frame,
     Moved,
@@ -37,6 +22,21 @@ from inorder.core.wire import (
     TopicInfo,
     Topics,
     TopicStart,
+)
+from inorder_worker.sequencer.commands import (
+    CompleteRide,
+    Create,
+    CreateTopics,
+    FlushRide,
+    LeaveSession,
+    MarkRide,
+    OpenSession,
+    Pin,
+    Reorder,
+    SettleNumbers,
+    StageSettings,
+    SwitchRide,
+    Tick,
 )
 
 
@@ -709,7 +709,7 @@ def test_r8_bases_stay_where_they_are() -> None:
 
 
 def test_r14_a_large_hand_over_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inorder.core import reordering
+    from inorder_worker.sequencer import reordering
 
     monkeypatch.setattr(reordering, "RIDE_PARTS", 50)
     cluster = _cluster()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
-from inorder.core.commands import Configure, Create, LeaveSession, StageSettings, Tick
-from inorder.core.retiring import LOOKS
-from inorder.core.stage import Stage
-from inorder.core.wire import NewEvent, NumberState, Timestamps
+from inorder.protocol.wire import NewEvent, NumberState, Timestamps
+from inorder_worker.sequencer.commands import Configure, Create, LeaveSession, StageSettings, Tick
+from inorder_worker.sequencer.retiring import LOOKS
+from inorder_worker.sequencer.stage import Stage
 
 TTL, LINGER = 8_000, 1_000
 SETTINGS = StageSettings(topic_ttl_ms=TTL, linger_ms=LINGER, confirm_timeout_ms=3_600_000, session_timeout_ms=3_600_000)

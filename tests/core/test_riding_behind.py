@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 from tests.core.cluster import SPACE, Cluster, entries
 
-from inorder.core.commands import Create, LeaveSession, OpenSession, StageSettings, StampRide, Tick
-from inorder.core.publisher import Publisher
-from inorder.core.stamping import Stamping
-from inorder.core.wire import AskNumbers, Frame, NumberState, StampedEvent, Timestamps, TopicInfo
+from inorder.endpoint.publisher import Publisher
+from inorder.protocol.wire import AskNumbers, Frame, NumberState, StampedEvent, Timestamps, TopicInfo
+from inorder_worker.sequencer.commands import Create, LeaveSession, OpenSession, StageSettings, StampRide, Tick
+from inorder_worker.sequencer.stamping import Stamping
 
 SETTINGS = StageSettings(session_timeout_ms=20_000, ended_kept_ms=600_000)
 

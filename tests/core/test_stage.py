@@ -8,19 +8,7 @@ import msgspec
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 
-from inorder.core.commands import (
-    CompleteRide,
-    Create,
-    Deliver,
-    LeaveSession,
-    OpenSession,
-    SettleNumbers,
-    StageSettings,
-    StampRide,
-    Tick,
-)
-from inorder.core.stage import Stage
-from inorder.core.wire import (
+from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
     Frame,
     NewEvent,
@@ -32,6 +20,18 @@ from inorder.core.wire import (
     Timestamps,
     encode_frame,
 )
+from inorder_worker.sequencer.commands import (
+    CompleteRide,
+    Create,
+    Deliver,
+    LeaveSession,
+    OpenSession,
+    SettleNumbers,
+    StageSettings,
+    StampRide,
+    Tick,
+)
+from inorder_worker.sequencer.stage import Stage
 
 
 def _cluster(topics: dict[str, int], *clients: str, **settings: Any) -> Cluster:
@@ -384,7 +384,7 @@ def test_r17_who_has_a_topic_is_told_what_its_publisher_took_back(monkeypatch: p
     assert _told(cluster.settle("p", "a", [1], [2])) == [Numbers(0, 1, [void])] * 2
     assert _told(cluster.settle("p", "a", [1], [2])) == []  # said already
     with monkeypatch.context() as patch:
-        patch.setattr("inorder.core.settling.TOLD_IN_A_SECOND", 2)
+        patch.setattr("inorder_worker.sequencer.settling.TOLD_IN_A_SECOND", 2)
         assert _told(cluster.settle("p", "a", [], [3])) == []  # enough for this second: they ask
         cluster.now += 1_000
         assert len(_told(cluster.settle("p", "a", [], [4]))) == 2

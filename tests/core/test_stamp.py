@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp, encode_stamp
+from inorder.protocol.stamp import FifoStamp, TotalStamp, decode_stamp, encode_stamp
 
 _PRINTABLE = set((string.ascii_letters + string.digits + "-_").encode())
 _positive = st.integers(1, 2**63 - 1)

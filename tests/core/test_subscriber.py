@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import wild
 
-from inorder.core.names import Filter, exact
-from inorder.core.subscriber import Subscriber
-from inorder.core.wire import Moved, SpaceFilter, Subscribed, TopicInfo, TopicStart
+from inorder.endpoint.subscriber import Subscriber
+from inorder.protocol.names import Filter, exact
+from inorder.protocol.wire import Moved, SpaceFilter, Subscribed, TopicInfo, TopicStart
 
 SPACE = "m"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from inorder.core.ordering import OrderingModule
-from inorder.core.waits import WAITS_TOLD
-from inorder.core.wire import TopicInfo, TopicStart, Wait
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.waits import WAITS_TOLD
+from inorder.protocol.wire import TopicInfo, TopicStart, Wait
 
 FOREVER = 10**9
 

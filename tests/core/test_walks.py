@@ -7,8 +7,8 @@ import random
 import pytest
 from benchmarks.stages import Sequencer
 
-from inorder.core import stamping
-from inorder.core.wire import StampedEvent
+from inorder.protocol.wire import StampedEvent
+from inorder_worker.sequencer import stamping
 
 TOPICS = 60
 

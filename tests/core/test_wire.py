@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inorder.core.link_wire import decode_hello, decode_receiver_frame, decode_ride, decode_sender_frame
-from inorder.core.names import Filter, FilterKind
-from inorder.core.wire import (
+from inorder.errors import ProtocolError
+from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.wire import (
     HEADER_BYTES,
     MAX_FRAME_BYTES,
     AskDurable,
@@ -107,7 +107,7 @@ from inorder.core.wire import (
     encode_frame,
     encode_logged,
 )
-from inorder.errors import ProtocolError
+from inorder_worker.sequencer.link_wire import decode_hello, decode_receiver_frame, decode_ride, decode_sender_frame
 
 _TOPIC = TopicInfo(7, "m", "a/ü", 2)
 _RULE = LogRule("m", Filter("a/#", FilterKind.MQTT, "a/#"), 1, 2, 3)

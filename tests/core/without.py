@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inorder.core import reordering, sessions, subscribing
-from inorder.core.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
-from inorder.core.ordering import OrderingModule, Output
-from inorder.core.publisher import Publication, Publisher
-from inorder.core.reordering import Reordering
-from inorder.core.sequencing import Overlaps, Subscription, bit_set, members
-from inorder.core.stamping import Stamping
-from inorder.core.state import Outbox, StageState
-from inorder.core.subscribing import Subscribing
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import TopicStart
+from inorder.endpoint.ordering import OrderingModule, Output
+from inorder.endpoint.publisher import Publication, Publisher
+from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.wire import TopicStart
+from inorder_worker.sequencer import reordering, sessions, subscribing
+from inorder_worker.sequencer.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
+from inorder_worker.sequencer.reordering import Reordering
+from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members
+from inorder_worker.sequencer.stamping import Stamping
+from inorder_worker.sequencer.state import Outbox, StageState
+from inorder_worker.sequencer.subscribing import Subscribing
 
 Patch = pytest.MonkeyPatch
 

@@ -11,7 +11,7 @@ from tests.e2e.helpers import assert_one_order, client
 
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import FaultProxy, Mosquitto, RedisServer, WorkerServer
-from inorder.worker.verification import verify
+from inorder_worker.store.verification import verify
 
 EVENTS = 600
 

@@ -13,9 +13,9 @@ from tests.e2e.load import Writer
 from tests.e2e.test_several_workers import Workers, three_workers
 
 from inorder import Client
-from inorder.admin import Cluster
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
+from inorder_worker.admin import Cluster
 
 CHANGES = 10
 

@@ -20,7 +20,7 @@ from inorder.client import worker_link
 from inorder.errors import StoreError
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import FaultProxy, Mosquitto, PostgresServer, WorkerServer, free_port
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.sql_journal import SqlJournal
 
 LEASE = 1.0
 

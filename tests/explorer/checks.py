@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from tests.core.table import PublisherRole, SubscriberRole, history_of
 from tests.explorer.model import LATER, LINGER_MS, Model, Move, State
 
-from inorder.core.publisher import PublicationState
-from inorder.core.stage import Stage
-from inorder.core.wire import NameTopics, NumberState
+from inorder.endpoint.publisher import PublicationState
+from inorder.protocol.wire import NameTopics, NumberState
 from inorder_analytics.checks import CHECKS, History, Place, SubscriberHistory, check_dependencies, violations
+from inorder_worker.sequencer.stage import Stage
 
 PROMISES = tuple(each for each in CHECKS if each is not check_dependencies)
 """That events wait for their dependencies is how the promises are kept; explored is whether they are kept without."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from inorder.core.notifications import Bounded
-from inorder.core.ordering import Mode
+from inorder.endpoint.notifications import Bounded
+from inorder.endpoint.ordering import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from tests.core.table import PublisherRole, SubscriberRole
 
-from inorder.core.waiting import Sequenced, WaitingRoom
+from inorder.endpoint.waiting import Sequenced, WaitingRoom
 
 Key = Any
 

@@ -24,7 +24,10 @@ from tests.explorer.configs import Again, Ask, Back, Config, Cut, Hold, Publish
 from tests.explorer.freeze import publisher_key, subscriber_key
 from tests.explorer.words import Words
 
-from inorder.core.commands import (
+from inorder.endpoint.publisher import PublicationState
+from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.wire import AskNumbers, Frame, Moved, NameTopics, Numbers, Opened, Subscribed, TopicInfo, Topics
+from inorder_worker.sequencer.commands import (
     AnyCommand,
     Deliver,
     LeaveSession,
@@ -35,11 +38,8 @@ from inorder.core.commands import (
     StageSettings,
     Tick,
 )
-from inorder.core.inputs import Requested, command_of
-from inorder.core.names import Filter, FilterKind, exact
-from inorder.core.publisher import PublicationState
-from inorder.core.stage import Stage
-from inorder.core.wire import AskNumbers, Frame, Moved, NameTopics, Numbers, Opened, Subscribed, TopicInfo, Topics
+from inorder_worker.sequencer.inputs import Requested, command_of
+from inorder_worker.sequencer.stage import Stage
 
 NOW_MS = 1000
 NOW = 1.0

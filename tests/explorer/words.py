@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.explorer.configs import Config, Publish
 
-from inorder.core.commands import (
+from inorder.protocol.wire import AskNumbers, Moved, NameTopics, Numbers, Opened, Subscribed, Timestamps, Topics
+from inorder_worker.sequencer.commands import (
     ChangeSubscription,
     CompleteRide,
     Create,
@@ -25,7 +26,6 @@ from inorder.core.commands import (
     SwitchRide,
     TopicRide,
 )
-from inorder.core.wire import AskNumbers, Moved, NameTopics, Numbers, Opened, Subscribed, Timestamps, Topics
 
 
 class Words:

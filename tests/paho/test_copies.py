@@ -11,7 +11,7 @@ from tests.paho.conftest import Make
 from tests.paho.helpers import PATIENCE, Log, connect, subscribed, until
 
 import inorder.paho as mqtt
-from inorder.core.notifications import Event
+from inorder.endpoint.notifications import Event
 from inorder.paho.ordering import Arrived, Ordering
 from inorder.ports import Arrival
 from inorder.testing.ens_recorder import unique

@@ -16,9 +16,9 @@ from tests.paho.helpers import PATIENCE, Log, configuration, connect, subscribed
 
 import inorder.paho as mqtt
 from inorder import ClientTimes
-from inorder.admin import Cluster
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import FaultProxy, Mosquitto, WorkerServer
+from inorder_worker.admin import Cluster
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),

@@ -13,8 +13,8 @@ from tests.paho.helpers import PATIENCE, Log, connect, subscribed, until
 import inorder.paho as mqtt
 from inorder import errors
 from inorder.client.workers import Workers
-from inorder.core.access import Permissions
-from inorder.core.wire import Access
+from inorder.protocol.access import Permissions
+from inorder.protocol.wire import Access
 from inorder.sync._thread import THREAD
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto

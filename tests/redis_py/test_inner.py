@@ -14,7 +14,7 @@ import redis
 from tests.client.helpers import PATIENCE, Site, new_site, times, until
 
 from inorder.client.configured import ClientConfiguration
-from inorder.core.notifications import Verdict
+from inorder.endpoint.notifications import Verdict
 from inorder.errors import Forbidden
 from inorder.redis._message import Inorder
 from inorder.redis._publisher import Publisher, Ticket

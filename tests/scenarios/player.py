@@ -14,7 +14,13 @@ from tests.core.cluster import entries, wild
 from tests.core.table import PublisherRole, SubscriberRole, Table
 from tests.scenarios.language import ScenarioError, ScenarioFailed, Verb, compiled, known, lines, verb_of
 
-from inorder.core.commands import (
+from inorder.endpoint.notifications import Bounded
+from inorder.endpoint.ordering import Mode
+from inorder.endpoint.publisher import PublicationState
+from inorder.protocol.names import Filter, exact
+from inorder.protocol.wire import Frame, OrderChanged, StampedEvent, Subscribed, Timestamps, Topics
+from inorder_analytics.checks import violations
+from inorder_worker.sequencer.commands import (
     AnyCommand,
     AnyRide,
     ChangeSubscription,
@@ -31,12 +37,6 @@ from inorder.core.commands import (
     SubscriptionRide,
     TopicRide,
 )
-from inorder.core.names import Filter, exact
-from inorder.core.notifications import Bounded
-from inorder.core.ordering import Mode
-from inorder.core.publisher import PublicationState
-from inorder.core.wire import Frame, OrderChanged, StampedEvent, Subscribed, Timestamps, Topics
-from inorder_analytics.checks import violations
 
 P = ParamSpec("P")
 VERBS: list[Verb] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tests.simulation.clients import text_of
 
-from inorder.core.names import Filter
+from inorder.protocol.names import Filter
 
 Filters = set[Filter]
 Change = Callable[[random.Random, Filters, Filters], Filters]

@@ -12,21 +12,15 @@ from msgspec.structs import replace
 from tests.simulation.faults import Clock
 from tests.simulation.hosts import SPACE, Ask, Host
 
-from inorder.core.asked import Asked
-from inorder.core.commands import (
-    AnyCommand,
-    LeaveSession,
-    OpenSession,
-)
-from inorder.core.inputs import Requested, command_of, session_of
-from inorder.core.lease import Lease
-from inorder.core.names import Filter, FilterKind
-from inorder.core.notifications import Verdict
-from inorder.core.ordering import Found, GapFound, Mode, OrderingModule, Output
-from inorder.core.publisher import Publication, PublicationState, Publisher
-from inorder.core.subscriber import Subscriber
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import (
+from inorder.endpoint.asked import Asked
+from inorder.endpoint.lease import Lease
+from inorder.endpoint.notifications import Verdict
+from inorder.endpoint.ordering import Found, GapFound, Mode, OrderingModule, Output
+from inorder.endpoint.publisher import Publication, PublicationState, Publisher
+from inorder.endpoint.subscriber import Subscriber
+from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     Access,
     AskNumbers,
@@ -56,6 +50,12 @@ from inorder.core.wire import (
     encode_frame,
 )
 from inorder_analytics.checks import EventId, Notified, Outcome, Span, SubscriberHistory
+from inorder_worker.sequencer.commands import (
+    AnyCommand,
+    LeaveSession,
+    OpenSession,
+)
+from inorder_worker.sequencer.inputs import Requested, command_of, session_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

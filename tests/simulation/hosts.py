@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 import msgspec
 from tests.simulation.faults import Clock
 
-from inorder.core.commands import (
+from inorder.protocol.wire import (
+    AskNumbers,
+    Frame,
+    LoggedEvent,
+    LoggedEvents,
+    NameTopics,
+    NumberState,
+    ReadLog,
+    Renew,
+    Renewed,
+)
+from inorder_analytics.checks import EventId, Place, highest
+from inorder_worker.sequencer.commands import (
     AnyCommand,
     Create,
     Deliver,
@@ -24,21 +36,9 @@ from inorder.core.commands import (
     SessionKey,
     Tick,
 )
-from inorder.core.event_log import split
-from inorder.core.ride_check import check_ride
-from inorder.core.stage import Stage
-from inorder.core.wire import (
-    AskNumbers,
-    Frame,
-    LoggedEvent,
-    LoggedEvents,
-    NameTopics,
-    NumberState,
-    ReadLog,
-    Renew,
-    Renewed,
-)
-from inorder_analytics.checks import EventId, Place, highest
+from inorder_worker.sequencer.event_log import split
+from inorder_worker.sequencer.ride_check import check_ride
+from inorder_worker.sequencer.stage import Stage
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

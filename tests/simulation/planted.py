@@ -18,20 +18,20 @@ from tests.simulation import hosts
 from tests.simulation.clients import Client
 from tests.simulation.hosts import Host
 
-from inorder.core import retiring, stamping
-from inorder.core.commands import Create, Send
-from inorder.core.lease import Lease
-from inorder.core.ordering import OrderingModule
-from inorder.core.reordering import Reordering
-from inorder.core.retiring import Retiring
-from inorder.core.sessions import Sessions
-from inorder.core.settling import Settling
-from inorder.core.stage import Stage
-from inorder.core.stamping import Stamping
-from inorder.core.state import StageState, Switch
-from inorder.core.topic_manager import Session, TopicManager
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import NumberAnswer, NumberState
+from inorder.endpoint.lease import Lease
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.wire import NumberAnswer, NumberState
+from inorder_worker.sequencer import retiring, stamping
+from inorder_worker.sequencer.commands import Create, Send
+from inorder_worker.sequencer.reordering import Reordering
+from inorder_worker.sequencer.retiring import Retiring
+from inorder_worker.sequencer.sessions import Sessions
+from inorder_worker.sequencer.settling import Settling
+from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.stamping import Stamping
+from inorder_worker.sequencer.state import StageState, Switch
+from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 Patch = pytest.MonkeyPatch
 

@@ -13,7 +13,11 @@ from tests.simulation.faults import Partitions, Process
 from tests.simulation.hosts import SPACE, Ask, Host
 from tests.simulation.profiles import Profile
 
-from inorder.core.commands import (
+from inorder.endpoint.publisher import Publication
+from inorder.protocol.names import Filter, exact
+from inorder.protocol.wire import Heads, LoggedEvent, LogRule, NumberState, TopicInfo, decode_worker_frame, encode_frame
+from inorder_analytics.checks import History, Unfinished
+from inorder_worker.sequencer.commands import (
     AnyCommand,
     Configure,
     LeaveSession,
@@ -25,10 +29,6 @@ from inorder.core.commands import (
     StageSettings,
     Tick,
 )
-from inorder.core.names import Filter, exact
-from inorder.core.publisher import Publication
-from inorder.core.wire import Heads, LoggedEvent, LogRule, NumberState, TopicInfo, decode_worker_frame, encode_frame
-from inorder_analytics.checks import History, Unfinished
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from tests.client.test_lease import Cut, cut_site
 from tests.client.test_publishing import CONFIRM_TIMEOUT, is_late
 from tests.traces.helpers import Row, assert_well, known, of, part, recording, rows_in
 
-from inorder.core.wire import NumberState
 from inorder.errors import Abandoned, Closed, Forgotten, LinkError, Refused, TooManyUnconfirmed
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
+from inorder.protocol.wire import NumberState
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
 
 STAMPED = {"stamped_at", "dependencies", "entries", "stamp_bytes", "stage", "entry_stage", "top_stage"}
 QUICK = times(gap_timeout=0.02, loss_timeout=60.0)

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from tests.analytics.traces import EPOCH_US, Trace
 from tests.webui.site import UpServer
 
-from inorder.worker.analyses import Analyses, Job, Outcome, Progress
-from inorder.worker.identity import new_owner
-from inorder.worker.schedules import Schedule, Schedules
-from inorder.worker.store import Store
 from inorder_analytics.plain import measure_rows
 from inorder_analytics.reading import Row
 from inorder_analytics.results import Damaged, EventName, Files, PairFigures, Result, Witness, to_plain
+from inorder_worker.store.analyses import Analyses, Job, Outcome, Progress
+from inorder_worker.store.identity import new_owner
+from inorder_worker.store.schedules import Schedule, Schedules
+from inorder_worker.store.store import Store
 
 EVIL = "<img src=x onerror=alert(1)>"
 """As a topic, a client, a run, a file: text, never markup."""

@@ -15,7 +15,7 @@ from tests.webui.site import PAGES, Standby, UpServer, log_in
 from tests.webui.traffic import Traffic
 
 from inorder.testing.services import Mosquitto
-from inorder.worker.analyses import Progress
+from inorder_worker.store.analyses import Progress
 
 Shot = Callable[[Page, Traffic], None]
 

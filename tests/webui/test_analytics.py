@@ -16,12 +16,12 @@ from tests.webui.site import UpServer, log_in
 from tests.webui.test_pages import NAMELESS, has_settled
 
 from inorder.testing.ens_recorder import unique
-from inorder.worker.analyses import Progress
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
 from inorder_analytics.plain import measure
 from inorder_analytics.reading import Traces
 from inorder_analytics.results import Result
+from inorder_worker.store.analyses import Progress
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
 
 SPARK_MS = 420_000.0
 """Spark alone takes a while to start, and the machine may be busy."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from inorder.core.commands import AnyCommand
 from inorder.errors import StoreError, StoreUnreachable
-from inorder.worker import WorkerSettings
-from inorder.worker.journal import Batch, Member, MemoryJournal, MemoryStore
-from inorder.worker.log_rows import LogWrite
+from inorder_worker.sequencer.commands import AnyCommand
+from inorder_worker.service import WorkerSettings
+from inorder_worker.store.journal import Batch, Member, MemoryJournal, MemoryStore
+from inorder_worker.store.log_rows import LogWrite
 
 PATIENCE = 60.0
 """Seconds after which a test that waits for a condition fails."""

@@ -16,19 +16,19 @@ from typing import Any, Self
 from tests.worker.helpers import PATIENCE
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import Opened, Welcome
+from inorder.protocol.wire import Opened, Welcome
 from inorder.testing.services import free_port
-from inorder.worker.failpoints import VARIABLE
+from inorder_worker.store.failpoints import VARIABLE
 
 MAIN = """
 import json, sys
-from inorder.worker import WorkerSettings, run
+from inorder_worker.service import WorkerSettings, run
 sys.exit(run(WorkerSettings(**json.loads(sys.argv[1]))))
 """
 
 
 class WorkerProcess:
-    """``inorder.worker.run`` in a process of its own; ``failpoints`` are for its first start only."""
+    """``inorder_worker.service.run`` in a process of its own; ``failpoints`` are for its first start only."""
 
     def __init__(self, store: str, failpoints: str = "", **settings: Any) -> None:
         self.store = store

@@ -9,8 +9,8 @@ import ssl
 from types import TracebackType
 from typing import Self, TypeVar
 
-from inorder.core.names import exact
-from inorder.core.wire import (
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     CreateTimestamps,
     Failure,

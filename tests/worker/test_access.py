@@ -10,10 +10,11 @@ import pytest
 from tests.worker.helpers import settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.access import MAY_SEND, ROLES
-from inorder.core.filters import filter_of
-from inorder.core.names import exact
-from inorder.core.wire import (
+from inorder.errors import InvalidOption
+from inorder.protocol.access import MAY_SEND, ROLES
+from inorder.protocol.filters import filter_of
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
     AskDurable,
     AskNumbers,
     ChangeLog,
@@ -47,12 +48,12 @@ from inorder.core.wire import (
     TopicOrder,
     Topics,
 )
-from inorder.errors import InvalidOption
-from inorder.worker import Worker, records, schema
-from inorder.worker.audit import AuditLog
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.tokens import PREFIX, TokenStore
+from inorder_worker.service import Worker
+from inorder_worker.store import records, schema
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import PREFIX, TokenStore
 
 
 @pytest.fixture

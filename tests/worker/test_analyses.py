@@ -11,15 +11,15 @@ import pytest
 import sqlalchemy as sa
 
 from inorder.testing.services import PostgresServer
-from inorder.worker import records, schema
-from inorder.worker.analyses import Analyses, Job, Progress, Run
-from inorder.worker.backup import back_up
-from inorder.worker.restoring import restore
-from inorder.worker.results import LOG_BYTES, RESULT_BYTES, last_lines, storable, summary_of
-from inorder.worker.schedules import Schedule, Schedules
-from inorder.worker.store import Store
-from inorder.worker.store_errors import Conflict
-from inorder.worker.verification import verify
+from inorder_worker.store import records, schema
+from inorder_worker.store.analyses import Analyses, Job, Progress, Run
+from inorder_worker.store.backup import back_up
+from inorder_worker.store.restoring import restore
+from inorder_worker.store.results import LOG_BYTES, RESULT_BYTES, last_lines, storable, summary_of
+from inorder_worker.store.schedules import Schedule, Schedules
+from inorder_worker.store.store import Store
+from inorder_worker.store.store_errors import Conflict
+from inorder_worker.store.verification import verify
 
 T = TypeVar("T")
 JOB = Job(source="/traces", out="/out", window_s=5, max_pairs=7, master="local[2]")
@@ -288,8 +288,8 @@ def test_a_backup_holds_them(url: str, store: Store, tmp_path: Path) -> None:
 
 def test_rows_of_schema_6_are_brought_along(url: str, store: Store) -> None:
     """As they were, but for what an older release cannot have known; one that was damaged stays damaged."""
-    from inorder.worker import upgrading
-    from inorder.worker.chain import seal
+    from inorder_worker.store import upgrading
+    from inorder_worker.store.chain import seal
 
     def make(connection: sa.Connection) -> None:
         schema.metadata.drop_all(connection)

@@ -11,15 +11,16 @@ from msgspec.structs import replace
 from tests.worker.helpers import TestJournal, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import Position, Positions, Resolve
 from inorder.errors import StoreOutdated, StoreReplaced, StoreUnreachable
-from inorder.worker import Worker, schema
-from inorder.worker.attesting import Attestor, Standing
-from inorder.worker.journal import Batch, MemoryJournal, MemoryStore
-from inorder.worker.log_rows import LogRow
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.verification import verify
+from inorder.protocol.wire import Position, Positions, Resolve
+from inorder_worker.service import Worker
+from inorder_worker.service.attesting import Attestor, Standing
+from inorder_worker.store import schema
+from inorder_worker.store.journal import Batch, MemoryJournal, MemoryStore
+from inorder_worker.store.log_rows import LogRow
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.verification import verify
 
 KEY = bytes(range(32))
 HERE = {0: Standing(6, 500, 520), 1: Standing(3, 0, 0)}

@@ -23,15 +23,16 @@ from inorder.errors import (
     StoreUnreachable,
 )
 from inorder.testing.services import PostgresServer
-from inorder.worker import Worker, schema
-from inorder.worker.audit import AuditLog
-from inorder.worker.backup import Backup, back_up
-from inorder.worker.journal import Member
-from inorder.worker.restoring import restore
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
-from inorder.worker.verification import verify
+from inorder_worker.service import Worker
+from inorder_worker.store import schema
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.backup import Backup, back_up
+from inorder_worker.store.journal import Member
+from inorder_worker.store.restoring import restore
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
+from inorder_worker.store.verification import verify
 
 BEAT = 0.02
 
@@ -177,7 +178,7 @@ async def test_a_standby_that_lived_through_a_restore_stops(
 ) -> None:
     """Its machine stood still while the store was put back, so nobody saw that it lives. What it has read is void."""
     for name in ("_watch", "_require_unchanged", "_State.check"):
-        monkeypatch.setattr(f"inorder.worker.restoring.{name}", lambda *_, **__: None)
+        monkeypatch.setattr(f"inorder_worker.store.restoring.{name}", lambda *_, **__: None)
     url = postgres.database()
     owner = SqlJournal(url)
     owner.open(1)
@@ -308,7 +309,7 @@ async def test_what_a_file_holds_is_checked_before_it_counts(tmp_path: Path, mon
         back_up(bad, file)
     assert [name for name in os.listdir(tmp_path) if "backup" in name] == []
     with monkeypatch.context() as patch:
-        patch.setattr("inorder.worker.backup.check", lambda *_: verify(url))
+        patch.setattr("inorder_worker.store.backup.check", lambda *_: verify(url))
         back_up(bad, file)
     before = rows_of(url)
     with pytest.raises(BackupError, match="row 2 is damaged"):
@@ -321,7 +322,7 @@ async def test_a_newer_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
     await used(url)
     with monkeypatch.context() as patch:
-        patch.setattr("inorder.worker.backup.FORMAT", 2)
+        patch.setattr("inorder_worker.store.backup.FORMAT", 2)
         back_up(url, file)
     with pytest.raises(BackupError, match="newer release \\(format 2, schema"):
         Backup(file)
@@ -357,7 +358,7 @@ async def test_a_restore_that_fails_in_the_middle_leaves_the_store_as_it_was(
             raise StoreFull(url, "planted")
 
     with monkeypatch.context() as patch:
-        patch.setattr("inorder.worker.store.reach", full)
+        patch.setattr("inorder_worker.store.store.reach", full)
         with pytest.raises(StoreFull):
             restore(url, file, force=True)
     assert await next_number(url) == (21, domain)
@@ -365,8 +366,8 @@ async def test_a_restore_that_fails_in_the_middle_leaves_the_store_as_it_was(
 
 def test_an_older_release_backup_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tables are made as they were then, and brought up to date as those of a store are."""
-    from inorder.worker import backup as module
-    from inorder.worker.upgrading import migrate
+    from inorder_worker.store import backup as module
+    from inorder_worker.store.upgrading import migrate
 
     url, file = sqlite_url(tmp_path, "old.db"), tmp_path / "old.backup"
     old = Store(url)

@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from tests.worker.helpers import PATIENCE, TestJournal, settings
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import CreateTimestamps, NewEvent, Settle, Timestamps, Welcome
 from inorder.errors import Fenced, StoreUnreachable
+from inorder.protocol.wire import CreateTimestamps, NewEvent, Settle, Timestamps, Welcome
 from inorder.testing.services import PostgresServer
-from inorder.worker import Worker
-from inorder.worker.chain import EMPTY_TAIL, Row, Tail
-from inorder.worker.journal import Batch, MemoryStore
-from inorder.worker.log_rows import LogWrite
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.service import Worker
+from inorder_worker.store.chain import EMPTY_TAIL, Row, Tail
+from inorder_worker.store.journal import Batch, MemoryStore
+from inorder_worker.store.log_rows import LogWrite
+from inorder_worker.store.sql_journal import SqlJournal
 
 # -- B62 -------------------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from tests.costs import ROOM, Steps
 from tests.worker.helpers import TestJournal, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.names import Filter, FilterKind, exact
-from inorder.core.wire import (
+from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.wire import (
     AskDurable,
     AskHeads,
     AskNumbers,
@@ -62,8 +62,8 @@ from inorder.core.wire import (
     Wait,
     encode_frame,
 )
-from inorder.worker import Worker, router
-from inorder.worker.connection import Connection
+from inorder_worker.service import Worker, router
+from inorder_worker.service.connection import Connection
 
 SIZE = 100
 """Of the smaller one."""

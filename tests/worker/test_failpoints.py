@@ -20,8 +20,9 @@ from tests.worker.helpers import settings, until
 from tests.worker.processes import WorkerProcess, connected
 from tests.worker.raw_client import RawClient
 
-from inorder.core.names import exact
-from inorder.core.wire import (
+from inorder.errors import InvalidOption
+from inorder.protocol.names import exact
+from inorder.protocol.wire import (
     AskNumbers,
     ClusterMap,
     CreateTimestamps,
@@ -40,13 +41,13 @@ from inorder.core.wire import (
     Timestamps,
     TopicInfo,
 )
-from inorder.errors import InvalidOption
 from inorder.testing.services import PostgresServer, wait_until
-from inorder.worker import Worker, failpoints
-from inorder.worker.failpoints import POINTS
-from inorder.worker.journal import Batch
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.verification import verify
+from inorder_worker.service import Worker
+from inorder_worker.store import failpoints
+from inorder_worker.store.failpoints import POINTS
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.verification import verify
 
 F = TypeVar("F", bound=Frame)
 ROUNDS = 80
@@ -284,7 +285,7 @@ def test_what_makes_no_sense_is_refused(text: str) -> None:
 
 def test_they_are_off_by_default() -> None:
     environment = {name: value for name, value in os.environ.items() if name != failpoints.VARIABLE}
-    code = "from inorder.worker import failpoints; print(failpoints._armed)"
+    code = "from inorder_worker.store import failpoints; print(failpoints._armed)"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "{}\n"
 

@@ -10,17 +10,17 @@ import pytest
 from tests.worker.helpers import settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import ChangeOrder, OrderChanged
 from inorder.errors import Fenced, StoreError
+from inorder.protocol.wire import ChangeOrder, OrderChanged
 from inorder.testing.services import PostgresServer
-from inorder.worker import Worker
-from inorder.worker.history import History, OrderRow
-from inorder.worker.journal import Batch, Member
-from inorder.worker.log_rows import LogWrite
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
-from inorder.worker.verification import verify
+from inorder_worker.service import Worker
+from inorder_worker.store.history import History, OrderRow
+from inorder_worker.store.journal import Batch, Member
+from inorder_worker.store.log_rows import LogWrite
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
+from inorder_worker.store.verification import verify
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

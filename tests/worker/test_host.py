@@ -11,9 +11,8 @@ import pytest
 from tests.worker.helpers import TestJournal, commands_in, disk_full, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.commands import AnyCommand, Configure, Create, Deliver, Place, StageSettings, StampRide
-from inorder.core.stage import Stage
-from inorder.core.wire import (
+from inorder.errors import InvalidOption
+from inorder.protocol.wire import (
     ClusterMap,
     CreateTimestamps,
     Heads,
@@ -28,10 +27,11 @@ from inorder.core.wire import (
     Timestamps,
     Topics,
 )
-from inorder.errors import InvalidOption
-from inorder.worker import Worker, host
-from inorder.worker.hosted import HostedStage
-from inorder.worker.journal import MemoryJournal, MemoryStore
+from inorder_worker.sequencer.commands import AnyCommand, Configure, Create, Deliver, Place, StageSettings, StampRide
+from inorder_worker.sequencer.stage import Stage
+from inorder_worker.service import Worker, host
+from inorder_worker.service.hosted import HostedStage
+from inorder_worker.store.journal import MemoryJournal, MemoryStore
 
 # -- group commit ----------------------------------------------------------------------------------------------------
 

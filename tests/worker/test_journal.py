@@ -9,8 +9,8 @@ import pytest
 
 from inorder.testing.journal_conformance import JournalConformance, MakeJournal
 from inorder.testing.services import PostgresServer
-from inorder.worker.journal import MemoryJournal, MemoryStore
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.journal import MemoryJournal, MemoryStore
+from inorder_worker.store.sql_journal import SqlJournal
 
 
 class Opened:

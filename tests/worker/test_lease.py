@@ -11,10 +11,10 @@ import pytest
 from tests.worker.helpers import TestJournal, disk_full, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import CreateTimestamps, NewEvent, Opened, Ping, Pong, Renew, Renewed, Timestamps
 from inorder.errors import InvalidOption, StoreError
-from inorder.worker import Worker
-from inorder.worker.journal import Member, MemoryJournal, MemoryStore
+from inorder.protocol.wire import CreateTimestamps, NewEvent, Opened, Ping, Pong, Renew, Renewed, Timestamps
+from inorder_worker.service import Worker
+from inorder_worker.store.journal import Member, MemoryJournal, MemoryStore
 
 
 class _BeatJournal(TestJournal):

@@ -13,17 +13,7 @@ import pytest
 from tests.worker.helpers import TestJournal, commands_in, settings, until
 from tests.worker.raw_client import PATIENCE, RawClient
 
-from inorder.core.commands import AnyRide, CompleteRide, Create, Deliver, LingerEndRide, StampRide, TopicRide
-from inorder.core.link_wire import (
-    Durable,
-    LinkHello,
-    LinkWelcome,
-    ReceiverFrame,
-    Rides,
-    decode_receiver_frame,
-    encode_ride,
-)
-from inorder.core.wire import (
+from inorder.protocol.wire import (
     AskHeads,
     ClusterMap,
     CreateTimestamps,
@@ -41,8 +31,26 @@ from inorder.core.wire import (
     encode_frame,
 )
 from inorder.testing.services import Certificates
-from inorder.worker import Worker
-from inorder.worker.journal import MemoryJournal, MemoryStore
+from inorder_worker.sequencer.commands import (
+    AnyRide,
+    CompleteRide,
+    Create,
+    Deliver,
+    LingerEndRide,
+    StampRide,
+    TopicRide,
+)
+from inorder_worker.sequencer.link_wire import (
+    Durable,
+    LinkHello,
+    LinkWelcome,
+    ReceiverFrame,
+    Rides,
+    decode_receiver_frame,
+    encode_ride,
+)
+from inorder_worker.service import Worker
+from inorder_worker.store.journal import MemoryJournal, MemoryStore
 
 ORDER = [["s:u"], ["s:v"]]
 U, V = TopicInfo(1, "s", "u", 0), TopicInfo(2, "s", "v", 1)

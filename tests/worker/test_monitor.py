@@ -19,7 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.worker.helpers import PATIENCE, TestJournal, disk_full, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import (
+from inorder.errors import InvalidOption, PortInUse, StoreUnreachable
+from inorder.protocol.wire import (
     AskNumbers,
     CreateTimestamps,
     NewEvent,
@@ -29,11 +30,10 @@ from inorder.core.wire import (
     Settled,
     encode_frame,
 )
-from inorder.errors import InvalidOption, PortInUse, StoreUnreachable
-from inorder.worker import Worker, WorkerSettings
-from inorder.worker.exposition import METRICS, TOPIC_METRICS
-from inorder.worker.journal import MemoryJournal, MemoryStore
-from inorder.worker.monitor import MAX_CONNECTIONS, PATHS
+from inorder_worker.service import Worker, WorkerSettings
+from inorder_worker.service.exposition import METRICS, TOPIC_METRICS
+from inorder_worker.service.monitor import MAX_CONNECTIONS, PATHS
+from inorder_worker.store.journal import MemoryJournal, MemoryStore
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "OPERATIONS.md"
 HTTP: dict[str, Any] = {"http_port": 0}
@@ -384,7 +384,7 @@ async def test_requests_that_are_none() -> None:
 
 
 async def test_connections_are_bounded_and_cut_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inorder.worker.monitor.REQUEST_TIMEOUT", 3600.0)
+    monkeypatch.setattr("inorder_worker.service.monitor.REQUEST_TIMEOUT", 3600.0)
     async with Worker(settings(**HTTP), journal=TestJournal()) as worker:
         host, _, port = worker.http_address.rpartition(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(MAX_CONNECTIONS)]

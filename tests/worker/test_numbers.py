@@ -12,7 +12,8 @@ from tests.core.test_wire import CLIENT_FRAMES
 from tests.worker.helpers import settings
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import (
+from inorder.errors import ProtocolError
+from inorder.protocol.wire import (
     HEADER_BYTES,
     MAX_NUMBER,
     ClientCounts,
@@ -24,9 +25,8 @@ from inorder.core.wire import (
     decode_client_frame,
     encode_frame,
 )
-from inorder.errors import ProtocolError
-from inorder.worker import Worker
-from inorder.worker.reports import MAX_TOLD, ClientReports, well_formed
+from inorder_worker.service import Worker
+from inorder_worker.service.reports import MAX_TOLD, ClientReports, well_formed
 
 
 def changed(parts: list[object], to: int) -> Iterator[list[object]]:

@@ -13,11 +13,10 @@ import pytest
 
 from inorder.client.client import NAMES_ASKED
 from inorder.client.replaying import Replaying
-from inorder.core.commands import ChangeSubscription, CreateTopics, OpenSession, Reply, SetLogRule
-from inorder.core.names import MAX_NAME_BYTES, Filter, FilterKind, mqtt_covers
-from inorder.core.portions import PORTION_BYTES, fitting, portions
-from inorder.core.stage import Stage
-from inorder.core.wire import (
+from inorder.errors import ProtocolError
+from inorder.protocol.names import MAX_NAME_BYTES, Filter, FilterKind, mqtt_covers
+from inorder.protocol.portions import PORTION_BYTES, fitting, portions
+from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
     ClientCounts,
     EventLife,
@@ -37,11 +36,13 @@ from inorder.core.wire import (
     TopicsShown,
     encode_frame,
 )
-from inorder.errors import ProtocolError
-from inorder.worker import log_rows, reports
-from inorder.worker.host import StageHost
-from inorder.worker.reports import ClientReports
-from inorder.worker.router import route
+from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession, Reply, SetLogRule
+from inorder_worker.sequencer.stage import Stage
+from inorder_worker.service import reports
+from inorder_worker.service.host import StageHost
+from inorder_worker.service.reports import ClientReports
+from inorder_worker.service.router import route
+from inorder_worker.store import log_rows
 
 COUNT = 140
 """Topics: their names do not fit into one frame."""

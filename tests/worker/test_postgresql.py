@@ -14,16 +14,17 @@ import sqlalchemy as sa
 from tests.worker.helpers import PATIENCE, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import CreateTimestamps, NewEvent
 from inorder.errors import InvalidOption, StoreUnreachable
+from inorder.protocol.wire import CreateTimestamps, NewEvent
 from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer
-from inorder.worker import Worker, postgresql
-from inorder.worker.backup import back_up
-from inorder.worker.following import Follower
-from inorder.worker.journal import Batch, Member
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.verification import verify
+from inorder_worker.service import Worker
+from inorder_worker.service.following import Follower
+from inorder_worker.store import postgresql
+from inorder_worker.store.backup import back_up
+from inorder_worker.store.journal import Batch, Member
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.verification import verify
 
 LEAKED = ("synchronous_commit", "lock_timeout", "idle_in_transaction_session_timeout", "default_transaction_isolation")
 COUNT = "SELECT count(*) FROM pg_prepared_statements"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tests.worker.power import Disk, driver, lucky
 
-from inorder.worker.journal import Batch
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.verification import verify
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.verification import verify
 
 APPENDS, SNAPSHOT_EVERY = 10, 4
 _names = itertools.count(1)

@@ -16,10 +16,10 @@ from tests.worker.helpers import settings
 from tests.worker.processes import WorkerProcess, connected
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps
+from inorder.protocol.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps
 from inorder.testing.services import FaultProxy, PostgresServer
-from inorder.worker import Worker
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.service import Worker
+from inorder_worker.store.sql_journal import SqlJournal
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -137,7 +137,7 @@ def test_without_sqlalchemy_the_missing_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['sqlalchemy'] = None\n"
         "from inorder.errors import MissingExtra\n"
-        "try:\n    import inorder.worker\n"
+        "try:\n    import inorder_worker.service\n"
         "except MissingExtra as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.core.cluster import Cluster
 
-from inorder.core.stage import Stage
-from inorder.worker.rates import TopicRates
+from inorder_worker.sequencer.stage import Stage
+from inorder_worker.service.rates import TopicRates
 
 
 class Watch:

@@ -13,13 +13,11 @@ import pytest
 from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.commands import LeaveSession
-from inorder.core.filters import MAX_WILDCARDS
-from inorder.core.globs import MAX_GLOB_BYTES
-from inorder.core.link_wire import MAX_HELLO_BYTES
-from inorder.core.names import Filter, FilterKind, exact
-from inorder.core.settling import MAX_ANSWERS
-from inorder.core.wire import (
+from inorder.errors import PortInUse
+from inorder.protocol.filters import MAX_WILDCARDS
+from inorder.protocol.globs import MAX_GLOB_BYTES
+from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     AskNumbers,
     ChangeLog,
@@ -41,9 +39,11 @@ from inorder.core.wire import (
     Timestamps,
     encode_frame,
 )
-from inorder.errors import PortInUse
 from inorder.testing.services import Certificates
-from inorder.worker import Worker, admission
+from inorder_worker.sequencer.commands import LeaveSession
+from inorder_worker.sequencer.link_wire import MAX_HELLO_BYTES
+from inorder_worker.sequencer.settling import MAX_ANSWERS
+from inorder_worker.service import Worker, admission
 
 
 async def refused(client: RawClient, *frames: Frame | bytes) -> Failure:
@@ -306,7 +306,7 @@ async def test_memory_for_unread_answers_is_bounded(caplog: pytest.LogCaptureFix
 
 
 async def test_answers_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inorder.worker.connection import Connection
+    from inorder_worker.service.connection import Connection
 
     sends: list[int] = []
     send = Connection.send

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from inorder.errors import InvalidOption
-from inorder.worker import WorkerSettings
-from inorder.worker.settings import is_loopback, masked
+from inorder_worker.service import WorkerSettings
+from inorder_worker.service.settings import is_loopback
+from inorder_worker.store.store import masked
 
 
 @pytest.mark.parametrize(

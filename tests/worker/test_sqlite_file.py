@@ -15,21 +15,22 @@ import pytest
 from tests.worker.helpers import settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import CreateTimestamps, NewEvent
 from inorder.errors import StoreFull, StoreMoved
-from inorder.worker import Worker, sqlite_file
-from inorder.worker.journal import Batch
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.verification import verify
+from inorder.protocol.wire import CreateTimestamps, NewEvent
+from inorder_worker.service import Worker
+from inorder_worker.store import sqlite_file
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.verification import verify
 
 KINDS = {"log": ("-wal",), "index": ("-shm",), "both": ("-wal", "-shm")}
 REMOVING = """
 import os, sys
 from pathlib import Path
 from inorder.errors import StoreMoved
-from inorder.worker.journal import Batch
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.sql_journal import SqlJournal
 journals = []
 for name, *endings in (each.split(",") for each in sys.argv[2:]):
     path = Path(sys.argv[1]) / name

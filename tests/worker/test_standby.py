@@ -13,15 +13,15 @@ import pytest
 from tests.worker.helpers import TestJournal, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import ClusterMap, CreateTimestamps, NewEvent, Opened, StageInfo, Timestamps, Welcome
 from inorder.errors import Fenced, InvalidOption, StoreError
-from inorder.worker import Worker
-from inorder.worker.following import Follower, recover
-from inorder.worker.identity import is_gone, new_owner, process_of
-from inorder.worker.journal import Holder, Member, MemoryJournal, MemoryStore
-from inorder.worker.spreading import shares
-from inorder.worker.standby import Standby
-from inorder.worker.watch import Watch
+from inorder.protocol.wire import ClusterMap, CreateTimestamps, NewEvent, Opened, StageInfo, Timestamps, Welcome
+from inorder_worker.service import Worker
+from inorder_worker.service.following import Follower, recover
+from inorder_worker.service.standby import Standby
+from inorder_worker.store.identity import is_gone, new_owner, process_of
+from inorder_worker.store.journal import Holder, Member, MemoryJournal, MemoryStore
+from inorder_worker.store.spreading import shares
+from inorder_worker.store.watch import Watch
 
 # -- the lease, in time that the test makes ---------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ def test_an_owner_seen_for_the_first_time_has_a_whole_lease() -> None:
 
 def test_an_owner_that_ended_is_known_to_be_gone() -> None:
     """On the same machine: by number and start of its process."""
-    code = "from inorder.worker.identity import new_owner; print(new_owner('a/b'), flush=True); input()"
+    code = "from inorder_worker.store.identity import new_owner; print(new_owner('a/b'), flush=True); input()"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with child:
         assert child.stdout is not None

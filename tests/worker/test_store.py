@@ -21,13 +21,13 @@ from inorder.errors import (
     StoreVersionMismatch,
 )
 from inorder.testing.services import PostgresServer, free_port, wait_until
-from inorder.worker import schema
-from inorder.worker.journal import Batch
-from inorder.worker.seals import stage_seal
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.sqlite_place import mounted_type
-from inorder.worker.store import Store
-from inorder.worker.verification import verify
+from inorder_worker.store import schema
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.seals import stage_seal
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.sqlite_place import mounted_type
+from inorder_worker.store.store import Store
+from inorder_worker.store.verification import verify
 
 
 @pytest.fixture

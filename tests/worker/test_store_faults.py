@@ -22,18 +22,19 @@ from tests.worker.helpers import PATIENCE, settings, until
 from tests.worker.processes import WorkerProcess, connected
 from tests.worker.raw_client import RawClient
 
-from inorder.core.commands import AnyCommand, Create
-from inorder.core.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps, TopicInfo
 from inorder.errors import Fenced, StoreFull, StoreReadOnly, StoreUnreachable
+from inorder.protocol.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps, TopicInfo
 from inorder.testing.services import FaultProxy, PostgresServer, wait_until
-from inorder.worker import Worker, failpoints
-from inorder.worker import store as store_module
-from inorder.worker.journal import Batch
-from inorder.worker.log_rows import LogWrite
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.store_errors import Busy
-from inorder.worker.verification import verify
+from inorder_worker.sequencer.commands import AnyCommand, Create
+from inorder_worker.service import Worker
+from inorder_worker.store import failpoints
+from inorder_worker.store import store as store_module
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.log_rows import LogWrite
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.store_errors import Busy
+from inorder_worker.store.verification import verify
 
 _entries = msgspec.msgpack.Decoder(list[tuple[int, list[AnyCommand]]])
 
@@ -250,9 +251,9 @@ def test_nothing_is_forgotten_for_a_snapshot_that_is_damaged(store: str) -> None
 
 WRITER = """
 import sys
-from inorder.worker.journal import Batch
-from inorder.worker.log_rows import LogWrite
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.log_rows import LogWrite
+from inorder_worker.store.sql_journal import SqlJournal
 url, stage, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 journal = SqlJournal(url, timeout=60)
 journal.open(4)
@@ -312,9 +313,9 @@ async def test_a_lock_never_reaches_a_client(tmp_path: Path) -> None:
 
 FORK = """
 import os, sys
-from inorder.worker.journal import Batch
-from inorder.worker.log_rows import LogWrite
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.log_rows import LogWrite
+from inorder_worker.store.sql_journal import SqlJournal
 journal = SqlJournal(sys.argv[1], timeout=20)
 journal.open(2)
 epoch = journal.claim(0, "parent")

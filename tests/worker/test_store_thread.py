@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from inorder.testing.services import wait_until
-from inorder.worker.store_thread import StoreThread
+from inorder_worker.store.store_thread import StoreThread
 
 NAME = "inorder-test-store"
 

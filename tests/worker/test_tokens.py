@@ -11,13 +11,13 @@ import sqlalchemy as sa
 
 from inorder.errors import InvalidFilter, InvalidOption, StoreCorrupt
 from inorder.testing.services import PostgresServer
-from inorder.worker import schema, upgrading
-from inorder.worker.audit import AuditLog
-from inorder.worker.chain import seal
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.tokens import PREFIX, TokenStore
-from inorder.worker.verification import verify
+from inorder_worker.store import schema, upgrading
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.chain import seal
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import PREFIX, TokenStore
+from inorder_worker.store.verification import verify
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -40,7 +40,7 @@ def tokens(store: Store) -> TokenStore:
 
 
 def at(monkeypatch: pytest.MonkeyPatch, milliseconds: int) -> None:
-    monkeypatch.setattr("inorder.worker.tokens.now_ms", lambda: milliseconds)
+    monkeypatch.setattr("inorder_worker.store.tokens.now_ms", lambda: milliseconds)
 
 
 def test_a_token_is_found_by_its_secret_alone(tokens: TokenStore) -> None:

@@ -16,15 +16,16 @@ import sqlalchemy as sa
 from tests.worker.helpers import settings
 from tests.worker.raw_client import RawClient
 
-from inorder.core.wire import StampedEvent
 from inorder.errors import Fenced, StoreVersionMismatch
+from inorder.protocol.wire import StampedEvent
 from inorder.testing.services import PostgresServer
-from inorder.worker import Worker, schema, upgrading
-from inorder.worker.journal import Batch
-from inorder.worker.seals import stage_seal
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.verification import verify
+from inorder_worker.service import Worker
+from inorder_worker.store import schema, upgrading
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.seals import stage_seal
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.verification import verify
 
 OLD = Path(__file__).parent / "stores" / "schema_2.sqlite.sql"
 DOMAIN = 1394945407
@@ -270,7 +271,7 @@ def test_an_upgrade_that_fails_changes_nothing(empty: str, monkeypatch: pytest.M
     before = shape(empty)
     journal = SqlJournal(empty)
     with monkeypatch.context() as patch:
-        patch.setattr("inorder.worker.store.meta_seal", lambda row: 1 / 0)
+        patch.setattr("inorder_worker.store.store.meta_seal", lambda row: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             journal.open(2)
     assert shape(empty) == before
@@ -299,7 +300,7 @@ def test_alembic_is_imported_only_for_an_upgrade(tmp_path: Path) -> None:
 import sys
 sys.modules["alembic"] = None
 from inorder.errors import MissingExtra
-from inorder.worker.sql_journal import SqlJournal
+from inorder_worker.store.sql_journal import SqlJournal
 journal = SqlJournal("sqlite:///{new}")
 journal.open(1)
 journal.close()

@@ -13,13 +13,13 @@ import sqlalchemy as sa
 
 from inorder.errors import StoreCorrupt, StoreError, StoreUnreachable, StoreVersionMismatch
 from inorder.testing.services import PostgresServer
-from inorder.worker import log_rows, records, schema
-from inorder.worker.chain import NO_HASH, ROW_FORMAT, row_hash, snapshot_hash
-from inorder.worker.journal import Batch
-from inorder.worker.log_rows import LogRow
-from inorder.worker.sql_journal import SqlJournal
-from inorder.worker.store import Store
-from inorder.worker.verification import verify
+from inorder_worker.store import log_rows, records, schema
+from inorder_worker.store.chain import NO_HASH, ROW_FORMAT, row_hash, snapshot_hash
+from inorder_worker.store.journal import Batch
+from inorder_worker.store.log_rows import LogRow
+from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.store import Store
+from inorder_worker.store.verification import verify
 
 ROWS, SNAPSHOTS = 10, (4, 8)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
-from inorder.core.names import Filter
 from inorder.errors import BrokerUnreachable, Closed, InorderError, LinkError
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+from inorder.protocol.filters import MAX_TOPIC_BYTES, mqtt_filter
+from inorder.protocol.names import Filter
 from inorder_adapters import mqtt_rules
 from inorder_adapters.memory.delivery import Line
 from inorder_adapters.memory.hub import Hub, Member, WireMessage, hub

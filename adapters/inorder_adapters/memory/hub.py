@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from inorder.core.names import Filter
 from inorder.errors import InorderError, LinkError, Refused
+from inorder.protocol.names import Filter
 
 if TYPE_CHECKING:
     from inorder_adapters.memory.delivery import Line

@@ -23,9 +23,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from inorder.core.filters import MAX_TOPIC_BYTES
 from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+from inorder.protocol.filters import MAX_TOPIC_BYTES
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 from inorder_adapters.mqtt.barriers import Answered, Barriers
 from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions, request_refusal

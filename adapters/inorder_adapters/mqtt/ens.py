@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
-from inorder.core.names import Filter
 from inorder.errors import Closed, InorderError, LinkError, UsageError
 from inorder.ports import EnsCapabilities, EnsSink, Outgoing
+from inorder.protocol.filters import MAX_TOPIC_BYTES, mqtt_filter
+from inorder.protocol.names import Filter
 from inorder_adapters import mqtt_rules
 from inorder_adapters.mqtt.connection import Connection
 from inorder_adapters.mqtt.options import Target

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter
-from inorder.core.names import Filter
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
@@ -15,6 +13,8 @@ from inorder.errors import (
     UsageError,
 )
 from inorder.ports import EnsCapabilities, EnsSink, Outgoing
+from inorder.protocol.filters import MAX_TOPIC_BYTES, redis_filter
+from inorder.protocol.names import Filter
 from inorder_adapters.redis.failures import loss, map_exceptions
 from inorder_adapters.redis.link import log_in, make_connection
 from inorder_adapters.redis.options import Target

@@ -10,9 +10,9 @@ from typing import Any
 from redis.asyncio.connection import Connection
 from redis.exceptions import ResponseError
 
-from inorder.core.filters import text_problem
 from inorder.errors import InorderError, InvalidTopic, PayloadTooLarge
 from inorder.ports import EnsSink, Outgoing
+from inorder.protocol.filters import text_problem
 from inorder_adapters.payload_form import wire_payload
 from inorder_adapters.redis.failures import request_refusal
 from inorder_adapters.redis.link import Link

@@ -11,9 +11,9 @@ from typing import Any
 from redis.asyncio.connection import Connection
 from redis.exceptions import ResponseError
 
-from inorder.core.names import Filter, FilterKind
 from inorder.errors import LinkError, TimedOut
 from inorder.ports import Arrival, EnsSink
+from inorder.protocol.names import Filter, FilterKind
 from inorder_adapters.payload_form import split
 from inorder_adapters.redis.failures import request_refusal
 from inorder_adapters.redis.link import PING, Link, pack

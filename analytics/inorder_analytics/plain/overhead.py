@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from inorder.core.popularity import swaps
 from inorder_analytics.plain.percentiles import percent
 from inorder_analytics.plain.recorded import Recorded
 from inorder_analytics.reading import Row
 from inorder_analytics.results import StageOverhead, TopicOrder, TopicPopularity
+from inorder_worker.sequencer.popularity import swaps
 
 ALPHA, BETA = 0.1, 0.2
 """Of R15."""

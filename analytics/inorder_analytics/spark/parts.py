@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from inorder.core.popularity import swaps
 from inorder_analytics.results import (
     WORST_PAIRS,
     ClockError,
@@ -30,6 +29,7 @@ from inorder_analytics.results import (
     WindowFigures,
     Witness,
 )
+from inorder_worker.sequencer.popularity import swaps
 
 ALPHA: Final = 0.1
 BETA: Final = 0.2

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from inorder.worker.analyses import DEFAULT_MASTER, DEFAULT_MAX_PAIRS, DEFAULT_WINDOW_S
 from inorder_controlplane.models.common import Answer, Body, Moment, body_example, example
+from inorder_worker.store.analyses import DEFAULT_MASTER, DEFAULT_MAX_PAIRS, DEFAULT_WINDOW_S
 
 Outcome = Literal["queued", "running", "done", "failed", "cancelled"]
 Place = Annotated[

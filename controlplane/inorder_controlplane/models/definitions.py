@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, FailFast, Field
 
-from inorder.admin.checks import MOST_SECONDS
-from inorder.core.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
-from inorder.core.wire import MAX_NUMBER
+from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
+from inorder.protocol.wire import MAX_NUMBER
 from inorder_controlplane.models.analytics import NewSchedule
 from inorder_controlplane.models.common import Answer, Body, body_example, example
+from inorder_worker.admin.checks import MOST_SECONDS
 
 MAX_STAGES: Final = 64
 MAX_TOPICS: Final = 100_000

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from inorder.core.wire import NumberState
+from inorder.protocol.wire import NumberState
 from inorder_controlplane.models.common import Answer, Body, Moment, Number, body_example, example
 from inorder_controlplane.models.numbers import GivenNumber, SignedNumber
 from inorder_controlplane.models.topics import NAME, SPACE, Dependency, Space, TopicName, TopicRef

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from inorder.core.wire import MAX_NUMBER
+from inorder.protocol.wire import MAX_NUMBER
 
 MIN_NUMBER: Final = -MAX_NUMBER - 1
 

@@ -9,9 +9,6 @@ from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import PlainTextResponse
 
 from inorder.errors import InvalidOption
-from inorder.worker import analyses
-from inorder.worker.analyses import OPEN, Analyses, Run
-from inorder.worker.store import Store
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.cron import Cron
@@ -32,6 +29,9 @@ from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.running import places_of, runner_of
 from inorder_controlplane.tables import csv_of, exact
+from inorder_worker.store import analyses
+from inorder_worker.store.analyses import OPEN, Analyses, Run
+from inorder_worker.store.store import Store
 
 router = APIRouter(prefix="/analytics", tags=["analytics"])
 

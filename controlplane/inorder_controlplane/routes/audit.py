@@ -6,15 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from inorder.worker.audit import AuditEntry as Entry
-from inorder.worker.audit import AuditLog
-from inorder.worker.store import Store
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.audit import AuditEntry
 from inorder_controlplane.models.common import moment
 from inorder_controlplane.paging import MAX_LIMIT, Page, decoded, encoded
 from inorder_controlplane.principals import Admin
 from inorder_controlplane.problems import Problem
+from inorder_worker.store.audit import AuditEntry as Entry
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.store import Store
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 

@@ -7,11 +7,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from inorder.admin import Cluster
-from inorder.worker.analyses import Job
-from inorder.worker.schedules import Schedule, Schedules
-from inorder.worker.store import Store
-from inorder.worker.store_errors import Conflict
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.definitions import Name, Plan, definitions_of, plan
@@ -19,6 +14,11 @@ from inorder_controlplane.models.analytics import NewSchedule
 from inorder_controlplane.models.definitions import Definitions, ImportPlan, TopicName
 from inorder_controlplane.principals import Admin, Operator
 from inorder_controlplane.running import runner_of
+from inorder_worker.admin import Cluster
+from inorder_worker.store.analyses import Job
+from inorder_worker.store.schedules import Schedule, Schedules
+from inorder_worker.store.store import Store
+from inorder_worker.store.store_errors import Conflict
 
 router = APIRouter(prefix="/definitions", tags=["definitions"])
 

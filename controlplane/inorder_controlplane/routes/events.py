@@ -8,8 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 
 import inorder
-from inorder.admin import Cluster, EventState
-from inorder.core.wire import NumberState, SeenLife
+from inorder.protocol.wire import NumberState, SeenLife
 from inorder_controlplane import payloads
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.brokers import broker_of, brokers_of
@@ -23,6 +22,7 @@ from inorder_controlplane.models.topics import TopicRef
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import ref_of, refs_of
+from inorder_worker.admin import Cluster, EventState
 
 router = APIRouter(prefix="/events", tags=["events"])
 

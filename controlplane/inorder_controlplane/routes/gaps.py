@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter
 
-from inorder.admin import StuckNumber
-from inorder.core.wire import TopicInfo
+from inorder.protocol.wire import TopicInfo
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.models.events import STATES, Gap, Numbers, NumbersChanged, Release
@@ -16,6 +15,7 @@ from inorder_controlplane.paging import ListQueryDep, Page, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import ref_of
+from inorder_worker.admin import StuckNumber
 
 router = APIRouter(prefix="/gaps", tags=["gaps"])
 

@@ -14,11 +14,11 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from inorder.errors import StoreError
-from inorder.worker.monitor import Answer
-from inorder.worker.settings import is_loopback
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.principals import authenticate
 from inorder_controlplane.problems import Problem
+from inorder_worker.service.monitor import Answer
+from inorder_worker.service.settings import is_loopback
 
 router = APIRouter(tags=["health"])
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, WebSocket
 
-from inorder.worker.analyses import Run
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.principals import Principal, require_socket
 from inorder_controlplane.showing import alarms_of, figures_of, rates_of, stages_of, totals_of, workers_of
 from inorder_controlplane.sockets import Seats, tell
 from inorder_controlplane.watching import Picture, Watching, watching_of
+from inorder_worker.store.analyses import Run
 
 router = APIRouter(tags=["live"])
 

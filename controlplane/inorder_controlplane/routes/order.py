@@ -9,11 +9,8 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inorder.admin import Automatic as AutomaticMode
-from inorder.admin import Cluster
-from inorder.core.wire import MAX_NUMBER, TopicInfo, TopicOrder
 from inorder.errors import InorderError, OutcomeUnknown, StaleOrder
-from inorder.worker.history import History, OrderRow
+from inorder.protocol.wire import MAX_NUMBER, TopicInfo, TopicOrder
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.etags import etag, require_match
@@ -42,6 +39,9 @@ from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import refs_of
 from inorder_controlplane.watching import watching_of
+from inorder_worker.admin import Automatic as AutomaticMode
+from inorder_worker.admin import Cluster
+from inorder_worker.store.history import History, OrderRow
 
 router = APIRouter(prefix="/order", tags=["order"])
 

@@ -8,12 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from inorder.errors import InvalidOption
-from inorder.worker import analyses
-from inorder.worker.analyses import Analyses, Run
-from inorder.worker.schedules import Schedule as Stored
-from inorder.worker.schedules import Schedules
-from inorder.worker.store import Store
-from inorder.worker.store_errors import Conflict
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.cron import Cron
@@ -25,6 +19,12 @@ from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.routes.analytics import NEXT_TIMES, cron_of, facts, require_room, shown
 from inorder_controlplane.running import places_of, runner_of
+from inorder_worker.store import analyses
+from inorder_worker.store.analyses import Analyses, Run
+from inorder_worker.store.schedules import Schedule as Stored
+from inorder_worker.store.schedules import Schedules
+from inorder_worker.store.store import Store
+from inorder_worker.store.store_errors import Conflict
 
 router = APIRouter(prefix="/analytics/schedules", tags=["analytics"])
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
-from inorder.worker.tokens import TokenStore
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.common import moment_or_none
@@ -16,6 +15,7 @@ from inorder_controlplane.principals import COOKIE, ROLES, Principal, Viewer, ch
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.proxied import FOR, client_address, not_believed
 from inorder_controlplane.sessions import BrowserSessions
+from inorder_worker.store.tokens import TokenStore
 
 router = APIRouter(prefix="/session", tags=["session"])
 

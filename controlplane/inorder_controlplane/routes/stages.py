@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
 
-from inorder.worker.history import History, TakeOver
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, Context, ContextDep
 from inorder_controlplane.models.common import moment
@@ -16,6 +15,7 @@ from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.showing import stages_of, workers_of
 from inorder_controlplane.watching import Picture, watching_of
+from inorder_worker.store.history import History, TakeOver
 
 router = APIRouter(tags=["workers"])
 

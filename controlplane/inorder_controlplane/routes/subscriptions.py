@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 
-from inorder.admin import TopicState
-from inorder.core.wire import KnownSubscription
+from inorder.protocol.wire import KnownSubscription
 from inorder_controlplane import sharing
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
@@ -18,6 +17,7 @@ from inorder_controlplane.paging import ListQueryDep, Page, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import ref_of
+from inorder_worker.admin import TopicState
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
 

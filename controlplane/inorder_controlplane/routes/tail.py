@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, WebSocket
 
 import inorder
-from inorder.core.notifications import Event
+from inorder.endpoint.notifications import Event
 from inorder.errors import InorderError, UsageError
 from inorder_controlplane.brokers import Tail, broker_of, brokers_of, tail_client
 from inorder_controlplane.context import Context, ContextDep

@@ -6,9 +6,6 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from inorder.worker import tokens as stored
-from inorder.worker.store import Store
-from inorder.worker.tokens import TokenStore
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.common import moment, moment_or_none
@@ -17,6 +14,9 @@ from inorder_controlplane.paging import ListQueryDep, Page, page_of
 from inorder_controlplane.principals import Admin
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.sessions import has_admin
+from inorder_worker.store import tokens as stored
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 

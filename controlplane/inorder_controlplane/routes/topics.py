@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from inorder.admin import Cluster, TopicState
-from inorder.core.names import exact
-from inorder.core.wire import MAX_NUMBER, LogRule, decode_logged
-from inorder.core.wire import LoggedEvent as StoredEvent
+from inorder.protocol.names import exact
+from inorder.protocol.wire import MAX_NUMBER, LogRule, decode_logged
+from inorder.protocol.wire import LoggedEvent as StoredEvent
 from inorder_controlplane import payloads
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, Context, ContextDep
@@ -33,6 +32,7 @@ from inorder_controlplane.paging import ListQueryDep, Page, page_of
 from inorder_controlplane.principals import Operator, Principal, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import Survey
+from inorder_worker.admin import Cluster, TopicState
 
 router = APIRouter(prefix="/topics", tags=["topics"])
 

@@ -12,16 +12,16 @@ from inorder.client.observing import Observer
 from inorder.client.recording import Recording
 from inorder.client.routing import Routes
 from inorder.client.taking import Taker
-from inorder.core.fifo import FifoSequencer
-from inorder.core.lease import Lease
-from inorder.core.notifications import Event, Gap, Verdict
-from inorder.core.ordering import Found, GapFound, OrderingModule, Output
-from inorder.core.stamp import FifoStamp, TotalStamp, decode_stamp
-from inorder.core.subscriber import Subscriber
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import LoggedEvent, LoggedEvents, TopicInfo, TopicStart, decode_logged
+from inorder.endpoint.fifo import FifoSequencer
+from inorder.endpoint.lease import Lease
+from inorder.endpoint.notifications import Event, Gap, Verdict
+from inorder.endpoint.ordering import Found, GapFound, OrderingModule, Output
+from inorder.endpoint.subscriber import Subscriber
+from inorder.endpoint.waiting import Sequenced
 from inorder.logs import logger
 from inorder.ports import Arrival
+from inorder.protocol.stamp import FifoStamp, TotalStamp, decode_stamp
+from inorder.protocol.wire import LoggedEvent, LoggedEvents, TopicInfo, TopicStart, decode_logged
 
 _log = logger("inorder.client")
 

@@ -29,14 +29,17 @@ from inorder.client.routing import ORDERINGS, Ordering, Routes
 from inorder.client.subscribing import Subscribing
 from inorder.client.taking import Taker, TakerWatcher
 from inorder.client.workers import Workers
-from inorder.core.access import Permissions
-from inorder.core.lease import Lease
-from inorder.core.names import CLIENT_ID, Filter, is_client_id
-from inorder.core.notifications import Bounded, Event, Gap, Receipt, Reconnected, Verdict
-from inorder.core.ordering import Mode, OrderingModule
-from inorder.core.publisher import ADDS_ABOVE_FROM
-from inorder.core.subscriber import Subscriber
-from inorder.core.wire import (
+from inorder.endpoint.lease import Lease
+from inorder.endpoint.notifications import Bounded, Event, Gap, Receipt, Reconnected, Verdict
+from inorder.endpoint.ordering import Mode, OrderingModule
+from inorder.endpoint.publisher import ADDS_ABOVE_FROM
+from inorder.endpoint.subscriber import Subscriber
+from inorder.errors import Closed, InorderError, InvalidOption, PayloadTooLarge, UsageError
+from inorder.logs import logger
+from inorder.ports import Arrival, Ens, Outgoing
+from inorder.protocol.access import Permissions
+from inorder.protocol.names import CLIENT_ID, Filter, is_client_id
+from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
     PROTOCOL_VERSIONS,
     AskNumbers,
@@ -63,9 +66,6 @@ from inorder.core.wire import (
     Welcome,
     WorkerFrame,
 )
-from inorder.errors import Closed, InorderError, InvalidOption, PayloadTooLarge, UsageError
-from inorder.logs import logger
-from inorder.ports import Arrival, Ens, Outgoing
 from inorder.traces.options import Traces, traces_of
 from inorder.traces.recorder import Recorder
 

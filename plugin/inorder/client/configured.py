@@ -20,8 +20,8 @@ from typing import Any, TypedDict, Unpack, cast
 from inorder.client.client import Client
 from inorder.client.options import ClientTimes
 from inorder.client.worker_link import parse_address
-from inorder.core.notifications import Bounded
-from inorder.core.ordering import Mode
+from inorder.endpoint.notifications import Bounded
+from inorder.endpoint.ordering import Mode
 from inorder.errors import InvalidOption, InvalidSetting
 from inorder.ports import Ens
 from inorder.traces.options import Traces

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from inorder.core.notifications import Event, Gap, GapReason, Reconnected, Verdict
+from inorder.endpoint.notifications import Event, Gap, GapReason, Reconnected, Verdict
 from inorder.errors import Closed, InorderError, StreamInUse
 from inorder.logs import logger
 

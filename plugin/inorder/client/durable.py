@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from inorder.core.notifications import Event, Gap, Reconnected, Verdict
-from inorder.core.topic_manager import flat
-from inorder.core.wire import AskDurable, Done, Durable, Frame, SaveClock, SpaceFilter
+from inorder.endpoint.notifications import Event, Gap, Reconnected, Verdict
 from inorder.errors import InorderError
+from inorder.protocol.pairs import flat
+from inorder.protocol.wire import AskDurable, Done, Durable, Frame, SaveClock, SpaceFilter
 
 ASK_AGAIN = 1.0
 """Seconds after which an answer counts as lost."""

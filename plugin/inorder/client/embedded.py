@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
-from inorder.core.names import Filter
 from inorder.errors import Closed, LinkError
 from inorder.logs import logger
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+from inorder.protocol.names import Filter
 
 _log = logger("inorder.client")
 

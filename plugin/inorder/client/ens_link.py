@@ -9,10 +9,10 @@ from typing import Protocol
 from inorder.client.barriers import Barriers
 from inorder.client.embedded import EmbeddedEns
 from inorder.client.options import ClientTimes
-from inorder.core.names import Filter
 from inorder.errors import InorderError, LinkError, Refused
 from inorder.logs import logger
 from inorder.ports import Arrival, Ens, Outgoing
+from inorder.protocol.names import Filter
 
 _log = logger("inorder.client")
 

@@ -7,7 +7,7 @@ sends one copy for each topic, which is not marked as a repetition.
 
 from __future__ import annotations
 
-from inorder.core.names import Filter, FilterKind
+from inorder.protocol.names import Filter, FilterKind
 
 MAX_TOPICS = 10_000
 """Topics of one filter with wildcards whose copies are told apart; of more the flag is believed."""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from heapq import heappush, heapreplace
 from typing import Final
 
-from inorder.core.notifications import Verdict
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import ClientCounts, EventLife, Report, Reported, Wait
+from inorder.endpoint.notifications import Verdict
+from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.wire import ClientCounts, EventLife, Report, Reported, Wait
 
 SAMPLED: Final = 32
 """Lives of publishes in one report at most, and as many of notifications."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from inorder.core.ordering import OrderingTimes
+from inorder.endpoint.ordering import OrderingTimes
 from inorder.errors import InvalidOption
 
 

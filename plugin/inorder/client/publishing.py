@@ -13,10 +13,13 @@ from inorder.client import clock
 from inorder.client.ens_link import EnsLink
 from inorder.client.observing import Observer
 from inorder.client.recording import Recording
-from inorder.core.notifications import Receipt
-from inorder.core.publisher import Publication, PublicationState, Publisher
-from inorder.core.stamp import FifoStamp, TotalStamp, encode_stamp
-from inorder.core.wire import (
+from inorder.endpoint.notifications import Receipt
+from inorder.endpoint.publisher import Publication, PublicationState, Publisher
+from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull, Refused, TooManyUnconfirmed
+from inorder.logs import logger
+from inorder.ports import Outgoing
+from inorder.protocol.stamp import FifoStamp, TotalStamp, encode_stamp
+from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
     CreateTimestamps,
     Frame,
@@ -26,9 +29,6 @@ from inorder.core.wire import (
     TopicInfo,
     encode_logged,
 )
-from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull, Refused, TooManyUnconfirmed
-from inorder.logs import logger
-from inorder.ports import Outgoing
 
 _log = logger("inorder.client")
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from math import nan
 from typing import TYPE_CHECKING, Literal
 
-from inorder.core.notifications import Gap, Receipt, Verdict
-from inorder.core.publisher import Publication
-from inorder.core.waiting import Sequenced
-from inorder.core.wire import TopicInfo
+from inorder.endpoint.notifications import Gap, Receipt, Verdict
+from inorder.endpoint.publisher import Publication
+from inorder.endpoint.waiting import Sequenced
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed, UsageError
 from inorder.ports import Arrival
+from inorder.protocol.wire import TopicInfo
 from inorder.traces.lanes import NOTHING, REPAIRED, TopicName
 from inorder.traces.recorder import BATCH, Recorder, flags_of
 

@@ -6,8 +6,9 @@ import asyncio
 import datetime
 from collections.abc import AsyncIterator, Callable
 
-from inorder.core.notifications import Event, Gap, GapReason, Verdict
-from inorder.core.wire import (
+from inorder.endpoint.notifications import Event, Gap, GapReason, Verdict
+from inorder.errors import InorderError, InvalidOption, NotInLog, NotLogged, Refused
+from inorder.protocol.wire import (
     MAX_NUMBER,
     Frame,
     LoggedEvent,
@@ -18,7 +19,6 @@ from inorder.core.wire import (
     TopicInfo,
     decode_logged,
 )
-from inorder.errors import InorderError, InvalidOption, NotInLog, NotLogged, Refused
 
 ASK_AGAIN = 2.0
 """Seconds after which an answer counts as lost."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from inorder.core.names import Filter
+from inorder.protocol.names import Filter
 
 Ordering = Literal["total", "fifo", "none"]
 ORDERINGS: tuple[Ordering, ...] = ("total", "fifo", "none")

@@ -11,14 +11,14 @@ from inorder.client.arrivals import Arrivals
 from inorder.client.ens_link import EnsLink
 from inorder.client.routing import Ordering, Routes
 from inorder.client.routing import Subscribed as Subscription
-from inorder.core.filters import MAX_WILDCARDS
-from inorder.core.lease import Lease
-from inorder.core.names import Filter, FilterKind
-from inorder.core.ordering import OrderingModule
-from inorder.core.subscriber import Subscriber
-from inorder.core.wire import Frame, Opened, SpaceFilter, Subscribed
+from inorder.endpoint.lease import Lease
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import InorderError, InvalidFilter, InvalidOption
 from inorder.logs import logger
+from inorder.protocol.filters import MAX_WILDCARDS
+from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.wire import Frame, Opened, SpaceFilter, Subscribed
 
 _log = logger("inorder.client")
 

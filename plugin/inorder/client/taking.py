@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from inorder.core.notifications import Event, Gap
-from inorder.core.ordering import OrderingModule, Watcher
-from inorder.core.waiting import Sequenced
+from inorder.endpoint.notifications import Event, Gap
+from inorder.endpoint.ordering import OrderingModule, Watcher
+from inorder.endpoint.waiting import Sequenced
 from inorder.errors import InorderError
 from inorder.ports import Arrival
 
@@ -47,17 +47,17 @@ class TakerWatcher:
         self._taker, self._ordering, self._next = taker, ordering, next
 
     def began(self, topic: int, number: int) -> None:
-        """See :class:`~inorder.core.ordering.Watcher`."""
+        """See :class:`~inorder.endpoint.ordering.Watcher`."""
         if self._next is not None:
             self._next.began(topic, number)
 
     def ended(self, topic: int, number: int) -> None:
-        """See :class:`~inorder.core.ordering.Watcher`."""
+        """See :class:`~inorder.endpoint.ordering.Watcher`."""
         if self._next is not None:
             self._next.ended(topic, number)
 
     def dropped(self, entry: Sequenced, why: Literal["duplicate", "before"]) -> None:
-        """See :class:`~inorder.core.ordering.Watcher`."""
+        """See :class:`~inorder.endpoint.ordering.Watcher`."""
         if self._next is not None:
             self._next.dropped(entry, why)
         _, arrival, _ = entry.content

@@ -11,21 +11,6 @@ from typing import Protocol, cast
 
 from inorder.client import clock
 from inorder.client.options import ClientTimes
-from inorder.core.wire import (
-    PROTOCOL_VERSIONS,
-    Failure,
-    Frame,
-    FrameSplitter,
-    Hello,
-    Opened,
-    Ping,
-    Pong,
-    Welcome,
-    WorkerFrame,
-    decode_worker_frame,
-    encode_frame,
-    known_to,
-)
 from inorder.errors import (
     Forbidden,
     InorderError,
@@ -41,6 +26,21 @@ from inorder.errors import (
     WorkerUnreachable,
 )
 from inorder.logs import logger
+from inorder.protocol.wire import (
+    PROTOCOL_VERSIONS,
+    Failure,
+    Frame,
+    FrameSplitter,
+    Hello,
+    Opened,
+    Ping,
+    Pong,
+    Welcome,
+    WorkerFrame,
+    decode_worker_frame,
+    encode_frame,
+    known_to,
+)
 
 _log = logger("inorder.client")
 

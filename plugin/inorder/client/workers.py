@@ -19,8 +19,10 @@ from msgspec.structs import replace
 from inorder.client import clock
 from inorder.client.options import ClientTimes
 from inorder.client.worker_link import FATAL, WorkerLink
-from inorder.core.asked import Asked
-from inorder.core.wire import (
+from inorder.endpoint.asked import Asked
+from inorder.errors import InorderError, LinkError, WorkerUnreachable
+from inorder.logs import logger
+from inorder.protocol.wire import (
     AskHeads,
     AskNumbers,
     ClusterMap,
@@ -37,8 +39,6 @@ from inorder.core.wire import (
     Welcome,
     WorkerFrame,
 )
-from inorder.errors import InorderError, LinkError, WorkerUnreachable
-from inorder.logs import logger
 
 _log = logger("inorder.client")
 

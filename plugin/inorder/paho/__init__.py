@@ -26,9 +26,9 @@ from paho.mqtt.subscribeoptions import SubscribeOptions as SubscribeOptions
 
 from inorder.client.configured import ClientConfiguration as ClientConfiguration
 from inorder.client.configured import configured as configured
-from inorder.core.notifications import Gap as Gap
-from inorder.core.notifications import GapReason as GapReason
-from inorder.core.notifications import Verdict as Verdict
+from inorder.endpoint.notifications import Gap as Gap
+from inorder.endpoint.notifications import GapReason as GapReason
+from inorder.endpoint.notifications import Verdict as Verdict
 from inorder.paho import surface
 from inorder.paho.callbacks import CallbackOnGap as CallbackOnGap
 from inorder.paho.client import Client as Client

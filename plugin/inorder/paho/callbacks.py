@@ -12,7 +12,7 @@ from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from inorder.core.notifications import Gap
+from inorder.endpoint.notifications import Gap
 from inorder.paho.message import MQTTMessage
 from inorder_adapters.mqtt.barriers import Pings
 

@@ -15,7 +15,6 @@ from typing import Any
 from paho.mqtt import client as paho
 
 from inorder.client.configured import ClientConfiguration, configured
-from inorder.core.names import Filter
 from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.paho import library
@@ -24,6 +23,7 @@ from inorder.paho.failures import disconnect_reason, error_code
 from inorder.paho.forking import renew_locks, tell_of_forks
 from inorder.paho.limits import Limits
 from inorder.paho.ordering import Arrived, Ordering
+from inorder.protocol.names import Filter
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 
 _log = logger("inorder.paho")

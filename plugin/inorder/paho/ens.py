@@ -6,11 +6,11 @@ import concurrent.futures
 from collections.abc import Callable, Iterable
 
 from inorder.client.embedded import EmbeddedEns
-from inorder.core.filters import MAX_TOPIC_BYTES, mqtt_filter
-from inorder.core.names import Filter
 from inorder.errors import Closed, LinkError
 from inorder.paho.publication import Publication
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+from inorder.protocol.filters import MAX_TOPIC_BYTES, mqtt_filter
+from inorder.protocol.names import Filter
 from inorder_adapters import mqtt_rules
 from inorder_adapters.mqtt.barriers import Answered, Barriers
 from inorder_adapters.stamp_property import Properties, check_properties

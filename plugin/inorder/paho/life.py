@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from inorder.client.client import Client as Engine
 from inorder.client.configured import ClientConfiguration
 from inorder.client.ens_link import refusal_of
-from inorder.core.names import Filter
 from inorder.errors import Closed, InorderError
 from inorder.logs import logger
 from inorder.paho.ens import STALE_SECONDS, PahoEns
 from inorder.paho.failures import not_connected
 from inorder.paho.publication import Publication
+from inorder.protocol.names import Filter
 from inorder.sync._thread import THREAD
 
 if TYPE_CHECKING:

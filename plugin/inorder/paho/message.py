@@ -9,7 +9,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from inorder.core.notifications import Event, Verdict
+from inorder.endpoint.notifications import Event, Verdict
 from inorder_adapters.stamp_property import take_stamp
 
 _FIELDS: Final = tuple(paho.MQTTMessage.__slots__)

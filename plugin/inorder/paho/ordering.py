@@ -14,8 +14,7 @@ from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
 from inorder.client.copies import Copies
 from inorder.client.taking import PassedOver
-from inorder.core.names import Filter
-from inorder.core.notifications import Event, Gap, Verdict
+from inorder.endpoint.notifications import Event, Gap, Verdict
 from inorder.errors import Abandoned, Closed, Forgotten, InorderError
 from inorder.logs import logger
 from inorder.paho.ens import PahoEns
@@ -23,6 +22,7 @@ from inorder.paho.life import Life, leave_to_parent
 from inorder.paho.message import InOrder, MQTTMessage, repaired
 from inorder.paho.publication import Outgoing, Publication
 from inorder.ports import Arrival
+from inorder.protocol.names import Filter
 from inorder.sync._thread import THREAD
 from inorder_adapters.mqtt.barriers import Answered
 

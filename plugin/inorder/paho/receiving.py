@@ -11,7 +11,7 @@ from msgspec import structs
 from paho.mqtt import client as paho
 from paho.mqtt.enums import MQTTErrorCode
 
-from inorder.core.notifications import Gap, Verdict
+from inorder.endpoint.notifications import Gap, Verdict
 from inorder.logs import logger
 from inorder.paho.aliases import aliases_allowed, named
 from inorder.paho.callbacks import CallbackOnMessage

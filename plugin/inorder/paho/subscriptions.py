@@ -11,10 +11,10 @@ from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from inorder.core.filters import mqtt_filter
-from inorder.core.names import Filter
 from inorder.errors import InorderError, InvalidFilter
 from inorder.paho.embedding import Embedding
+from inorder.protocol.filters import mqtt_filter
+from inorder.protocol.names import Filter
 
 
 class Subscriptions(Embedding):

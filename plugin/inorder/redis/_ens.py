@@ -10,9 +10,9 @@ from dataclasses import replace
 from inorder.client.client import Client
 from inorder.client.configured import ClientConfiguration
 from inorder.client.embedded import EmbeddedEns
-from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter
-from inorder.core.names import Filter
 from inorder.ports import EnsCapabilities, Outgoing
+from inorder.protocol.filters import MAX_TOPIC_BYTES, redis_filter
+from inorder.protocol.names import Filter
 from inorder_adapters.payload_form import wire_payload
 from inorder_adapters.redis.publishing import MAX_VALUE_BYTES, check_channel
 from inorder_adapters.stamp_property import Properties, check_no_properties

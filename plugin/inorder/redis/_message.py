@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from inorder.core.notifications import Gap, Verdict
+from inorder.endpoint.notifications import Gap, Verdict
 
 Via = tuple[bytes, bytes]
 """How a message came: ``(b"message", channel)`` or ``(b"pmessage", pattern)``."""

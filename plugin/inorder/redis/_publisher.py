@@ -10,7 +10,7 @@ from redis import exceptions
 
 from inorder.client.configured import ClientConfiguration
 from inorder.client.ens_link import refusal_of
-from inorder.core.notifications import Receipt
+from inorder.endpoint.notifications import Receipt
 from inorder.errors import InorderError, Refused
 from inorder.redis._ens import Payload, RedisPyEns, engine_of
 

@@ -14,7 +14,7 @@ from redis import client as library
 from redis import exceptions
 
 from inorder.client.configured import ClientConfiguration
-from inorder.core.notifications import Gap
+from inorder.endpoint.notifications import Gap
 from inorder.errors import UsageError
 from inorder.redis import _library
 from inorder.redis._doorbell import Doorbell

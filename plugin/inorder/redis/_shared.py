@@ -11,9 +11,9 @@ from typing import Any, Self
 from redis import exceptions
 
 from inorder.client.configured import ClientConfiguration, configured
-from inorder.core.filters import text_problem
-from inorder.core.notifications import Gap
+from inorder.endpoint.notifications import Gap
 from inorder.logs import logger
+from inorder.protocol.filters import text_problem
 from inorder.redis._message import MESSAGE, PATTERN_MESSAGE, Response, Via, text_of
 from inorder.redis._publisher import Publisher, Ticket, is_publish
 from inorder.redis._subscriber import Subscriber

@@ -12,12 +12,12 @@ from typing import Any, Literal, NamedTuple
 from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
 from inorder.client.taking import PassedOver
-from inorder.core.filters import MAX_TOPIC_BYTES, redis_filter
-from inorder.core.names import Filter
-from inorder.core.notifications import Event, Gap, Verdict
+from inorder.endpoint.notifications import Event, Gap, Verdict
 from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.ports import Arrival
+from inorder.protocol.filters import MAX_TOPIC_BYTES, redis_filter
+from inorder.protocol.names import Filter
 from inorder.redis._ens import RedisPyEns, engine_of
 from inorder.redis._message import (
     MESSAGE,

@@ -11,8 +11,8 @@ from inorder.client.client import ClientStats, Order
 from inorder.client.delivery import Notification
 from inorder.client.options import ClientTimes
 from inorder.client.routing import Ordering
-from inorder.core.notifications import Event, Gap
-from inorder.core.ordering import Mode
+from inorder.endpoint.notifications import Event, Gap
+from inorder.endpoint.ordering import Mode
 from inorder.ports import Ens
 from inorder.sync.pending import PendingPublish
 from inorder.sync.reading import Notifications

@@ -16,7 +16,7 @@ import inorder
 from inorder.client.client import Order
 from inorder.client.delivery import Notification
 from inorder.client.ens_link import EnsLink, refusal_of
-from inorder.core.notifications import Receipt
+from inorder.endpoint.notifications import Receipt
 from inorder.errors import Closed, TimedOut, UsageError
 from inorder.ports import Outgoing
 from inorder.sync._thread import THREAD

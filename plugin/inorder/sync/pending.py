@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from inorder.core.notifications import Receipt
+from inorder.endpoint.notifications import Receipt
 from inorder.errors import Closed
 from inorder.logs import logger
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from inorder.core.names import Filter, FilterKind, exact
 from inorder.errors import (
     BrokerUnreachable,
     Closed,
@@ -30,6 +29,7 @@ from inorder.errors import (
     LinkError,
 )
 from inorder.ports import BarrierEns, Ens, Outgoing
+from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.testing.ens_recorder import (
     TIMEOUT_SECONDS,
     EnsMaker,

@@ -12,17 +12,17 @@ from collections.abc import Callable
 
 import pytest
 
-from inorder.core.commands import LogDeps, LogTrim
 from inorder.errors import Fenced, StoreCorrupt
-from inorder.worker.chain import EMPTY_TAIL, NO_HASH, Row, Tail, row_hash
-from inorder.worker.journal import Batch, Journal, Member
-from inorder.worker.log_rows import LogRow, LogTotals, Oldest
+from inorder_worker.sequencer.commands import LogDeps, LogTrim
+from inorder_worker.store.chain import EMPTY_TAIL, NO_HASH, Row, Tail, row_hash
+from inorder_worker.store.journal import Batch, Journal, Member
+from inorder_worker.store.log_rows import LogRow, LogTotals, Oldest
 
 MakeJournal = Callable[[], Journal]
 
 
 class JournalConformance:
-    """The contract of inorder.worker.journal, rule by rule.
+    """The contract of inorder_worker.store.journal, rule by rule.
 
     The fixture ``make_journal`` returns a function that makes journals; all that it makes in one test share one
     store, which is new for the test.

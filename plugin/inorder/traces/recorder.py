@@ -13,9 +13,9 @@ from contextlib import suppress
 from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
-from inorder.core.notifications import Verdict
-from inorder.core.publisher import Publication
-from inorder.core.waiting import Sequenced
+from inorder.endpoint.notifications import Verdict
+from inorder.endpoint.publisher import Publication
+from inorder.endpoint.waiting import Sequenced
 from inorder.traces.lanes import (
     HOW_BITS,
     LANE_ROWS,

@@ -188,8 +188,8 @@ def test_clients_workers_and_control_planes_never_load_spark() -> None:
     code = """
         import importlib, pkgutil, sys
         import inorder, inorder_controlplane
-        import inorder.client, inorder.worker, inorder.traces, inorder.cli.app
-        for package in (inorder.client, inorder.worker, inorder.traces, inorder.cli, inorder_controlplane):
+        import inorder.client, inorder_worker.service, inorder.traces, inorder_cli.app
+        for package in (inorder.client, inorder_worker.service, inorder.traces, inorder_cli, inorder_controlplane):
             for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
                 if ".migrations." not in module.name:
                     importlib.import_module(module.name)

@@ -13,7 +13,7 @@ from redis import exceptions
 from redis.asyncio import client as library
 
 from inorder.client.configured import ClientConfiguration
-from inorder.core.notifications import Gap
+from inorder.endpoint.notifications import Gap
 from inorder.errors import InorderError
 from inorder.redis import _library
 from inorder.redis._errors import translated

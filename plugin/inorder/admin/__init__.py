@@ -1,6 +1,0 @@
-"""For operators: what the command line and the control plane ask of the workers, over the frames that clients use."""
-
-from inorder.admin.cluster import Cluster
-from inorder.admin.states import Automatic, EventState, StuckNumber, TopicState, WorkerState
-
-__all__ = ["Automatic", "Cluster", "EventState", "StuckNumber", "TopicState", "WorkerState"]

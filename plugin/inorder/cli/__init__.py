@@ -1,5 +1,0 @@
-"""The ``inorder`` command. Its libraries are an extra; without them it says which one to install."""
-
-from inorder.cli.entry import main
-
-__all__ = ["main"]

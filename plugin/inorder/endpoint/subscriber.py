@@ -1,0 +1,167 @@
+"""The subscriber's side of subscription changes: one at a time, versioned, always whole (R7, R8, R11). No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from inorder.protocol.names import FilterKind
+from inorder.protocol.wire import Moved, SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
+
+
+class SubscriptionChange:
+    """One change on its way.
+
+    Attributes:
+        version: rises with each change of the session.
+        filters: the whole new subscription.
+        anew: topics that the client has already begin anew with it (R12, R17).
+        starts: what has been answered of it; by topic, because after a reconnection it is answered again.
+    """
+
+    __slots__ = ("anew", "filters", "starts", "version")
+
+    def __init__(self, version: int, filters: list[SpaceFilter], anew: bool) -> None:
+        self.version, self.filters, self.anew = version, filters, anew
+        self.starts: dict[int, TopicStart] = {}
+
+
+class Subscriber:
+    """A client's subscription with total order, as the topic managers know it.
+
+    Args:
+        bounded: this client may take events out of turn (R6), so its timestamps must stay full (R21).
+        durable: the subscription stays, however long the client is away (R12).
+    """
+
+    def __init__(self, *, bounded: bool, durable: bool = False) -> None:
+        self._bounded, self._durable = bounded, durable
+        self._is_expired = False
+        self._version = 0
+        self._filters: list[SpaceFilter] = []
+        self._change: SubscriptionChange | None = None
+        self._topics: dict[int, TopicInfo] = {}
+        self._order_epoch = 0
+
+    @property
+    def is_durable(self) -> bool:
+        """The subscription stays while the client is away (R12, R18)."""
+        return self._durable
+
+    @property
+    def topics(self) -> dict[int, TopicInfo]:
+        """Topics of the subscription by id, as far as workers named them. Do not change it."""
+        return self._topics
+
+    def space_of(self, topic: int) -> str:
+        """Return the space of a topic of the subscription."""
+        return self._topics[topic].space
+
+    @property
+    def filters(self) -> list[SpaceFilter]:
+        """What the subscription covers, a change on its way included."""
+        return self._filters if self._change is None else self._change.filters
+
+    @property
+    def has_wildcards(self) -> bool:
+        """Topics created later may belong to the subscription (R13)."""
+        return any(each.filter.kind is not FilterKind.EXACT for each in self.filters)
+
+    @property
+    def change(self) -> SubscriptionChange | None:
+        """The change on its way, if there is one (R11: at most one)."""
+        return self._change
+
+    def begin(self, filters: list[SpaceFilter], *, anew: bool = False) -> SubscriptionChange:
+        """Start a change to these filters. Raises RuntimeError while another one is on its way (R11)."""
+        if self._change is not None:
+            raise RuntimeError("a subscription change is on its way already (R11)")
+        self._version += 1
+        self._change = SubscriptionChange(self._version, filters, anew)
+        return self._change
+
+    def is_lost(self, *, known: bool, version: int) -> bool:
+        """Tell whether the subscription has expired (R12), from what the bottom stage says about this session: is it
+        ``known`` there, and with which ``version`` of a subscription (0: none)?"""
+        if version:
+            return False
+        return bool(self._filters) or (self._change is not None and not known)
+
+    def expired(self) -> None:
+        """The topic managers have dropped the subscription: nothing of it tells any more where a topic begins."""
+        self._is_expired = True
+
+    def other_domain(self) -> None:
+        """The workers serve another domain: its topics have other ids, and begin elsewhere."""
+        self._topics, self._order_epoch, self._is_expired = {}, 0, True
+
+    def begin_anew(self) -> None:
+        """Topics begin anew (R12, R17): with the change on its way, under a new version, because what is still answered
+        to the old one may be from before; or with a change of its own."""
+        filters, self._change = self.filters, None
+        self.begin(filters, anew=True)
+
+    def request(self) -> Subscribe | None:
+        """Return the frame that asks for the change on its way; the same one after each reconnection."""
+        if self._change is None:
+            return None
+        change = self._change
+        return Subscribe(change.version, change.filters, self._bounded, self._durable, change.anew)
+
+    def completed(self, frame: Subscribed) -> list[TopicStart] | None:
+        """The change is complete. Return the start of every topic, or ``None`` for an answer to an older change and
+        for one that is not whole yet.
+
+        A topic that was created after the previous change passed the bottom stage, under one of its wildcards,
+        belongs to the subscription from its first number on, whatever the answer says (R13).
+        """
+        change = self._change
+        if change is None or frame.version != change.version:
+            return None
+        change.starts.update((each.topic.id, each) for each in frame.topics)
+        if frame.more:
+            return None
+        earlier = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT and not self._is_expired]
+        starts = []
+        for start in change.starts.values():
+            info = start.topic
+            if info.id not in self._topics and any(_covers(each, info) for each in earlier):
+                start = TopicStart(info, 0, [])
+            starts.append(start)
+        self._filters, self._change, self._is_expired = change.filters, None, False
+        self._topics = {each.topic.id: each.topic for each in starts}
+        return starts
+
+    def covers(self, info: TopicInfo) -> bool:
+        """Tell whether a topic belongs to the subscription."""
+        return any(_covers(each, info) for each in self.filters)
+
+    def named(self, topics: Iterable[TopicInfo]) -> tuple[list[int], list[int]]:
+        """Workers named topics; return (ids of this subscription, the others). A topic that only the change on its
+        way covers is neither yet: where it begins comes with the answer to the change (R7)."""
+        mine, foreign = [], []
+        for info in topics:
+            if not self.covers(info):
+                foreign.append(info.id)
+            elif any(_covers(each, info) for each in self._filters):
+                self._topics[info.id] = info
+                mine.append(info.id)
+        return mine, foreign
+
+    def moved(self, frame: Moved) -> None:
+        """Topics are on other stages now (R14): what is missing of them is asked for there."""
+        if frame.order_epoch < self._order_epoch:
+            return
+        self._order_epoch = frame.order_epoch
+        for topic, stage in zip(frame.homes[::2], frame.homes[1::2], strict=True):
+            if topic in self._topics:
+                self._topics[topic] = replace(self._topics[topic], stage=stage)
+
+    def dropped(self, filters: list[SpaceFilter]) -> list[int]:
+        """Return the topics that a subscription of just these filters would no longer have."""
+        return [topic for topic, info in self._topics.items() if not any(_covers(each, info) for each in filters)]
+
+
+def _covers(each: SpaceFilter, info: TopicInfo) -> bool:
+    return each.space == info.space and each.filter.covers(info.name)

@@ -1,0 +1,232 @@
+"""Events that wait for their turn, each asleep on the first number it still needs.
+
+A waiting event is looked at again only when that number is reached, so an event costs O(its dependencies) in all,
+however many others wait (R4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import msgspec
+
+from inorder.endpoint.notifications import GapReason, Verdict
+
+TIDY_AT = 64
+"""Places of those that left, beyond twice as many as wait, before they are dropped."""
+
+
+class Sequenced(msgspec.Struct, gc=False, eq=False):
+    """An event with a timestamp, on its way to the application; or a hole: a number without an event (R17).
+
+    Attributes:
+        topic, number: its own number.
+        deps: flat list of what comes before it.
+        content: whatever the client needs to make the notification; ``None`` for a hole. It must not refer back to
+            this object: the garbage collector does not look here, so that many waiting events cost it nothing.
+        size: bytes it occupies while it waits.
+        arrived: when it arrived (s).
+        retained: the broker sent it from its store.
+        verdict: set when it is notified.
+        hole: for a hole, why the number is skipped; ``None`` in it for a void, which is skipped without report.
+        done: it left (notified, dropped or replaced); what still points to it ignores it.
+        repaired: it came from the event log (R18).
+        waited_topic, waited_number: the number that it slept on last, 0 where it never slept.
+    """
+
+    topic: int
+    number: int
+    deps: list[int]
+    content: Any
+    size: int
+    arrived: float
+    retained: bool = False
+    verdict: Verdict = Verdict.IN_ORDER
+    is_hole: bool = False
+    hole: GapReason | None = None
+    done: bool = False
+    repaired: bool = False
+    waited_topic: int = 0
+    waited_number: int = 0
+
+    def __repr__(self) -> str:
+        kind = f"hole ({self.hole or 'void'})" if self.is_hole else "event"
+        return f"<{kind} {self.topic}:{self.number} after {self.deps}>"
+
+
+def hole(topic: int, number: int, deps: list[int], reason: GapReason | None, now: float) -> Sequenced:
+    """Return a number that is to be skipped when its own dependencies are met (R17)."""
+    return Sequenced(topic, number, deps, None, 0, now, is_hole=True, hole=reason)
+
+
+class Parked:
+    """Events of topics whose clock is not known yet, by topic (R9, R13).
+
+    Attributes:
+        size: bytes of their payloads.
+        count: how many there are.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, list[Sequenced]] = {}
+        self.size = 0
+        self.count = 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._entries)
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def put(self, topic: int, entries: Iterable[Sequenced]) -> None:
+        """Keep events of a topic, behind those that it has already; it has some from now on, if only none."""
+        kept = self._entries.setdefault(topic, [])
+        for entry in entries:
+            kept.append(entry)
+            self.count += 1
+            self.size += entry.size
+
+    def take(self, topic: int) -> list[Sequenced]:
+        """Return (and forget) those of a topic, in the order of their arrival."""
+        taken = self._entries.pop(topic, [])
+        self.count -= len(taken)
+        self.size -= sum(each.size for each in taken)
+        return taken
+
+    def events(self) -> list[Sequenced]:
+        """Return all of them."""
+        return [each for entries in self._entries.values() for each in entries]
+
+
+class WaitingRoom:
+    """All that waits, by topic and number, with the alarm clocks that wake it.
+
+    Args:
+        has_limits: events may go before their turn (R6): :meth:`lowest` and :meth:`oldest` are asked for.
+
+    Attributes:
+        size: bytes of waiting payloads.
+        count: waiting events, holes not counted.
+    """
+
+    def __init__(self, has_limits: bool) -> None:
+        self._has_limits = has_limits
+        self._entries: dict[int, dict[int, Sequenced]] = {}
+        self._order: dict[int, list[int]] = {}
+        self._alarms: dict[int, dict[int, list[Sequenced]]] = {}
+        self._arrivals: deque[Sequenced] = deque()
+        self.size = 0
+        self.count = 0
+
+    @property
+    def alarms(self) -> Mapping[int, Mapping[int, list[Sequenced]]]:
+        """By topic and number, what sleeps on it; also what has left since. Do not change it."""
+        return self._alarms
+
+    def get(self, topic: int, number: int) -> Sequenced | None:
+        """Return what waits under this number."""
+        waiting = self._entries.get(topic)
+        return None if waiting is None else waiting.get(number)
+
+    def topic(self, topic: int) -> dict[int, Sequenced]:
+        """Return what waits in a topic, by number."""
+        return self._entries.get(topic, {})
+
+    def events(self) -> list[Sequenced]:
+        """Return all events that wait."""
+        return [each for waiting in self._entries.values() for each in waiting.values() if not each.is_hole]
+
+    def put(self, entry: Sequenced) -> None:
+        """Let an entry wait. It is not woken before :meth:`sleep` says on what."""
+        topic, number = entry.topic, entry.number
+        waiting = self._entries.get(topic)
+        if waiting is None:
+            self._entries[topic] = {number: entry}
+        else:
+            waiting[number] = entry
+        if not entry.is_hole:
+            self.count += 1
+            self.size += entry.size
+        if self._has_limits:
+            heappush(self._order.setdefault(topic, []), number)
+            if not entry.is_hole:
+                self._arrivals.append(entry)
+
+    def remove(self, entry: Sequenced) -> None:
+        """An entry leaves. Its heap and alarm places are cleared when they are next met."""
+        entry.done = True
+        waiting = self._entries.get(entry.topic)
+        if waiting is not None and waiting.get(entry.number) is entry:
+            del waiting[entry.number]
+            if not entry.is_hole:
+                self.count -= 1
+                self.size -= entry.size
+            if self._has_limits:
+                self._tidy(entry.topic, waiting)
+
+    def _tidy(self, topic: int, waiting: dict[int, Sequenced]) -> None:
+        """Drop the places of those that left once they are the majority."""
+        if len(self._arrivals) > 2 * self.count + TIDY_AT:
+            self._arrivals = deque(each for each in self._arrivals if not each.done)
+        if len(self._order[topic]) > 2 * len(waiting) + TIDY_AT:
+            self._order[topic] = sorted(waiting)
+
+    def sleep(self, entry: Sequenced, topic: int, number: int) -> None:
+        """Wake the entry when ``topic``, whose clock is below it, reaches ``number``."""
+        entry.waited_topic, entry.waited_number = topic, number
+        alarms = self._alarms.get(topic)
+        if alarms is None:
+            self._alarms[topic] = {number: [entry]}
+        elif (sleepers := alarms.get(number)) is not None:
+            sleepers.append(entry)
+        else:
+            alarms[number] = [entry]
+
+    def wake(self, topic: int, number: int) -> Sequence[Sequenced]:
+        """Return (and forget) what sleeps on a number."""
+        alarms = self._alarms.get(topic)
+        return alarms.pop(number, ()) if alarms else ()
+
+    def wake_range(self, topic: int, first: int, last: int) -> list[Sequenced]:
+        """Return (and forget) all that sleeps on numbers of ``topic`` from ``first`` to ``last``."""
+        alarms = self._alarms.get(topic, {})
+        numbers = range(first, last + 1)
+        due = sorted(each for each in alarms if each in numbers) if len(alarms) < len(numbers) else numbers
+        return [entry for each in due for entry in alarms.pop(each, ())]
+
+    def wake_from(self, topic: int, number: int) -> list[Sequenced]:
+        """Return (and forget) all that sleeps on ``number`` of ``topic`` or a higher one."""
+        alarms = self._alarms.get(topic, {})
+        due = [each for each in alarms if each >= number]
+        return [entry for each in due for entry in alarms.pop(each)]
+
+    def lowest(self, topic: int) -> Sequenced | None:
+        """Return the waiting entry of ``topic`` with the lowest number."""
+        order = self._order.get(topic)
+        if not order:
+            return None
+        waiting = self._entries[topic]
+        while order:
+            entry = waiting.get(order[0])
+            if entry is not None:
+                return entry
+            heappop(order)
+        return None
+
+    def oldest(self) -> Sequenced | None:
+        """Return the event that waits longest."""
+        arrivals = self._arrivals
+        while arrivals and arrivals[0].done:
+            arrivals.popleft()
+        return arrivals[0] if arrivals else None
+
+    def drop(self, topic: int) -> list[Sequenced]:
+        """Forget what waits in a topic; return what slept on its numbers."""
+        for entry in list(self.topic(topic).values()):
+            self.remove(entry)
+        self._entries.pop(topic, None)
+        self._order.pop(topic, None)
+        return self.wake_from(topic, 0)

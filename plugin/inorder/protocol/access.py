@@ -1,0 +1,242 @@
+"""What a token allows: which frames its role may send, and which topics it may publish to and subscribe to.
+
+The worker enforces it; the client, which is told with the welcome, refuses a call before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from inorder.errors import Forbidden
+from inorder.protocol.filters import filter_of
+from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.wire import (
+    Access,
+    AskDurable,
+    AskHeads,
+    AskNumbers,
+    ChangeAutomatic,
+    ChangeLog,
+    ChangeOrder,
+    CreateTimestamps,
+    DrainWorker,
+    EndSubscription,
+    Failure,
+    FindEvent,
+    FindNumber,
+    Frame,
+    Hello,
+    LogRule,
+    Logs,
+    MoveStage,
+    NameTopics,
+    Ping,
+    PinTopics,
+    Pong,
+    ReadLog,
+    ReleaseNumbers,
+    Renew,
+    Report,
+    Resolve,
+    SaveClock,
+    Settle,
+    ShowAutomatic,
+    ShowLogs,
+    ShowOpenNumbers,
+    ShowOrder,
+    ShowReports,
+    ShowSubscriptions,
+    ShowTopics,
+    ShowWorker,
+    SpaceFilter,
+    Subscribe,
+    TopicInfo,
+    Topics,
+)
+
+ROLES: Final = ("client", "viewer", "operator", "admin")
+"""``client`` publishes and subscribes, ``viewer`` looks, ``operator`` changes the topic order, logs, subscriptions and
+workers as well, ``admin`` may do all of it."""
+
+_ALL = frozenset(ROLES)
+_CLIENTS = frozenset(("client", "admin"))
+_LOOKING = frozenset(("viewer", "operator", "admin"))
+_CHANGING = frozenset(("operator", "admin"))
+_ADMINS = frozenset(("admin",))
+
+MAY_SEND: Final[Mapping[type, frozenset[str]]] = {
+    Ping: _ALL,
+    Pong: _ALL,
+    Failure: _ALL,
+    Hello: _ALL,
+    Renew: _ALL,
+    NameTopics: _ALL,
+    AskNumbers: _ALL,
+    ReadLog: _ALL,
+    ShowLogs: _ALL,
+    Report: _ALL,
+    AskHeads: _CLIENTS,
+    AskDurable: _CLIENTS,
+    CreateTimestamps: _CLIENTS,
+    Settle: _CLIENTS,
+    Subscribe: _CLIENTS,
+    SaveClock: _CLIENTS,
+    Resolve: _CLIENTS | _CHANGING,
+    ShowOrder: _LOOKING,
+    ShowSubscriptions: _LOOKING,
+    ShowReports: _LOOKING,
+    ShowTopics: _LOOKING,
+    ShowOpenNumbers: _LOOKING,
+    FindNumber: _LOOKING,
+    FindEvent: _LOOKING,
+    ShowAutomatic: _LOOKING,
+    ShowWorker: _LOOKING,
+    ChangeOrder: _CHANGING,
+    PinTopics: _CHANGING,
+    ChangeLog: _CHANGING,
+    EndSubscription: _CHANGING,
+    ReleaseNumbers: _CHANGING,
+    ChangeAutomatic: _CHANGING,
+    DrainWorker: _CHANGING,
+    MoveStage: _CHANGING,
+}
+"""Frame -> the roles that may send it."""
+CHANGES: Final = frozenset(frame for frame, roles in MAY_SEND.items() if roles == _CHANGING)
+"""What operators change: it is in the audit log."""
+
+UNLIMITED: Final = Access()
+
+
+class Permissions:
+    """What one connection may do.
+
+    Args:
+        access: as the worker told it.
+    """
+
+    def __init__(self, access: Access = UNLIMITED) -> None:
+        self.access = access
+        self._publish = _parsed(access.publish)
+        self._subscribe = _parsed(access.subscribe)
+
+    def __repr__(self) -> str:
+        return f"<Permissions of {self.access}>"
+
+    @property
+    def has_limits(self) -> bool:
+        """Some topics may neither be published to nor be read."""
+        return self._publish is not None and self._subscribe is not None
+
+    @property
+    def has_publish_limits(self) -> bool:
+        """Not all topics may be published to."""
+        return self._publish is not None
+
+    def check_frame(self, kind: type) -> None:
+        """Raise Forbidden for a kind of frame that the role may not send."""
+        allowed = MAY_SEND.get(kind, _ADMINS)
+        if self.access.role not in allowed:
+            roles = " or ".join(each for each in ROLES if each in allowed)
+            raise Forbidden(
+                f"role {self.access.role} may not send {kind.__name__}, a token with role {roles} may", kind.__name__
+            )
+
+    def check_publish(self, space: str, name: str) -> None:
+        """Raise Forbidden for a topic that may not be published to."""
+        self._check_role("publish", f"{space}:{name}", CreateTimestamps)
+        if self._publish is not None and not _covers(self._publish, space, name):
+            raise _forbidden("publish", f"{space}:{name}", self.access.publish)
+
+    def check_read(self, space: str, name: str) -> None:
+        """Raise Forbidden for a topic whose events may not be read."""
+        if self._subscribe is not None and not _covers(self._subscribe, space, name):
+            raise _forbidden("read", f"{space}:{name}", self.access.subscribe)
+
+    def check_subscribe(self, space: str, filter: Filter) -> None:
+        """Raise Forbidden for a filter with topics that may not be subscribed to."""
+        self._check_role("subscribe", f"{space}:{filter.text}", Subscribe)
+        if self._subscribe is not None and not any(
+            allowed == space and is_within(filter, its) for allowed, its in self._subscribe
+        ):
+            raise _forbidden("subscribe", f"{space}:{filter.text}", self.access.subscribe)
+
+    def check_filters(self, filters: Iterable[SpaceFilter]) -> None:
+        """Raise Forbidden for the first filter of a subscription that is not allowed."""
+        for each in filters:
+            self.check_subscribe(each.space, each.filter)
+
+    def visible(self, frame: Frame) -> Frame:
+        """Return an answer without the names of topics, and the rules for such, that are beyond the limits. Their ids
+        are no secret: timestamps are made of them."""
+        if isinstance(frame, Topics):
+            return replace(frame, topics=[each for each in frame.topics if self._knows(each)])
+        if isinstance(frame, Logs):
+            rules = [each for each in frame.rules if self._concerns(each)]
+            return replace(frame, rules=rules, topics=[each for each in frame.topics if self._knows(each)])
+        return frame
+
+    def _knows(self, info: TopicInfo) -> bool:
+        return any(its is None or _covers(its, info.space, info.name) for its in (self._publish, self._subscribe))
+
+    def _concerns(self, rule: LogRule) -> bool:
+        return any(
+            its is None
+            or any(
+                rule.space == space and (is_within(rule.filter, one) or is_within(one, rule.filter))
+                for space, one in its
+            )
+            for its in (self._publish, self._subscribe)
+        )
+
+    def _check_role(self, action: str, topic: str, frame: type) -> None:
+        if self.access.role not in MAY_SEND[frame]:
+            text = f"role {self.access.role} may not {action}; a token with role client or admin may"
+            raise Forbidden(text, action, topic)
+
+
+def _parsed(patterns: list[str] | None) -> list[tuple[str, Filter]] | None:
+    if patterns is None:
+        return None
+    pairs = [text.partition(":") for text in patterns]
+    return [(space, filter_of(space, name)) for space, _, name in pairs]
+
+
+def _covers(patterns: Iterable[tuple[str, Filter]], space: str, name: str) -> bool:
+    return any(each == space and its.covers(name) for each, its in patterns)
+
+
+def _forbidden(action: str, topic: str, allowed: list[str] | None) -> Forbidden:
+    those = ", ".join(allowed or []) or "no topics"
+    return Forbidden(f"the token does not allow to {action} {topic!r}; it allows {those}", action, topic, allowed or [])
+
+
+def is_within(wanted: Filter, allowed: Filter) -> bool:
+    """Tell whether all topics that one filter covers are covered by the other. Of two Redis globs that is seen only
+    where they are the same, or the wider one is a text with ``*`` behind it."""
+    if wanted.kind is FilterKind.EXACT:
+        return allowed.covers(wanted.name)
+    if wanted.kind is not allowed.kind:
+        return False
+    if wanted.kind is FilterKind.MQTT:
+        return _is_within_mqtt(wanted.text, allowed.text)
+    return wanted.text == allowed.text or _is_within_glob(wanted.text, allowed.text)
+
+
+def _is_within_mqtt(wanted: str, allowed: str) -> bool:
+    if wanted.startswith("$") and allowed[:1] in ("+", "#"):
+        return False
+    levels, its = wanted.split("/"), allowed.split("/")
+    for at, level in enumerate(its):
+        if level == "#":
+            return True
+        if at >= len(levels) or levels[at] == "#" or level not in ("+", levels[at]):
+            return False
+    return len(levels) == len(its)
+
+
+def _is_within_glob(wanted: str, allowed: str) -> bool:
+    fixed = allowed[:-1]
+    return allowed.endswith("*") and not set("*?[\\") & set(fixed) and wanted.startswith(fixed)

@@ -1,0 +1,98 @@
+"""Reading topics and filters as the brokers do: what they allow, for adapters, workers and operators alike (R13).
+
+A filter that no broker would take covers nothing that a client can subscribe to, so it is refused wherever it comes in.
+"""
+
+from __future__ import annotations
+
+from inorder.errors import InvalidFilter
+from inorder.protocol.globs import MAX_GLOB_BYTES
+from inorder.protocol.names import Filter, FilterKind, exact
+
+MAX_TOPIC_BYTES = 65_535
+MAX_WILDCARDS = 1_000
+"""Filters with wildcards that one client may have in total order: each is tried on every topic."""
+_GLOB_CHARACTERS = "*?["
+
+
+def text_problem(value: object, *, nul_allowed: bool) -> str | None:
+    """Say what keeps a value from being a topic or a filter of any broker, or ``None``."""
+    if not isinstance(value, str):
+        return f"it is {type(value).__name__}, not str"
+    if not value:
+        return "it is empty"
+    if not nul_allowed and "\0" in value:
+        return "it contains NUL"
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return "it contains a lone surrogate"
+    if size > MAX_TOPIC_BYTES:
+        return f"it is {size} bytes long, over the limit of {MAX_TOPIC_BYTES}"
+    return None
+
+
+def mqtt_filter(text: object) -> Filter:
+    """Read a filter by MQTT's rules. Raises InvalidFilter.
+
+    Shared subscriptions are refused: the broker deals their events out among the members, so no member has a
+    stream whose order could be checked.
+    """
+    problem = text_problem(text, nul_allowed=False)
+    if problem is not None or not isinstance(text, str):
+        raise InvalidFilter(text, problem or "it is not text")
+    if text == "$share" or text.startswith("$share/"):
+        raise InvalidFilter(text, "shared subscriptions cannot be ordered for each member; subscribe without $share")
+    if "+" not in text and "#" not in text:
+        return exact(text)
+    levels = text.split("/")
+    if any(len(level) > 1 and ("+" in level or "#" in level) for level in levels):
+        raise InvalidFilter(text, "a wildcard must stand alone in its level")
+    if "#" in levels[:-1]:
+        raise InvalidFilter(text, "# must be the last level")
+    return Filter(text, FilterKind.MQTT, text)
+
+
+def redis_filter(text: object) -> Filter:
+    """Read a filter by Redis' rules: a glob where a glob character stands unescaped, else a channel. Raises
+    InvalidFilter."""
+    problem = text_problem(text, nul_allowed=True)
+    if problem is not None or not isinstance(text, str):
+        raise InvalidFilter(text, problem or "it is not text")
+    channel = _unescaped(text)
+    if channel is not None:
+        return Filter(text, FilterKind.EXACT, channel)
+    found = Filter(text, FilterKind.REDIS, text)
+    if (problem := length_problem(found)) is not None:
+        raise InvalidFilter(text, problem)
+    return found
+
+
+def length_problem(filter: Filter) -> str | None:
+    """Say that a filter costs too much to match, or ``None``: all of a glob may have to be tried at each byte of a
+    topic."""
+    size = len(filter.text.encode()) if filter.kind is FilterKind.REDIS else 0
+    return f"it is {size} bytes long, a glob may have {MAX_GLOB_BYTES}" if size > MAX_GLOB_BYTES else None
+
+
+def filter_of(space: str, text: str, *, glob: bool | None = None) -> Filter:
+    """Read the filter that an operator means by a text: by Redis' rules where ``glob`` says so or, without a word on
+    it, in a space whose name begins with ``redis``, else by MQTT's. Raises InvalidFilter."""
+    is_glob = space.startswith("redis") if glob is None else glob
+    return redis_filter(text) if is_glob else mqtt_filter(text)
+
+
+def _unescaped(text: str) -> str | None:
+    """Return the one channel that a filter of Redis stands for, its escapes removed, or ``None`` for a glob."""
+    name: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        if character in _GLOB_CHARACTERS:
+            return None
+        if character == "\\" and position + 1 < len(text):
+            position += 1
+            character = text[position]
+        name.append(character)
+        position += 1
+    return "".join(name)

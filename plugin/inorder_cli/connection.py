@@ -1,0 +1,126 @@
+"""From settings to a client, and running it until it is done, told to stop or out of time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from inorder.signals import may_hang_up
+from inorder_cli import options, output
+from inorder_cli.failures import CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    import inorder
+    from inorder.settings import ClientSection
+    from inorder_worker.admin import Cluster
+
+ResultT = TypeVar("ResultT")
+
+
+def make_client(section: ClientSection, *, durable: bool = False) -> inorder.Client:
+    """Make a client, not yet open. Raises UsageError and MissingExtra."""
+    import inorder
+    from inorder.settings import split_brokers
+
+    # What the client has to say meanwhile (a lost connection, say) reads like our own lines.
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    mode: Any = str(section.mode)
+    if section.mode == "bounded":
+        mode = inorder.Bounded(buffer=section.buffer, max_wait=section.max_wait)
+    return inorder.Client(
+        split_brokers(section.brokers),
+        workers=list(section.workers),
+        client_id=section.client_id,
+        token=worker_token(section),
+        durable=durable,
+        mode=mode,
+        times=inorder.ClientTimes(
+            **{field.name: getattr(section, field.name) for field in fields(inorder.ClientTimes)}
+        ),
+        tls=worker_tls(section),
+        traces=section.traces,
+    )
+
+
+def worker_token(section: ClientSection) -> str | None:
+    """Return the secret that the workers ask for, ``None`` without one."""
+    return section.token.get_secret_value() if section.token else None
+
+
+def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
+    """Return the TLS context for the workers, ``None`` without TLS. Raises InvalidOption naming the bad file."""
+    if not (section.tls or section.tls_ca or section.tls_cert):
+        return None
+    from inorder.client.configured import tls_context
+
+    return tls_context(section.tls_ca, section.tls_cert, section.tls_key)
+
+
+def talk(
+    work: Callable[[Cluster], Awaitable[ResultT]],
+    config: Path | None,
+    workers: list[str] | None,
+    token: str | None,
+    tls_ca: Path | None,
+    timeout: float,
+    unsure: str = "",
+) -> ResultT:
+    """Let an operator talk to the workers, within ``timeout`` seconds; ``unsure`` is said where that was not enough.
+    Raises CommandFailed and InorderErrors."""
+    given = {"workers": workers, "token": token, "tls_ca": tls_ca}
+    loaded = options.settings(config, client=given)
+    section = loaded.settings.client
+
+    async def main() -> ResultT:
+        from inorder_worker.admin import Cluster
+
+        secret, tls = worker_token(section) or "", worker_tls(section)
+        try:
+            async with (
+                asyncio.timeout(timeout),
+                Cluster(section.workers, secret, tls, agent="inorder command", timeout=2 * timeout) as cluster,
+            ):
+                return await work(cluster)
+        except TimeoutError as error:  # ours, which says nothing; or what was asked for took longer than it may
+            text = str(error) or f"no answer within {timeout:g} s"
+            raise CommandFailed(f"{text}; {unsure}" if unsure else text, ExitCode.TIMED_OUT) from None
+
+    with loaded.located("client"):
+        return run_until_stopped(main())
+
+
+def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine; Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can close what it opened."""
+    try:
+        return asyncio.run(_terminable(main))
+    except BrokenPipeError:
+        output.discard()
+        raise CommandFailed("", ExitCode.BROKEN_PIPE) from None
+
+
+async def _terminable(main: Coroutine[Any, Any, ResultT]) -> ResultT:
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(main)
+    terminated = False
+
+    def stop() -> None:
+        nonlocal terminated
+        terminated = True
+        task.cancel()
+
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not on Windows, not in a thread
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        if may_hang_up():
+            loop.add_signal_handler(signal.SIGHUP, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if terminated:
+            raise CommandFailed("", ExitCode.TERMINATED) from None
+        raise

@@ -1,0 +1,136 @@
+"""``inorder controlplane``: serve the HTTP API and the web UI, apart from the workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inorder.listening import raise_open_files
+from inorder.logs import set_up
+from inorder.signals import stop_event
+from inorder_cli import options, output
+from inorder_cli.connection import worker_tls, worker_token
+from inorder_cli.failures import ExitCode, needs
+from inorder_cli.worker import Store, loop_factory
+
+if TYPE_CHECKING:
+    from inorder.settings import Settings
+    from inorder_controlplane.control_plane import ControlPlane
+    from inorder_worker.service.monitor import Answer
+
+PageHost = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Address of page and API; one that others reach needs a token in the store."),
+]
+PagePort = Annotated[
+    int | None, typer.Option(metavar="PORT", help="Port of page and API (8080); 0 takes any free one.")
+]
+
+Traces = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PLACE", help="Folder, or beginning of a URL, that analyses may read and write; again for more."
+    ),
+]
+
+
+def controlplane(
+    store: Store = None,
+    host: PageHost = None,
+    port: PagePort = None,
+    workers: options.Workers = None,
+    brokers: options.Brokers = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate of page and API (PEM); turns TLS on.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    traces: Traces = None,
+    token: options.Token = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Serve the HTTP API and the web UI, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
+    SIGHUP has it read its certificates again.
+
+    It needs the store and the workers that work on it. Any number may run beside each other: they keep nothing. Where
+    the workers are it reads in the store, unless --worker names them, and for them it makes itself a short-lived token
+    there, unless --token gives one. To see what a token may do, and to make the first one: inorder tokens --help.
+    """
+    flags: dict[str, Any] = {
+        "host": host, "port": port, "workers": workers, "brokers": brokers, "tls_cert": tls_cert, "tls_key": tls_key,
+        "traces": places(traces),
+    }  # fmt: skip
+    client = {"token": token, "tls_ca": tls_ca}
+    loaded = options.settings(config, controlplane=flags, client=client, store={"url": store})
+    settings = loaded.settings
+    raise_open_files()
+    set_up(settings.worker.log_format)
+    with loaded.located("controlplane"), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(settings, is_json=json))
+
+
+def places(given: Sequence[str] | None) -> list[str] | None:
+    """Return folders as they are called from anywhere; URLs stay."""
+    return None if given is None else [each if "://" in each or not each else os.path.abspath(each) for each in given]
+
+
+def make_control_plane(
+    settings: Settings,
+    *,
+    workers: Sequence[str] = (),
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    monitor: Callable[[str, str], Answer] | None = None,
+    traces: Sequence[str] = (),
+) -> ControlPlane:
+    """Make a control plane; its port is taken then. See ControlPlane for arguments and errors; ``traces``: what
+    analyses may read and write where the settings do not say it."""
+    with needs("controlplane", "the control plane"):
+        from inorder_controlplane.control_plane import ControlPlane
+        from inorder_controlplane.settings import ControlPlaneSettings
+    section = settings.controlplane
+    values = {key: getattr(section, key) for key in type(section).model_fields if key not in ("workers", "brokers")}
+    values["traces"] = tuple(traces) if section.traces is None else section.traces
+    brokers = section.brokers or settings.client.brokers
+    own = ControlPlaneSettings(brokers=brokers, lease=settings.worker.lease, **values)
+    return ControlPlane(own, store=settings.store.url, workers=workers, token=token, tls=tls, monitor=monitor)
+
+
+async def _serve(settings: Settings, *, is_json: bool) -> int:
+    plane = make_control_plane(
+        settings,
+        workers=settings.controlplane.workers,
+        token=worker_token(settings.client),
+        tls=worker_tls(settings.client),
+    )
+    stop = stop_event(lambda: plane.renew_certificates(partial(worker_tls, settings.client)))
+    try:
+        async with plane:
+            _say_ready(plane, is_json=is_json)
+            await stop.wait()
+    finally:
+        await plane.close()
+    return ExitCode.OK
+
+
+def _say_ready(plane: ControlPlane, *, is_json: bool) -> None:
+    if is_json:
+        output.emit({"type": "ready", "http": plane.address, "page": plane.url, "store": plane.store})
+        return
+    from rich.markup import escape
+
+    console = output.console()
+    console.print(f"[bold green]the control plane is up[/]: {escape(plane.url)}, store {escape(plane.store)}")
+    console.print(f"log in with a token: [cyan]{TOKEN_COMMAND}[/]")
+
+
+TOKEN_COMMAND = "inorder tokens create NAME --role admin"

@@ -1,0 +1,166 @@
+"""``inorder up``: worker, control plane and web UI in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inorder.errors import PortInUse
+from inorder.logs import set_up
+from inorder.signals import stop_event
+from inorder_cli import options, output
+from inorder_cli.controlplane import TOKEN_COMMAND, PageHost, PagePort, Traces, make_control_plane, places
+from inorder_cli.failures import ExitCode
+from inorder_cli.worker import Store, WorkerToken, loop_factory, worker_settings
+
+if TYPE_CHECKING:
+    from inorder.settings import Settings
+    from inorder_controlplane.control_plane import ControlPlane
+    from inorder_worker.service import Worker
+
+_FLAG_NAMES = {"worker.host": "--worker-host", "worker.port": "--worker-port"}
+
+
+def up(
+    store: Store = None,
+    host: PageHost = None,
+    port: PagePort = None,
+    worker_host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address of the worker; one that others reach needs a token.")
+    ] = None,
+    worker_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Port of the worker (7401); 0 takes any free one.")
+    ] = None,
+    token: WorkerToken = None,
+    traces: Traces = None,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Start everything inorder needs, in one process: the worker, with its numbers in ./inorder.db, and its page.
+
+    The first start makes a token and prints the page's address with it, ready to be opened. Health and metrics are on
+    the same port: /health/ready, /metrics. Your broker stays as it is. The page may analyse traces in the folder
+    traces beside the store. Ctrl-C stops cleanly (exit code 0).
+    """
+    loaded = options.settings(
+        config,
+        _FLAG_NAMES,
+        worker={"host": worker_host, "port": worker_port, "token": token},
+        controlplane={"host": host, "port": port, "traces": places(traces)},
+        store={"url": store},
+    )
+    set_up(loaded.settings.worker.log_format, logging.WARNING, "%(levelname)s %(message)s")
+    with loaded.located("worker"), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_run(loaded.settings, is_json=json))
+
+
+async def _run(settings: Settings, *, is_json: bool) -> int:
+    from inorder_worker.service import Worker, set_pace
+
+    set_pace()
+    told = worker_settings(settings)
+    worker = Worker(told)
+    plane = make_control_plane(
+        settings,
+        workers=settings.controlplane.workers,
+        tls=told.peer_ssl_context(),
+        monitor=worker.answer,
+        traces=_beside(settings.store.url),
+    )
+    stop = stop_event(lambda: _renew(worker, plane))
+    try:
+        async with _Named(worker):
+            secret = await plane.first_token()
+            async with plane:
+                _say_ready(settings, worker, plane, secret, is_json=is_json)
+                await _until(stop, worker)
+    finally:
+        await plane.close()
+    return ExitCode.OK
+
+
+def _renew(worker: Worker, plane: ControlPlane) -> bool:
+    """Read all certificates again; return whether there are any."""
+    of_worker = worker.renew_certificates()
+    return plane.renew_certificates(worker.settings.peer_ssl_context) or of_worker
+
+
+def _beside(store: str) -> list[str]:
+    """Return where clients of this machine are told to put their traces: beside the store, if that is a file."""
+    from inorder_worker.store.store import file_of
+
+    file = file_of(store)
+    return [] if file is None else [str(file.absolute().parent / "traces")]
+
+
+class _Named:
+    """A worker whose port has another name here."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    async def __aenter__(self) -> None:
+        try:
+            await self._worker.__aenter__()
+        except PortInUse as error:
+            option = "worker_port" if error.option == "port" else error.option
+            raise PortInUse(error.address, option) from None
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._worker.__aexit__(None, None, None)
+
+
+async def _until(stop: asyncio.Event, worker: Worker) -> None:
+    """Return when told to stop. Raises what the worker died of."""
+    told = asyncio.create_task(stop.wait(), name="inorder-stop")
+    ended = asyncio.create_task(worker.wait_stopped(), name="inorder-worker-ended")
+    try:
+        await asyncio.wait((told, ended), return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            await ended
+    finally:
+        told.cancel()
+        ended.cancel()
+
+
+def _say_ready(settings: Settings, worker: Worker, plane: ControlPlane, secret: str | None, *, is_json: bool) -> None:
+    status, link = worker.status(), f"{plane.url}#token={secret}" if secret else None
+    if is_json:
+        output.emit(
+            {
+                "type": "ready",
+                "state": status["state"],
+                "address": worker.address,
+                "http": plane.address,
+                "page": plane.url,
+                "link": link,
+                "worker": status["worker"],
+                "store": status["store"],
+            }
+        )
+        return
+    from rich.markup import escape
+
+    from inorder.settings import masked_url
+
+    console = output.console()
+    state = "" if worker.state == "active" else " (a standby: another worker has this store)"
+    store = escape(str(status["store"]))
+    console.print(f"[bold green]inorder is up[/]{state}: worker {escape(worker.address)}, store {store}")
+    if link is not None:
+        console.print(f"page: {escape(link)}", soft_wrap=True)
+    else:
+        console.print(f"page: {escape(plane.url)} (for a token: [cyan]{TOKEN_COMMAND}[/])")
+    brokers = " ".join(map(masked_url, settings.client.brokers))
+    sub, pub = "inorder sub 'demo/#'", "inorder pub demo/a hello"
+    if not worker.address.endswith(":7401"):
+        sub, pub = (
+            f"inorder sub 'demo/#' --worker {worker.address}",
+            f"inorder pub demo/a hello --worker {worker.address}",
+        )
+    console.print(f"broker: {escape(brokers)} (yours; inorder sub and inorder pub take another one with --broker)")
+    console.print(f"try: [cyan]{escape(sub)}[/], and elsewhere: [cyan]{escape(pub)}[/]")

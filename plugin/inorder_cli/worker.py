@@ -1,0 +1,168 @@
+"""``inorder worker``: run the ordering service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inorder.logs import set_up
+from inorder.signals import on_signals
+from inorder_cli import options, output
+from inorder_cli.failures import ExitCode
+
+if TYPE_CHECKING:
+    from inorder.settings import Settings
+    from inorder_worker.service import Worker, WorkerSettings
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+Store = Annotated[
+    str | None, typer.Option(metavar="URL", help="Where the numbers are kept: sqlite:///FILE or postgresql://...")
+]
+Host = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Address to listen on; one that others reach needs a token.")
+]
+Port = Annotated[int | None, typer.Option(metavar="PORT", help="Port to listen on; 0 takes any free one.")]
+WorkerToken = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Secret that clients must show. Better in INORDER_WORKER__TOKEN.")
+]
+
+
+def worker(
+    store: Store = None,
+    host: Host = None,
+    port: Port = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Serve /health/ready, /metrics ... over HTTP there; else nowhere."),
+    ] = None,
+    http_host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to serve them on; this machine's own by default.")
+    ] = None,
+    token: WorkerToken = None,
+    require_token: Annotated[
+        bool, typer.Option("--require-token", help="Let in only who shows a token: see inorder tokens.")
+    ] = False,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate (PEM); turns TLS on.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    stages: Annotated[int | None, typer.Option(metavar="N", help="Stages of the store, 0 being the top one.")] = None,
+    stage: Annotated[
+        list[int] | None,
+        typer.Option(metavar="I", help="A stage that this worker may process; again for more. Else all of them."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Name in answers and logs; else a random one.")
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Where clients and other workers reach this one; else where it listens."
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(help="How log lines look: fields in text, or a JSON object each.")
+    ] = None,
+    session_timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long a client may be gone before its subscription ends (30)."),
+    ] = None,
+    lease: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long a worker may be silent before its standby takes over (2)."),
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the stages now, also from a worker that is alive.")
+    ] = False,
+    json: options.Json = False,
+    config: options.Config = None,
+    debug: options.Debug = False,
+) -> int:
+    """Run one ordering worker, logging to stderr, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
+    SIGHUP has it read its certificates again.
+
+    With --json one line on stdout says when it is ready, where it listens, and its state: active or standby.
+
+    A store has one active worker for each stage. A second worker on the same store is a **standby**: it follows what
+    the first one writes, and takes over by itself when that one has ended, or was silent for --lease seconds. Clients
+    go to the new one by themselves; give them the addresses of both. A worker that was taken over is a standby from
+    then on. --take-over takes the stages at once, for a planned change.
+
+    Several workers may each have stages of their own (--stages 3 --stage 0, --stages 3 --stage 1 ...); they find each
+    other in the store, and clients need the address of any of them.
+    """
+    flags: dict[str, Any] = {
+        "host": host, "port": port, "http_host": http_host, "http_port": http_port,
+        "token": token, "require_token": require_token or None, "tls_cert": tls_cert, "tls_key": tls_key,
+        "stages": stages,
+        "hosted": stage or None, "name": name, "advertise": advertise, "session_timeout": session_timeout,
+        "log_format": log_format,
+        "lease": lease, "take_over": take_over or None,
+    }  # fmt: skip
+    loaded = options.settings(config, worker=flags, store={"url": store})
+    set_up(loaded.settings.worker.log_format)
+    with loaded.located("worker"):
+        return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)
+
+
+def worker_settings(settings: Settings) -> WorkerSettings:
+    """Return a worker's settings. Raises MissingExtra and InvalidOption."""
+    from inorder_worker.service import WorkerSettings
+
+    values: dict[str, Any] = {key: getattr(settings.worker, key) for key in type(settings.worker).model_fields}
+    token = settings.worker.token
+    values["token"] = token.get_secret_value() if token else None
+    return WorkerSettings(store=settings.store.url, **values)
+
+
+def _print_ready(running: Worker) -> None:
+    status = running.status()
+    output.emit(
+        {
+            "type": "ready",
+            "state": status["state"],
+            "address": running.address,
+            "http": running.http_address or None,
+            "worker": status["worker"],
+            "store": status["store"],
+        }
+    )
+
+
+def _serve(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:
+    """Run a worker until a signal; say so once it is ready."""
+    from inorder_worker.service import set_pace
+
+    set_pace()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_until_signal(settings, started))
+
+
+async def _until_signal(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:
+    from inorder_worker.service import Worker
+
+    running = Worker(settings)
+    on_signals(running.stop, running.renew_certificates)
+    async with running:
+        started(running)
+        await running.wait_stopped()
+    return ExitCode.OK
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's event loop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

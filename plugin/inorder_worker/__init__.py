@@ -1,0 +1,1 @@
+"""The ordering worker: the sequencer, the store of its state, the service around both, its administration."""

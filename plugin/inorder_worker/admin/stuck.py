@@ -1,0 +1,106 @@
+"""Why numbers are stuck: what each stage says of its own, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from inorder.protocol.wire import ClientReport, NumberState, OpenNumbers, OpenNumbersFound, Wait
+from inorder_worker.admin.states import StuckNumber
+
+Place = tuple[int, int]
+"""(topic id, number)"""
+Waits = Mapping[Place, Sequence[tuple[str, Wait]]]
+"""By the number that is waited for: clients, and what each says of it."""
+
+_REASONS: Final = {
+    NumberState.CONFIRMED: "confirmed, and has not arrived",
+    NumberState.VOID: "void, and not skipped yet",
+    NumberState.ABANDONED: "given up, and not skipped yet",
+    NumberState.EXPIRED: "no longer known one by one",
+    NumberState.UNKNOWN: "was never given",
+}
+
+
+def stuck_numbers(found: Mapping[int, Iterable[OpenNumbersFound]]) -> list[StuckNumber]:
+    """Return the numbers that are stuck, by topic and number.
+
+    A timestamp that is not complete is on its way up the belt. Where a stage says that it holds it for another one, it
+    waits for that one; where none does, for the next above its home that has not answered.
+
+    Args:
+        found: what each stage that has answered says.
+    """
+    parts = [(stage, part) for stage, its in found.items() for part in its]
+    riding = {
+        (topic, number): target
+        for _, part in parts
+        for topic, number, target in zip(part.riding[::3], part.riding[1::3], part.riding[2::3], strict=True)
+    }
+    stuck = []
+    for home, part in parts:
+        silent = [stage for stage in range(home) if stage not in found]
+        for each in part.numbers:
+            waits_for = None
+            if not each.is_complete:
+                waits_for = riding.get((each.topic, each.last), max(silent, default=max(home - 1, 0)))
+            stuck.append(_stuck(each, waits_for))
+    return sorted(stuck, key=lambda each: (each.topic, each.first))
+
+
+def _stuck(each: OpenNumbers, waits_for: int | None) -> StuckNumber:
+    if waits_for is not None:
+        reason = f"timestamp waits for stage {waits_for}"
+    elif each.away_ms:
+        reason = "publisher away"
+    else:
+        reason = "publisher connected, not confirmed"
+    return StuckNumber(
+        each.topic,
+        each.first,
+        each.last,
+        each.state,
+        reason,
+        waits_for,
+        each.client_id,
+        each.away_ms,
+        each.age_ms,
+        each.logged,
+    )
+
+
+def waits_by_number(clients: Iterable[ClientReport], older_ms: int) -> Waits:
+    """Return what clients wait for, for longer than that."""
+    told = [(each.client_id, wait) for each in clients for wait in each.waits if wait.for_ms >= older_ms]
+    place = lambda each: (each[1].topic, each[1].number)  # noqa: E731
+    return {at: list(its) for at, its in groupby(sorted(told, key=place), key=place)}
+
+
+def with_waits(stuck: Sequence[StuckNumber], waits: Waits, states: Mapping[Place, NumberState]) -> list[StuckNumber]:
+    """Return the numbers that are stuck, with who waits for them, and those that clients wait for besides; what is
+    pending is not among these, but stuck as soon as it is old enough.
+
+    Args:
+        states: what became of numbers; one that clients wait for and that is not there was not asked about.
+    """
+    left = dict(waits)
+    found = []
+    for each in stuck:
+        its = [at for at in left if at[0] == each.topic and each.first <= at[1] <= each.last]
+        found.append(_with(each, [told for at in its for told in left.pop(at)]))
+    for (topic, number), told in left.items():
+        if (state := states.get((topic, number))) in _REASONS:
+            reason = _REASONS[state] if number else "no worker has named the topic"
+            age = max(wait.for_ms for _, wait in told)
+            found.append(_with(StuckNumber(topic, number, number, state, reason, None, "", 0, age, False), told))
+    return sorted(found, key=lambda each: (each.topic, each.first))
+
+
+def _with(stuck: StuckNumber, told: Sequence[tuple[str, Wait]]) -> StuckNumber:
+    if not told:
+        return stuck
+    _, longest = max(told, key=lambda each: each[1].for_ms)
+    holds = longest.first_topic, longest.first_number
+    return replace(stuck, waiting=tuple(sorted({client for client, _ in told})), holds=holds)

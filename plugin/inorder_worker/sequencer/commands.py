@@ -1,0 +1,632 @@
+"""What goes into a stage (commands, journaled), between stages (rides) and out of a stage (effects).
+
+A command is stepped with the stage's time in milliseconds. Effects leave only after the commit that holds their
+command. Rides are the messages of the belt (R2): they go up one stage at a time over numbered FIFO links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from inorder.protocol.wire import Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
+from inorder_worker.sequencer.topic_manager import NumberRecord
+
+SessionKey = tuple[str, int]
+"""(client id, incarnation)"""
+
+
+# -- rides: between stages -------------------------------------------------------------------------------------
+
+
+class Ride(msgspec.Struct, array_like=True):
+    """Base of all messages between stages."""
+
+
+class StampRide(Ride, tag=1):
+    """A timestamp under construction (R1, R2).
+
+    Attributes:
+        client_id, incarnation, counter: the event id.
+        entry: the stage that answers the publisher.
+        topic: the event's topic.
+        home: the stage of ``topic``.
+        number: 0 until the home stage creates it (R19: a request may enter below its topic's stage).
+        after: publisher-order dependencies collected so far (flat).
+        deps: dependencies filled so far (flat).
+        top: the last stage to pass; known once the number is created.
+        low: counters below it are forgotten at the home stage too.
+        again: the number that this event id has got already, where the entry stage knows it; it is asked about.
+        content: what is published, on its way to a topic with an event log (R18).
+        max_open: of its session, at its home.
+        relies: see :class:`~inorder.protocol.wire.NewEvent`; a stage that does not know that much lets the request go
+            no further, and it is answered ``forgotten``.
+        since: once it is numbered: the counter of its publisher's event before it in its topic (R19). Stages above that
+            it relies on add what came behind that one.
+        proves: what its client said of numbers is proved on its way (``claims``).
+        is_given_up: a stage could not add what it follows (R19), so it must never be published.
+    """
+
+    client_id: str
+    incarnation: int
+    counter: int
+    entry: int
+    topic: int
+    home: int
+    number: int
+    after: list[int]
+    deps: list[int]
+    top: int
+    in_payload: bool
+    low: int = 0
+    again: int = 0
+    content: bytes | None = None
+    max_open: int = 0
+    relies: list[int] = []
+    since: int = 0
+    proves: bool = False
+    is_given_up: bool = False
+
+
+class CompleteRide(Ride, tag=2):
+    """A complete timestamp on its way down, to its home stage (which keeps it) and its entry stage (which
+    answers). To a request that was made again the home may answer that its number was ``abandoned``, or with the
+    number 0 that the counter is forgotten; with -1 it says that the session has too many numbers open. To its home a
+    stage above says ``abandoned`` if it cannot add what the event follows (R19): it must never be published. ``top``:
+    the highest stage that it visited, where that is above its home and known."""
+
+    client_id: str
+    incarnation: int
+    counter: int
+    topic: int
+    number: int
+    deps: list[int]
+    in_payload: bool
+    entry: int = 0
+    abandoned: bool = False
+    top: int = -1
+
+
+class TopicRide(Ride, tag=3):
+    """New topics, ahead of their first timestamps (R13)."""
+
+    topics: list[TopicInfo]
+
+
+class Resumed(msgspec.Struct, array_like=True):
+    """Where a durable subscription resumes in one topic (R18).
+
+    Attributes:
+        start: what is behind it can be had: from the log, or it comes from the broker.
+        base: of a start that is not the saved one; ``None`` for the ordinary base of a subscription that begins now.
+        repeats: numbers up to this one may have been notified of before.
+        reached: the topic's last number.
+    """
+
+    topic: int
+    start: int
+    base: list[int] | None
+    repeats: int
+    reached: int
+
+
+class SubscriptionRide(Ride, tag=4):
+    """A changed subscription (R7).
+
+    Attributes:
+        topics: ids it covers now, resolved at the bottom stage.
+        plain: those of them whose stamps this client can read in the payload only.
+        fresh: those that are new to the client: it takes their clocks and needs their bases (R8).
+        starts: flat pairs, filled stage by stage; of lingering topics too, for the stages above.
+        bases: for each fresh topic a flat list, filled stage by stage.
+        durable: it stays, however long its client is away (R12).
+        saved: flat pairs, the saved clock of a durable subscription that resumes (R18).
+        is_new: it resumes in another process, or topics begin anew; else it was only answered before.
+        resumed: where it resumes, filled stage by stage.
+        owner: see the session.
+    """
+
+    client_id: str
+    incarnation: int
+    version: int
+    filters: list[SpaceFilter]
+    bounded: bool
+    topics: list[int]
+    plain: list[int]
+    fresh: list[int]
+    starts: list[int]
+    bases: dict[int, list[int]]
+    durable: bool = False
+    saved: list[int] = []
+    is_new: bool = True
+    resumed: list[Resumed] = []
+    owner: str = ""
+
+
+class SubscribedRide(Ride, tag=5):
+    """A completed subscription on its way back to the bottom stage, which answers."""
+
+    client_id: str
+    incarnation: int
+    version: int
+    topics: list[int]
+    starts: list[int]
+    bases: dict[int, list[int]]
+    resumed: list[Resumed] = []
+
+
+class LingerEndRide(Ride, tag=6):
+    """The end of a topic's linger in one client's subscription (R10); ignored where the topic is not lingering
+    since just this change (a client's versions begin anew with its incarnation)."""
+
+    client_id: str
+    topic: int
+    incarnation: int
+    version: int
+
+
+class ExpireRide(Ride, tag=7):
+    """The end of a subscription whose client was not heard for ``session_timeout`` (R12); ignored where the client
+    has subscribed since."""
+
+    client_id: str
+    incarnation: int
+    version: int
+
+
+class FlushRide(Ride, tag=16):
+    """The topic order changes (R14): the stage that sees it admits nothing more, and everything older that goes up is
+    ahead of it. ``stages``: all topics of each stage in their new order, from the top."""
+
+    order_epoch: int
+    stages: list[list[int]]
+
+
+class MarkRide(Ride, tag=17):
+    """The sender has seen the flush: nothing of the old order follows on this link (R14)."""
+
+    order_epoch: int
+
+
+class MovedTopic(msgspec.Struct, array_like=True):
+    """What a topic's old home hands to the new one beside its number and its records; ``marks``: where blocks of
+    numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager;
+    ``counts``: its confirmed, void, abandoned and late numbers."""
+
+    id: int
+    head: int
+    expired: int
+    expired_base: dict[int, int]
+    marks: list[int]
+    mark_at: int
+    log_first: int = 0
+    log_base: dict[int, int] | None = None
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+class MovedSession(msgspec.Struct, array_like=True):
+    """A session, and what it has to do with topics that move.
+
+    Attributes:
+        low, connected, timeout, is_opened: of the session where it comes from, see there.
+        answers: flat triples ``counter, topic, number``.
+        used: flat triples ``topic, counter, number``.
+        open: flat pairs ``topic, number``, oldest first.
+    """
+
+    client_id: str
+    incarnation: int
+    low: int
+    connected: bool
+    timeout: int
+    is_opened: bool
+    answers: list[int] = []
+    used: list[int] = []
+    open: list[int] = []
+
+
+class SwitchRide(Ride, tag=18):
+    """A quiet stage hands over (R14), in one or more rides.
+
+    Attributes:
+        numbers: the last number of each topic whose home is here, flat.
+        removed: what left their groups and is still to be carried once (R10).
+        topics, records, sessions: the state of topics that move to the receiver.
+        ended: sessions that the sender has dropped, with the highest counter that each knew; ``ended_for``: for how
+            long it knows all of them, ms (0: always; -1: not at all).
+        more: another one follows; behind the last everything is of the new order.
+    """
+
+    order_epoch: int
+    numbers: list[int] = []
+    removed: dict[int, list[int]] = {}
+    topics: list[MovedTopic] = []
+    records: list[NumberRecord] = []
+    sessions: list[MovedSession] = []
+    more: bool = False
+    ended: list[tuple[str, int, int]] = []
+    ended_for: int = -1
+
+
+class OrderRide(Ride, tag=19):
+    """The topic order changed inside stages only (R3): all topics, from the top."""
+
+    order_epoch: int
+    order: list[int]
+
+
+class SettleRide(Ride, tag=20):
+    """Of a SettleNumbers what is about topics that have moved, on its way to their home (flat triples)."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    confirmed: list[int]
+    void: list[int]
+    abandoned: list[int] = []
+
+
+class PopularityRide(Ride, tag=21):
+    """How many events each topic had in the window that ends (flat, R15), collected on the way up; ``pinned`` topics
+    stay where they are. ``alpha``, ``beta``: as :class:`Automatic` has them; 0 and 0: as the top stage's settings do.
+    ``begins``: nothing is counted, a window begins."""
+
+    order_epoch: int
+    counts: list[int]
+    pinned: list[int]
+    alpha: float = 0.0
+    beta: float = 0.0
+    begins: bool = False
+
+
+class SwapRide(Ride, tag=22):
+    """Topic managers propose to change places (R15), to the bottom stage: flat pairs ``higher, lower``."""
+
+    order_epoch: int
+    pairs: list[int]
+
+
+class LogRulesRide(Ride, tag=30):
+    """Which topics have an event log from now on (R18): all rules."""
+
+    rules: list[LogRule]
+
+
+AnyRide = (
+    StampRide
+    | CompleteRide
+    | TopicRide
+    | SubscriptionRide
+    | SubscribedRide
+    | LingerEndRide
+    | ExpireRide
+    | FlushRide
+    | MarkRide
+    | SwitchRide
+    | OrderRide
+    | SettleRide
+    | PopularityRide
+    | SwapRide
+    | LogRulesRide
+)
+
+
+# -- commands: into a stage ------------------------------------------------------------------------------------
+
+
+class Command(msgspec.Struct, array_like=True):
+    """Base of all commands."""
+
+
+class StageSettings(msgspec.Struct, frozen=True, array_like=True):
+    """Times (milliseconds) and bounds of a stage; journaled, because replay must see the same ones.
+
+    Attributes:
+        linger_ms: how long a dropped topic keeps counting in its subscription (R10).
+        publisher_grace_ms: how long a publisher may be gone before its pending numbers are abandoned (R16).
+        confirm_timeout_ms: how long a number may be unconfirmed (R16).
+        number_retention: how many settled numbers a topic manager remembers one by one.
+        session_timeout_ms: how long a client may be gone before its subscription and its session end (R12).
+        popularity_window_ms: over which events are counted to reorder topics by themselves (R15); 0: never.
+        popularity_alpha, popularity_beta: how fast popularity saturates, and how much more of it makes a topic rise.
+        topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
+        ended_kept_ms: how long a stage knows which sessions it has dropped (R1); 0: it does not, as in older releases.
+        checks_claims: what clients say of numbers is checked; older releases did not (``claims``).
+    """
+
+    linger_ms: int = 60_000
+    publisher_grace_ms: int = 10_000
+    confirm_timeout_ms: int = 60_000
+    number_retention: int = 10_000
+    session_timeout_ms: int = 30_000
+    popularity_window_ms: int = 0
+    popularity_alpha: float = 0.1
+    popularity_beta: float = 0.2
+    topic_ttl_ms: int = 0
+    ended_kept_ms: int = 0
+    checks_claims: bool = False
+
+
+class Automatic(msgspec.Struct, frozen=True, array_like=True):
+    """Whether topics change places by themselves (R15); see the settings of these names."""
+
+    window_ms: int = 0
+    alpha: float = 0.1
+    beta: float = 0.2
+
+
+class Configure(Command, tag=1):
+    """Sets the stage's settings; first command of a stage and whenever they change."""
+
+    settings: StageSettings
+
+
+class Place(Command, tag=2):
+    """The topic order that a new store begins with: all topics, with their stages."""
+
+    topics: list[TopicInfo]
+
+
+class OpenSession(Command, tag=3):
+    """A client connected. Another incarnation of the same client is replaced.
+
+    Attributes:
+        first: the lowest counter that it has not asked this stage, or one below it, for on an earlier connection; where
+            its session is forgotten, lower ones are never numbered (R1).
+        anywhere: the lowest that it has asked no stage for. It counts instead where topics came here after the order
+            epoch ``asked_epoch``, in which its oldest open request was first made (R14).
+        max_open: numbers that it may have open at a stage; 0: no bound.
+        own: the lowest that it has not asked this very stage for. It counts where the session came here with a topic
+            (R14), or with a request from below, after it may have been forgotten.
+        recent: the lowest that it has asked for only lately; a stage that still knows all the sessions it has dropped
+            since then forgets nothing from there on but what it dropped. 0: that is not known.
+        proves: it is believed nothing of numbers that cannot be known where it says so (``claims``).
+        owner: whose it is, and what is kept for it: the name of its token; empty: nobody's.
+        max_topics: how many topics may be made for that owner; 0: any.
+        max_subscriptions: how many durable subscriptions may be kept for that owner; 0: any.
+    """
+
+    client_id: str
+    incarnation: int
+    first: int = 1
+    anywhere: int = 1
+    asked_epoch: int = 1
+    max_open: int = 0
+    own: int = 1
+    recent: int = 0
+    proves: bool = False
+    owner: str = ""
+    max_topics: int = 0
+    max_subscriptions: int = 0
+
+
+class LeaveSession(Command, tag=4):
+    """A client's connection ended; its grace begins (R16)."""
+
+    client_id: str
+    incarnation: int
+
+
+class Create(Command, tag=5):
+    """Requests for timestamps (R1) of one session, in the order it sent them. ``order_epoch``: the topic order that
+    they were planned for (R14)."""
+
+    client_id: str
+    incarnation: int
+    low: int
+    events: list[NewEvent]
+    order_epoch: int = 1
+
+
+class SettleNumbers(Command, tag=6):
+    """Confirms and voids (R16), and what its publisher gave up for good: flat triples ``topic, first, last``."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    confirmed: list[int]
+    void: list[int]
+    abandoned: list[int] = []
+
+
+class CreateTopics(Command, tag=7):
+    """Resolves topics by (space, name) at the bottom stage, creating those that are new (R13)."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    topics: list[tuple[str, str]]
+
+
+class ChangeSubscription(Command, tag=8):
+    """A client's whole new subscription, at the bottom stage (R7, R11). ``anew``: it begins anew in topics that it has
+    already, so it needs the bases of all (R12, R17)."""
+
+    client_id: str
+    incarnation: int
+    version: int
+    filters: list[SpaceFilter]
+    bounded: bool
+    durable: bool = False
+    anew: bool = False
+
+
+class Deliver(Command, tag=9):
+    """A ride from another stage, with its number on that link; a number already seen is ignored."""
+
+    origin: int
+    number: int
+    ride: AnyRide
+
+
+class Tick(Command, tag=10):
+    """Time passed; due timers act."""
+
+
+class RestartTimers(Command, tag=11):
+    """A worker took the stage (again): clients could not come back meanwhile, so their timers start anew (R12)."""
+
+
+class Reorder(Command, tag=20):
+    """Changes the topic order (R14), at the bottom stage.
+
+    Attributes:
+        order_epoch: what the change will be: one more than the present one, or it is refused.
+        stages: topic ids of each stage, highest first. Topics not named stay in their stage, behind those that are.
+        by: who asks for it, as people know them.
+    """
+
+    client_id: str
+    incarnation: int
+    request: int
+    order_epoch: int
+    stages: list[list[int]]
+    by: str = ""
+
+
+class Pin(Command, tag=21):
+    """Pins topics to their stages, or lets them go again (R15), at the bottom stage."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    topics: list[int]
+    is_pinned: bool
+
+
+class SetAutomatic(Command, tag=35):
+    """From now on topics change places by themselves in this way, or not at all (R15); at the bottom stage. It lasts,
+    whatever a worker's settings say."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    automatic: Automatic
+
+
+class SetLogRule(Command, tag=30):
+    """Gives topics an event log or takes it from them (R18), at the bottom stage."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    rule: LogRule
+    is_on: bool
+
+
+class TrimLog(Command, tag=31):
+    """The log of a topic of this stage is over its bounds: its numbers up to ``through`` are forgotten. ``base``: what
+    they depended on, together (flat)."""
+
+    topic: int
+    through: int
+    base: list[int]
+
+
+class SaveNumbers(Command, tag=32):
+    """A durable subscriber's clock (R18), at the bottom stage: flat pairs."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    numbers: list[int]
+
+
+class EndDurable(Command, tag=33):
+    """An operator ends the subscription of a client that is gone (R12), at the bottom stage."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    subscriber: str
+
+
+class Release(Command, tag=34):
+    """An operator settles pending numbers in place of their publisher, at the topic's stage (R16)."""
+
+    client_id: str
+    incarnation: int
+    request: int
+    topic: int
+    first: int
+    last: int
+    to: NumberState
+
+
+AnyCommand = (
+    Configure
+    | Place
+    | OpenSession
+    | LeaveSession
+    | Create
+    | SettleNumbers
+    | CreateTopics
+    | ChangeSubscription
+    | Deliver
+    | Tick
+    | RestartTimers
+    | Reorder
+    | Pin
+    | SetAutomatic
+    | SetLogRule
+    | TrimLog
+    | SaveNumbers
+    | EndDurable
+    | Release
+)
+
+
+# -- effects: out of a stage -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Reply:
+    """A frame for a client's connection; dropped if it is not connected (it will ask again)."""
+
+    client_id: str
+    incarnation: int
+    frame: Frame
+
+
+@dataclass(slots=True)
+class Send:
+    """A ride for another stage; resent from the receiver's last durable number until acknowledged."""
+
+    stage: int
+    number: int
+    ride: AnyRide
+
+
+@dataclass(slots=True)
+class LogEvent:
+    """A number of a logged topic was issued (R18): its row is to be written in the same commit. ``deps`` is ``None``
+    while the timestamp is on its way up; ``content`` is empty where it stands beside the request with this
+    ``counter``, and ``None`` where there is none."""
+
+    topic: int
+    number: int
+    deps: list[int] | None
+    content: bytes | None
+    counter: int
+
+
+@dataclass(slots=True)
+class LogDeps:
+    """The timestamp of a logged number is complete."""
+
+    topic: int
+    number: int
+    deps: list[int]
+
+
+@dataclass(slots=True)
+class LogTrim:
+    """The log of a topic forgets its numbers up to ``through``."""
+
+    topic: int
+    through: int
+
+
+LogChange = LogEvent | LogDeps | LogTrim
+Effect = Reply | Send | LogChange

@@ -1,0 +1,90 @@
+"""Durable subscriptions: R18, what clients and operators ask of the bottom stage. ``resuming`` has the rest."""
+
+from __future__ import annotations
+
+from inorder.protocol.portions import fitting, portions
+from inorder.protocol.wire import Done, Durable, KnownSubscription, SpaceFilter, Subscriptions
+from inorder_worker.sequencer.commands import EndDurable, ExpireRide, SaveNumbers
+from inorder_worker.sequencer.sequencing import Subscription
+from inorder_worker.sequencer.state import Outbox, StageState
+from inorder_worker.sequencer.subscribing import Subscribing
+
+SUBSCRIPTIONS_IN_FRAME = 500
+"""Subscriptions in one answer to an operator."""
+
+
+class DurableSubscriptions:
+    """The department of the bottom stage that keeps saved clocks."""
+
+    def __init__(self, state: StageState, outbox: Outbox, subscribing: Subscribing) -> None:
+        self._state, self._outbox, self._subscribing = state, outbox, subscribing
+
+    def command(self, command: SaveNumbers | EndDurable) -> None:
+        """A command of this department."""
+        if isinstance(command, SaveNumbers):
+            self.save(command)
+        else:
+            self.end(command)
+
+    def save(self, command: SaveNumbers) -> None:
+        """The application is done with these numbers. Clocks only rise; one of a former process counts no more."""
+        known = self._state.overlaps.get(command.client_id)
+        clock = self._state.clocks.get(command.client_id)
+        if known is not None and clock is not None and known.incarnation == command.incarnation:
+            numbers = iter(command.numbers)
+            for topic, number in zip(numbers, numbers, strict=True):
+                number = self._given(topic, number)
+                if topic in known.active and number > clock.numbers.get(topic, 0):
+                    clock.numbers[topic] = number
+                    clock.bases.pop(topic, None)
+        self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
+
+    def _given(self, topic: int, number: int) -> int:
+        """Return a number that a client says it is done with, but none that this stage has not given yet: its event
+        would be skipped when it comes. (Of topics further up it is bounded where the subscription resumes.)"""
+        manager = self._state.topics.get(topic)
+        is_known = self._state.settings.checks_claims and manager is not None and manager.stage == self._state.index
+        return min(number, manager.number) if is_known and manager is not None else number
+
+    def end(self, command: EndDurable) -> None:
+        """End a subscription whose client can be certain that it has ended (R12)."""
+        state, name = self._state, command.subscriber
+        known = state.overlaps.get(name)
+        sessions = [each for each in state.sessions.values() if each.client_id == name]
+        refusal = ""
+        if known is None or not known.filters:  # what is left of it, if anything, lingers (R10)
+            refusal = "there is no subscription of that client"
+        elif any(each.connected for each in sessions):
+            refusal = "that client is connected; close it first"
+        elif sessions:
+            refusal = "that client was heard less than session_timeout ago and may still notify; try again later"
+        else:
+            self._subscribing.expired(ExpireRide(name, known.incarnation, known.version))
+        self._outbox.reply(command.client_id, command.incarnation, Done(command.request, refusal))
+
+    # -- queries -----------------------------------------------------------------------------------------------
+
+    def durable(self, request: int, client_id: str) -> Durable:
+        """Return what a client may resume."""
+        known = self._state.overlaps.get(client_id)
+        filters: list[SpaceFilter] = []
+        if known is not None and known.durable and client_id in self._state.clocks:
+            filters = known.filters
+        return Durable(request, filters)
+
+    def show(self, request: int) -> list[Subscriptions]:
+        """Return all subscriptions, in frames of a bounded size."""
+        found = portions(map(self._described, self._subscribed()), SUBSCRIPTIONS_IN_FRAME)
+        frames = [Subscriptions(request, part, more=True) for part in found]
+        frames[-1].more = False
+        return frames
+
+    def _subscribed(self) -> list[Subscription]:
+        return sorted((each for each in self._state.overlaps if each.filters), key=lambda each: each.client_id)
+
+    def _described(self, known: Subscription) -> KnownSubscription:
+        state = self._state
+        session = state.sessions.get((known.client_id, known.incarnation))
+        away = -1 if session is None else 0 if session.connected else max(1, state.now - session.since)
+        filters = fitting(known.filters)
+        return KnownSubscription(known.client_id, known.durable, away, filters, len(known.active), known.owner)

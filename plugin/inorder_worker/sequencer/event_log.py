@@ -1,0 +1,188 @@
+"""Which topics have an event log, and what is in it: R18, the stage's side. The rows themselves are in the store.
+
+A logged number's row is written in the commit in which the number was issued, before anybody knows the number. What
+was published stands in that row only: where a request enters at its topic's own stage, the worker takes the content
+out of it before the command is journaled (:func:`split`) and puts it into the row, so payloads make neither the
+journal nor replay, snapshots and standbys larger. A request that has to ride up to its topic's stage carries it along.
+
+Invariant: of a topic with a log, every number from ``log_first`` on has a row, with its dependencies once they are
+complete. So what may be repaired, resumed or replayed is a range, and what was before it is known by one base (R8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from inorder.protocol.pairs import raise_to
+from inorder.protocol.portions import portions
+from inorder.protocol.wire import Done, LogRule, Logs, NewEvent, Topics
+from inorder_worker.sequencer.commands import (
+    Create,
+    LogDeps,
+    LogEvent,
+    LogRulesRide,
+    LogTrim,
+    SessionKey,
+    SetLogRule,
+    TrimLog,
+)
+from inorder_worker.sequencer.state import Outbox, StageState
+from inorder_worker.sequencer.topic_manager import TopicManager
+
+TOPICS_IN_FRAME = 5_000
+"""Topics in one frame."""
+BESIDE = b""
+"""The content of a journaled request whose content stands beside it."""
+
+
+class EventLog:
+    """The department of a stage that knows the logs of its topics."""
+
+    def __init__(self, state: StageState, outbox: Outbox) -> None:
+        self._state, self._outbox = state, outbox
+
+    def command(self, command: SetLogRule | TrimLog) -> None:
+        """A command of this department."""
+        if isinstance(command, SetLogRule):
+            self.set_rule(command)
+        else:
+            self.trim(command)
+
+    # -- rules -------------------------------------------------------------------------------------------------
+
+    def set_rule(self, command: SetLogRule) -> None:
+        """An operator turns logs on or off; the rules ride up the belt like topics, so all stages agree (R13)."""
+        key, rule = (command.client_id, command.incarnation), command.rule
+        rules = [each for each in self._state.rules if (each.space, each.filter) != (rule.space, rule.filter)]
+        if not command.is_on and len(rules) == len(self._state.rules):
+            self._outbox.reply(*key, Done(command.request, "there is no such rule"))
+            return
+        self._apply([*rules, rule] if command.is_on else rules)
+        if key[0]:
+            self._outbox.reply(*key, Done(command.request))
+
+    def rules_ride(self, ride: LogRulesRide) -> None:
+        """The rules changed."""
+        self._apply(ride.rules)
+
+    def _apply(self, rules: list[LogRule]) -> None:
+        state = self._state
+        before, now = set(state.rules), set(rules)
+        added, removed = now - before, before - now
+        state.rules = rules
+        changed = []
+        for manager in state.topics.values():
+            if manager.logged:  # what did not change is not looked at again: there may be many rules
+                is_ended = any(each.covers(manager.space, manager.name) for each in removed)
+                is_logged = not is_ended or state.is_logged(manager.space, manager.name)
+            else:
+                is_logged = any(each.covers(manager.space, manager.name) for each in added)
+            if is_logged != manager.logged:
+                manager.logged = is_logged
+                changed.append(manager.id)
+                if not is_logged:
+                    self._end(manager)
+        if state.is_bottom:
+            for session in state.sessions.values():
+                if session.connected:
+                    self._tell((session.client_id, session.incarnation), changed)
+        if state.index > 0:
+            self._outbox.up(LogRulesRide(rules))
+
+    def _end(self, manager: TopicManager) -> None:
+        if manager.log_first:
+            self._outbox.log(LogTrim(manager.id, manager.number))
+        manager.log_first, manager.log_base = 0, None
+
+    def opened(self, key: SessionKey) -> None:
+        """A client that may know topics from before is connected (again): tell it which have a log by now."""
+        if self._state.rules and self._state.is_bottom:
+            self._tell(key, [each.id for each in self._state.topics.values() if each.logged])
+
+    def _tell(self, key: SessionKey, topics: list[int]) -> None:
+        state = self._state
+        for infos in portions(map(state.info, topics), TOPICS_IN_FRAME) if topics else ():
+            self._outbox.reply(*key, Topics(0, infos, state.order_epoch))
+
+    def show(self, request: int) -> list[Logs]:
+        """Return the rules and what they cover, in frames of a bounded size."""
+        state = self._state
+        logged = (state.info(each.id) for each in state.topics.values() if each.logged)
+        frames = [Logs(request, [], infos, more=True) for infos in portions(logged, TOPICS_IN_FRAME)]
+        frames[0].rules, frames[-1].more = state.rules, False
+        return frames
+
+    def bounds(self, topic: int) -> LogRule | None:
+        """Return the widest bounds of all rules for a topic; ``None``: it has no log."""
+        manager = self._state.topics.get(topic)
+        if manager is None or not manager.logged:
+            return None
+        rules = [each for each in self._state.rules if each.covers(manager.space, manager.name)]
+        widest = [
+            0 if 0 in values else max(values)
+            for values in zip(*((each.max_age_ms, each.max_count, each.max_bytes) for each in rules), strict=True)
+        ]
+        return LogRule(manager.space, rules[0].filter, *widest)
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    def numbered(
+        self, manager: TopicManager, number: int, deps: list[int] | None, content: bytes | None, counter: int
+    ) -> bool:
+        """A number was issued: its row goes into this commit. Return whether the log has what was published."""
+        if not manager.logged:
+            return False
+        manager.log_first = manager.log_first or number
+        self._outbox.log(LogEvent(manager.id, number, deps, content, counter))
+        return content is not None
+
+    def completed(self, manager: TopicManager, number: int, deps: list[int]) -> None:
+        """The timestamp of a number that was issued before is complete."""
+        if 0 < manager.log_first <= number:
+            self._outbox.log(LogDeps(manager.id, number, deps))
+
+    def trim(self, command: TrimLog) -> None:
+        """Forget the oldest rows; not before all of them are settled and the base of what is below is known."""
+        manager = self._state.topics.get(command.topic)
+        if manager is None or manager.stage != self._state.index or not manager.log_first:
+            return
+        numbers = range(manager.log_first, command.through + 1)
+        if (
+            not numbers
+            or command.through > manager.number
+            or any(number in manager.records and manager.records[number].is_open for number in numbers)
+        ):
+            return
+        base = base_below(manager)
+        if base is not None:
+            base = dict(base)
+            raise_to(base, command.base)
+            manager.log_base, manager.log_first = base, command.through + 1
+            self._outbox.log(LogTrim(manager.id, command.through))
+
+
+def base_below(manager: TopicManager) -> dict[int, int] | None:
+    """Return what the numbers below the log depended on, together; ``None`` while one of them is on its way up."""
+    if manager.log_base is not None:
+        return manager.log_base
+    base = dict(manager.expired_base)
+    for number in range(manager.expired + 1, manager.log_first):
+        deps = manager.records[number].deps
+        if deps is None:
+            return None
+        raise_to(base, deps)
+    return base
+
+
+def split(command: Create, topics: Iterable[int]) -> tuple[Create, dict[int, bytes]]:
+    """Take the contents of requests for these topics out of a command: return the command to be journaled, and the
+    contents by counter."""
+    here, contents, events = set(topics), dict[int, bytes](), list[NewEvent]()
+    for event in command.events:
+        if event.content and event.topic in here:
+            contents[event.counter] = event.content
+            event = replace(event, content=BESIDE)
+        events.append(event)
+    return replace(command, events=events) if contents else command, contents

@@ -1,0 +1,48 @@
+"""How much of what lasts a session's owner may have: topics, which are never removed, and durable subscriptions, which
+stay while nobody is connected. What is there already is never refused, so a bound may be lowered, and a store of an
+older release goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inorder.protocol.wire import MAX_FRAME_BYTES
+from inorder_worker.sequencer.commands import ChangeSubscription
+from inorder_worker.sequencer.sequencing import filter_bytes
+from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.topic_manager import Session
+
+BYTES_EACH = 16 * 1024
+"""Bytes of filters for each durable subscription that an owner may have, all of them together; the filters of one frame
+are always within it."""
+
+
+def topics_refusal(state: StageState, session: Session | None, names: Iterable[tuple[str, str]]) -> str:
+    """Return why these names may not all be topics, for the session's owner; an empty text: they may."""
+    if session is None or not session.max_topics:
+        return ""
+    made, most = state.made.get(session.owner, 0), session.max_topics
+    new = len({each for each in names if each not in state.by_name})
+    if made + new <= most or not new:
+        return ""
+    return f"the token may make {most} topics; it has made {made}, and {new} more are too many"
+
+
+def subscription_refusal(state: StageState, session: Session | None, wanted: ChangeSubscription) -> str:
+    """Return why a durable subscription may not be kept, for the session's owner; an empty text: it may."""
+    if session is None or not session.max_subscriptions or not (wanted.durable and wanted.filters):
+        return ""
+    known, most = state.overlaps.get(wanted.client_id), session.max_subscriptions
+    is_kept = known is not None and known.durable and bool(known.filters)
+    count, size = state.overlaps.kept(session.owner)
+    if not is_kept and count >= most:
+        return f"the token may have {most} durable subscriptions; it has {count}, and one more is too many"
+    more = filter_bytes(wanted.filters) - (filter_bytes(known.filters) if known is not None and is_kept else 0)
+    room = max(MAX_FRAME_BYTES, most * BYTES_EACH)
+    if more <= 0 or size + more <= room:
+        return ""
+    return (
+        f"the token may have {room} bytes of filters in its durable subscriptions; it has {size}, and {more} more are "
+        "too many"
+    )

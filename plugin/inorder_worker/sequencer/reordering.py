@@ -1,0 +1,582 @@
+"""Changing the topic order (R14), and who asks for it (R15).
+
+The switch rides the links, which are exactly-once and FIFO; there is no moment at which all stages must do something
+together, so a stage may crash and come back anywhere in it.
+
+1. *Flush.* A change enters at the bottom stage and goes up the belt. A stage that sees it is *sealed*: it admits no
+   requests, and holds everything else of clients back. What is older goes up ahead of the flush.
+2. *Mark.* A sealed stage tells all others so; behind its mark (upwards: the flush) it sends nothing of the old order.
+   A stage with the marks of all others is *quiet*: all its numbers are complete, all its answers known.
+3. *Hand over.* A quiet stage sends each other one the last numbers of its topics, and the state of those that move
+   there. What follows behind is of the new order, and held back until the receiver is there as well.
+4. *Switch.* A stage with everybody's part is in the new order: it knows the last number of every topic (so every
+   ``LLC`` of a pair now split is the lower topic's ``LC``), tells its clients, and goes on with what was held back.
+
+Requests name the order epoch that they were planned for. What was planned for an older one is never taken, and the
+client plans it anew when it is told (R19); what a faster stage let it plan for the new one waits here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from msgspec.structs import replace
+
+from inorder.protocol.wire import Done, Moved, OrderChanged
+from inorder_worker.sequencer.bases import remember_parted
+from inorder_worker.sequencer.commands import (
+    AnyCommand,
+    ChangeSubscription,
+    Create,
+    CreateTopics,
+    Deliver,
+    EndDurable,
+    FlushRide,
+    MarkRide,
+    MovedSession,
+    MovedTopic,
+    OrderRide,
+    Pin,
+    PopularityRide,
+    Release,
+    Reorder,
+    SessionKey,
+    SetAutomatic,
+    SetLogRule,
+    SettleNumbers,
+    SwapRide,
+    SwitchRide,
+    TrimLog,
+)
+from inorder_worker.sequencer.popularity import swaps
+from inorder_worker.sequencer.sequencing import bit_set
+from inorder_worker.sequencer.sessions import Sessions, take_ended
+from inorder_worker.sequencer.state import Outbox, StageState, Switch
+from inorder_worker.sequencer.topic_manager import Session, TopicManager
+
+HELD = (SettleNumbers, Release, CreateTopics, ChangeSubscription, SetLogRule, TrimLog, EndDurable, SetAutomatic)
+"""What a sealed stage keeps for later."""
+AnyOrderRide = FlushRide | MarkRide | SwitchRide | OrderRide | PopularityRide | SwapRide
+
+UNDER_WAY = "another change of the topic order is under way"
+"""Why a change is refused that may succeed later as it is."""
+RIDE_PARTS = 100_000
+"""Integers in one ride of a hand-over, about; what is beyond goes into the next one."""
+
+
+class Reordering:
+    """The department of a stage that changes the topic order.
+
+    Attributes:
+        by: who asked for the order that the bottom stage got into last; empty: nobody did (R15).
+    """
+
+    def __init__(self, state: StageState, outbox: Outbox, sessions: Sessions) -> None:
+        self._state, self._outbox, self._sessions = state, outbox, sessions
+        self._moved: set[int] = set()
+        self.by = ""
+
+    # -- what clients are told ---------------------------------------------------------------------------------
+
+    def refuse(self, command: Create) -> None:
+        """Requests planned for an older order: tell the client where topics went since (R14)."""
+        since = command.order_epoch
+        moved = [each for each in self._state.topics.values() if each.moved > since]
+        self._outbox.reply(command.client_id, command.incarnation, self.moved(moved, since))
+
+    def moved(self, topics: Iterable[TopicManager], since: int) -> Moved:
+        """Return what a client must know of these topics, all that moved after the order epoch ``since``."""
+        state = self._state
+        homes = [part for each in topics for part in (each.id, each.stage)]
+        return Moved(state.index, self._outbox.epoch, state.order_epoch, since, homes)
+
+    def moved_topics(self) -> set[int]:
+        """Return the topics that came here since the last call: their subscribers hear of their heads from here. At the
+        bottom stage also those that left: who has not heard of them yet hears of them from there."""
+        moved, self._moved = self._moved, set()
+        return moved
+
+    # -- dispatch ----------------------------------------------------------------------------------------------
+
+    def command(self, command: Reorder | Pin | SetAutomatic) -> None:
+        """A command of this department."""
+        match command:
+            case Reorder():
+                self.reorder(command)
+            case Pin():
+                self.pin(command)
+            case SetAutomatic():
+                self.set_automatic(command)
+
+    def ride(self, origin: int, ride: AnyOrderRide) -> None:
+        """A ride of this department."""
+        match ride:
+            case FlushRide():
+                self.flush(origin, ride)
+            case MarkRide():
+                self.mark(origin, ride)
+            case SwitchRide():
+                self.take(origin, ride)
+            case OrderRide():
+                self.ordered(ride)
+            case PopularityRide():
+                self.counted(ride)
+            case SwapRide():
+                self.proposed(ride)
+
+    # -- a change enters ---------------------------------------------------------------------------------------
+
+    def reorder(self, command: Reorder) -> None:
+        """An operator's change arrives at the bottom stage."""
+        session = command.client_id, command.incarnation
+        if refusal := self._refusal(command):
+            self._answer(session, command.request, refusal)
+            return
+        stages = self._placement(command.stages)
+        self._begin(Switch(command.order_epoch, stages, *session, command.request, by=command.by))
+
+    def _refusal(self, command: Reorder) -> str:
+        state = self._state
+        named = [topic for stage in command.stages for topic in stage]
+        if state.switch is not None:
+            return UNDER_WAY
+        if command.order_epoch != state.order_epoch + 1:
+            return f"the topic order has changed meanwhile: its epoch is {state.order_epoch}"
+        if len(command.stages) != state.count:
+            return f"there are {state.count} stages, not {len(command.stages)}"
+        if unknown := [topic for topic in named if topic not in state.topics]:
+            return f"there is no topic {unknown[0]}"
+        if len(set(named)) != len(named):
+            return "a topic is named twice"
+        for stage, topics in enumerate(command.stages):
+            for topic in topics:
+                if topic in state.pins and state.topics[topic].stage != stage:
+                    return f"topic {topic} is pinned to stage {state.topics[topic].stage}"
+        if self._placement(command.stages) == self._placement([[]] * state.count):
+            return "that is the present topic order"
+        return ""
+
+    def placement(self) -> list[list[int]]:
+        """Return the topics of each stage, from the highest on."""
+        return self._placement([[]] * self._state.count)
+
+    def _placement(self, named: list[list[int]]) -> list[list[int]]:
+        """Return all topics by stage: those named, then the others of the stage in their present order."""
+        topics = self._state.topics
+        placed = {topic for stage in named for topic in stage}
+        stages = [list(stage) for stage in named]
+        for topic in self._state.order:
+            if topic not in placed:
+                stages[topics[topic].stage].append(topic)
+        return stages
+
+    def _begin(self, switch: Switch) -> None:
+        topics = self._state.topics
+        if any(topics[topic].stage != stage for stage, each in enumerate(switch.stages) for topic in each):
+            self._state.switch = switch
+            self._seal(switch)
+            return
+        self.ordered(OrderRide(switch.order_epoch, [topic for each in switch.stages for topic in each]))
+        self.by = switch.by
+        self._answer((switch.client_id, switch.incarnation), switch.request)
+
+    def _answer(self, session: SessionKey, request: int, refusal: str = "") -> None:
+        if session[0]:
+            self._outbox.reply(*session, OrderChanged(request, self._state.order_epoch, refusal))
+
+    def ordered(self, ride: OrderRide) -> None:
+        """The order changed inside stages only: nothing that rides depends on it (R3)."""
+        self._state.order, self._state.order_epoch = ride.order, ride.order_epoch
+        if self._state.index > 0:
+            self._outbox.up(ride)
+
+    def pin(self, command: Pin) -> None:
+        """An operator pins topics, or lets them go."""
+        state = self._state
+        session = command.client_id, command.incarnation
+        if unknown := [topic for topic in command.topics if topic not in state.topics]:
+            self._answer(session, command.request, f"there is no topic {unknown[0]}")
+            return
+        state.pins = state.pins | set(command.topics) if command.is_pinned else state.pins - set(command.topics)
+        self._answer(session, command.request)
+
+    # -- flush and marks ---------------------------------------------------------------------------------------
+
+    def flush(self, origin: int, ride: FlushRide) -> None:
+        """The flush comes up the belt: nothing older can come from below any more."""
+        switch = self._state.switch
+        if switch is None:
+            switch = self._state.switch = Switch(ride.order_epoch)
+        switch.stages = ride.stages
+        switch.marked.add(origin)
+        self._seal(switch)
+
+    def mark(self, origin: int, ride: MarkRide) -> None:
+        """Another stage is sealed. Its mark may come before the flush."""
+        if self._state.switch is None:
+            self._state.switch = Switch(ride.order_epoch)
+        self._state.switch.marked.add(origin)
+        self._go_on(self._state.switch)
+
+    def _seal(self, switch: Switch) -> None:
+        state = self._state
+        switch.is_sealed = True
+        for other in range(state.count):
+            if other == state.index - 1:
+                self._outbox.up(FlushRide(switch.order_epoch, switch.stages))
+            elif other != state.index:
+                self._outbox.send(other, MarkRide(switch.order_epoch))
+        self._go_on(switch)
+
+    def _go_on(self, switch: Switch) -> None:
+        others = self._state.count - 1
+        if switch.is_sealed and not switch.is_sent and len(switch.marked) == others:
+            switch.is_sent = True
+            self._hand_over(switch)
+        if switch.is_sent and len(switch.finished) == others:
+            self._switch(switch)
+
+    def holds(self, command: AnyCommand) -> bool:
+        """Tell whether a sealed stage keeps a command for later, or drops it: requests planned for the old order are
+        dropped, because every session hears of the new one when this stage is in it. Those planned for an even older
+        one are answered, because what the session will hear then builds on the old one."""
+        switch = self._state.switch
+        assert switch is not None
+        if isinstance(command, Create):
+            if command.order_epoch >= switch.order_epoch:
+                switch.held.append(command)
+            elif command.order_epoch < self._state.homes_epoch:
+                self.refuse(command)
+            return True
+        if isinstance(command, HELD):
+            switch.held.append(command)
+            return True
+        return False
+
+    def is_early(self, command: Deliver) -> bool:
+        """Tell whether a ride is of the new order already, and keep it for then."""
+        switch = self._state.switch
+        if switch is None or command.origin not in switch.finished:
+            return False
+        switch.held.append(command)
+        return True
+
+    def home_of(self, topic: int, origin: int) -> int | None:
+        """Return the home of a topic in the order that the next ride of that stage belongs to; ``None``: unknown."""
+        manager, switch = self._state.topics.get(topic), self._state.switch
+        if manager is None:
+            return None
+        if switch is None or origin not in switch.finished:
+            return manager.stage
+        return next(stage for stage, topics in enumerate(switch.stages) if topic in topics)
+
+    # -- the hand-over -----------------------------------------------------------------------------------------
+
+    def _hand_over(self, switch: Switch) -> None:
+        """This stage is quiet: its topics' numbers go to everybody, their state to their new homes."""
+        state = self._state
+        mine = [each for each in state.topics.values() if each.stage == state.index]
+        numbers = [part for each in mine for part in (each.id, each.number)]
+        removed = {each.id: sorted(each.removed) for each in mine if each.removed}
+        for other in range(state.count):
+            if other != state.index:
+                going = [
+                    state.topics[topic] for topic in switch.stages[other] if state.topics[topic].stage == state.index
+                ]
+                parts = [SwitchRide(switch.order_epoch, numbers, removed), *self._parts_of(switch.order_epoch, going)]
+                for part in parts[:-1]:
+                    self._outbox.send(other, replace(part, more=True))
+                self._outbox.send(other, parts[-1])
+
+    def _parts_of(self, order_epoch: int, going: list[TopicManager]) -> Iterator[SwitchRide]:
+        """Yield the state of topics that leave, in rides of a bounded size."""
+        if not going:
+            return
+        new_part = partial(SwitchRide, order_epoch, ended_for=self._ended_for())
+        part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+        for manager in going:
+            part.topics.append(_moved_topic(manager))
+            room -= 5 + 2 * len(manager.expired_base) + len(manager.marks)
+            for record in manager.records.values():
+                if room < 0:
+                    yield part
+                    part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+                part.records.append(replace(record))
+                room -= 10 + len(record.deps or ())
+        leaving = {each.id for each in going}
+        for session in self._state.sessions.values():
+            if room < 0:
+                yield part
+                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+            moved = _moved_session(session, leaving)
+            part.sessions.append(moved)
+            room -= 8 + len(moved.answers) + len(moved.used) + len(moved.open)
+        for key, (mark, _) in self._state.ended.items():
+            if room < 0:
+                yield part
+                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+            part.ended.append((*key, mark))
+            room -= 4
+        yield part
+
+    def _ended_for(self) -> int:
+        """Return for how long this stage knows all the sessions that it has dropped."""
+        state = self._state
+        return max(1, state.now - state.ended_since) if state.ended_since > 0 else state.ended_since
+
+    def take(self, origin: int, ride: SwitchRide) -> None:
+        """A part of another stage's hand-over."""
+        switch = self._state.switch
+        assert switch is not None, "a stage hands over only when all are sealed"
+        switch.parts.append(ride)
+        if not ride.more:
+            switch.finished.add(origin)
+            self._go_on(switch)
+
+    # -- the switch --------------------------------------------------------------------------------------------
+
+    def _switch(self, switch: Switch) -> None:
+        """Everybody's part is here: from now on this stage is in the new order."""
+        state = self._state
+        state.switch = None
+        since = state.homes_epoch
+        self._move(switch)
+        self._take_numbers(switch.parts)
+        for part in switch.parts:
+            self._take_state(part)
+        self._know_numbers(switch.parts)
+        self._begin_groups_anew()
+        self._sessions.restart_timers()
+        told = self.moved([each for each in state.topics.values() if each.moved > since], since)
+        for session in state.sessions.values():
+            if session.connected:
+                self._outbox.reply(session.client_id, session.incarnation, told)
+        if state.is_bottom:
+            self.by = switch.by
+            self._answer((switch.client_id, switch.incarnation), switch.request)
+        state.due += switch.held
+
+    def _move(self, switch: Switch) -> None:
+        state = self._state
+        state.order_epoch = state.homes_epoch = switch.order_epoch
+        state.order = [topic for stage in switch.stages for topic in stage]
+        state.on_stage = [bit_set(stage) for stage in switch.stages]
+        remember_parted(state, {topic: stage for stage, topics in enumerate(switch.stages) for topic in topics})
+        left: set[int] = set()
+        for stage, topics in enumerate(switch.stages):
+            for topic in topics:
+                manager = state.topics[topic]
+                if manager.stage != stage:
+                    if manager.stage == state.index:
+                        left.add(topic)
+                        manager.records, manager.head, manager.expired, manager.expired_base = {}, 0, 0, {}
+                        manager.marks, manager.mark_at, manager.rode = [], 0, 0
+                        manager.log_first, manager.log_base = 0, None
+                        manager.confirmed = manager.void = manager.abandoned = manager.late = 0
+                    manager.stage, manager.moved = stage, switch.order_epoch
+        if state.is_bottom:
+            self._moved |= left
+        for session in state.sessions.values():
+            session.open = {place: None for place in session.open if place[0] not in left}
+            session.vouched = {}  # the last number of each topic further down is known now
+            for topic in left.intersection(session.used):
+                session.used[topic] = session.used[topic][0], 0
+
+    def _take_numbers(self, parts: list[SwitchRide]) -> None:
+        """Every ``LLC`` becomes the topic's ``LC``; what left a group is carried once more by whoever fills it in."""
+        state, here = self._state, self._state.index
+        removed = {each.id: each.removed for each in state.topics.values() if each.removed}
+        for part in parts:
+            removed.update({topic: set(others) for topic, others in part.removed.items()})
+            for at in range(0, len(part.numbers), 2):
+                manager, number = state.topics[part.numbers[at]], part.numbers[at + 1]
+                if manager.stage >= here and number > manager.number:
+                    state.raise_number(manager, number)
+        for manager in state.topics.values():
+            others = removed.get(manager.id, set()) if manager.stage >= here else set()
+            if manager.stage > here:
+                others = {other for other in others if state.topics[other].stage == here}
+            manager.removed = others
+
+    def _take_state(self, part: SwitchRide) -> None:
+        """Topics that come here, with their numbers and what sessions had to do with them. Timers start anew."""
+        state = self._state
+        for topic in part.topics:
+            manager = state.topics[topic.id]
+            manager.head, manager.expired, manager.expired_base = topic.head, topic.expired, dict(topic.expired_base)
+            manager.marks, manager.mark_at = [(number, {}) for number in topic.marks], topic.mark_at
+            manager.log_first, manager.log_base = topic.log_first, topic.log_base
+            manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
+            manager.rode = manager.number  # the base here does not hold what they depended on
+            if topic.head:
+                self._moved.add(topic.id)
+        for record in part.records:
+            state.topics[record.topic].records[record.number] = replace(record, created=state.now)
+        for moved in part.sessions:
+            self._take_session(moved)
+        if state.ended_since >= 0 and (part.topics or part.ended):
+            self._take_ended(part)
+
+    def _take_session(self, moved: MovedSession) -> None:
+        state, key = self._state, (moved.client_id, moved.incarnation)
+        session = state.sessions.get(key)
+        if session is None:
+            # its client is connected elsewhere, and may never come here: it is gone from now on
+            began = take_ended(state, key) + 1
+            session = Session(*key, connected=False, since=state.now, timeout=moved.timeout, is_opened=False)
+            session.low, session.began = (began, began) if began > 1 else (0, 0)
+            state.sessions[key], state.gone[key] = session, None
+        session.low = max(session.low, moved.low)
+        for counter, topic, number in _triples(moved.answers):
+            session.answers[counter] = topic, number
+        for topic, counter, number in _triples(moved.used):
+            session.used[topic] = counter, number
+        session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
+        for at in range(0, len(moved.open), 2):
+            session.open[moved.open[at], moved.open[at + 1]] = None
+
+    def _take_ended(self, part: SwitchRide) -> None:
+        """R1: sessions that were dropped where topics come from asked for numbers of these, and may come here next."""
+        state = self._state
+        for client_id, incarnation, mark in part.ended:
+            key = client_id, incarnation
+            session = state.sessions.get(key)
+            if session is None:
+                state.ended[key] = max(mark, take_ended(state, key)), state.now
+            elif not session.is_opened:
+                session.low, session.began = max(session.low, mark + 1), max(session.began, mark + 1)
+        if part.ended_for:
+            since = state.now - part.ended_for if part.ended_for > 0 else state.now
+            state.ended_since = max(state.ended_since, since, 1)
+
+    def _know_numbers(self, parts: Iterable[SwitchRide]) -> None:
+        """R1: a session that is here may have been dropped where its numbers come from. Each number tells which event
+        it was given to."""
+        for record in (record for part in parts for record in part.records):
+            session = self._state.sessions.get((record.client_id, record.incarnation))
+            if session is not None and record.counter >= session.low:
+                session.answers.setdefault(record.counter, (record.topic, record.number))
+
+    def _begin_groups_anew(self) -> None:
+        """The next timestamp of each topic carries its whole group once (R21): who fills in what has changed."""
+        state = self._state
+        state.groups.clear()
+        state.recent = {topic: each for topic, each in state.recent.items() if each.stage >= state.index}
+        state.overlaps.stale |= bit_set(state.topics)
+        for manager in state.topics.values():
+            manager.filled = state.tick
+            manager.idle_since, manager.is_retired = 0, False
+            manager.counted = manager.number
+        state.window_began = state.now
+
+    # -- popularity (R15) --------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        """Return the stage time at which a window ends, at the bottom stage."""
+        state = self._state
+        window = state.popularity.window_ms
+        if not window or not state.is_bottom or state.count == 1 or state.switch is not None:
+            return None
+        return state.window_began + window
+
+    def count_popularity(self) -> None:
+        """If a window has ended, collect what was published in it."""
+        state, due = self._state, self.next_deadline()
+        if due is not None and due <= state.now:
+            state.window_began = state.now
+            how = state.popularity
+            self.counted(PopularityRide(state.order_epoch, [], sorted(state.pins), how.alpha, how.beta))
+
+    def set_automatic(self, command: SetAutomatic) -> None:
+        """An operator says whether, and how, topics change places by themselves. A new window begins."""
+        state = self._state
+        state.automatic = command.automatic
+        self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
+        if command.automatic.window_ms:
+            self.counted(PopularityRide(state.order_epoch, [], [], begins=True))
+
+    def begin_window(self) -> None:
+        """Popularity is counted from now on."""
+        state = self._state
+        state.window_began = state.now
+        for manager in state.topics.values():
+            manager.counted = manager.number
+
+    def counted(self, ride: PopularityRide) -> None:
+        """Add this stage's counts; the top stage, which has all of them, proposes for the topic managers."""
+        state = self._state
+        if ride.begins:
+            self.begin_window()
+            if state.index > 0:
+                self._outbox.up(ride)
+            return
+        counts = list(ride.counts)
+        for manager in state.topics.values():
+            if manager.stage == state.index and manager.number > manager.counted:
+                counts += (manager.id, manager.number - manager.counted)
+                manager.counted = manager.number
+        if state.index > 0:
+            self._outbox.up(replace(ride, counts=counts))
+            return
+        settings = state.settings
+        alpha, beta = ride.alpha, ride.beta
+        if not alpha:  # of a bottom stage that an older release had
+            alpha, beta = settings.popularity_alpha, settings.popularity_beta
+        events = dict(zip(counts[::2], counts[1::2], strict=True))
+        stages = self._placement([[]] * state.count)
+        pairs = swaps(stages, events, set(ride.pinned), alpha, beta)
+        if pairs:
+            self._outbox.send(state.count - 1, SwapRide(ride.order_epoch, [part for pair in pairs for part in pair]))
+
+    def proposed(self, ride: SwapRide) -> None:
+        """Topic managers want to change places; only as long as the order is the one they know."""
+        state = self._state
+        if state.switch is not None or ride.order_epoch != state.order_epoch:
+            return
+        stages = self._placement([[]] * state.count)
+        place = {topic: (stage, at) for stage, topics in enumerate(stages) for at, topic in enumerate(topics)}
+        for at in range(0, len(ride.pairs), 2):
+            one, other = ride.pairs[at : at + 2]
+            if not state.pins.isdisjoint((one, other)):
+                continue
+            place[one], place[other] = place[other], place[one]
+            for topic in (one, other):
+                stage, rank = place[topic]
+                stages[stage][rank] = topic
+        self._begin(Switch(state.order_epoch + 1, stages))
+
+
+def _moved_topic(manager: TopicManager) -> MovedTopic:
+    marks = [number for number, _ in manager.marks]
+    return MovedTopic(
+        manager.id, manager.head, manager.expired, manager.expired_base, marks, manager.mark_at,
+        manager.log_first, manager.log_base, (manager.confirmed, manager.void, manager.abandoned, manager.late),
+    )  # fmt: skip
+
+
+def _moved_session(session: Session, leaving: set[int]) -> MovedSession:
+    """Return a session, and what it has to do with these topics. It goes along in any case: where it is known, event
+    ids that it has asked for are not forgotten (R1)."""
+    moved = MovedSession(
+        session.client_id, session.incarnation, session.low, session.connected, session.timeout, session.is_opened
+    )
+    moved.answers = [
+        part
+        for counter, (topic, number) in session.answers.items()
+        if topic in leaving
+        for part in (counter, topic, number)
+    ]
+    moved.used = [
+        part
+        for topic, (counter, number) in session.used.items()
+        if topic in leaving
+        for part in (topic, counter, number)
+    ]
+    moved.open = [part for place in session.open if place[0] in leaving for part in place]
+    return moved
+
+
+def _triples(parts: list[int]) -> Iterator[tuple[int, int, int]]:
+    each = iter(parts)
+    return zip(each, each, each, strict=True)

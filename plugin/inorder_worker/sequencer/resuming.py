@@ -1,0 +1,111 @@
+"""Where durable subscriptions resume: R18, what their changes do at the stages.
+
+They stay while their client is away. The saved clock is kept by the bottom stage, like the subscription itself: a
+client may come back on another machine with nothing but its name. It is a prefix of what the application was notified
+of, so it is a consistent cut, and what comes behind it needs no other dependencies than its own; only where nothing of
+a topic was notified yet, the base of its beginning still counts (R8). Where a log has not everything behind the saved
+clock, the topic begins at the log's first number, with what was before it as base, like any subscription that begins
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inorder.protocol.pairs import flat
+from inorder.protocol.wire import TopicStart
+from inorder_worker.sequencer.commands import ChangeSubscription, Resumed, SubscribedRide
+from inorder_worker.sequencer.event_log import base_below
+from inorder_worker.sequencer.sequencing import Subscription
+from inorder_worker.sequencer.state import DurableClock, StageState
+from inorder_worker.sequencer.topic_manager import TopicManager
+
+
+def saved_for(state: StageState, command: ChangeSubscription, topics: Iterable[int]) -> tuple[list[int], bool]:
+    """A durable subscription changes: return the clock that it resumes from (flat; empty: it goes on), and whether it
+    does so in another process, or begins anew."""
+    known = state.overlaps.get(command.client_id)
+    if not command.durable or not command.filters:
+        return [], True
+    state.clocks.setdefault(command.client_id, DurableClock())
+    if known is None or not known.durable:
+        return [], True
+    is_same = known.incarnation == command.incarnation
+    if is_same and command.version > known.version and not command.anew:
+        return [], True
+    return saved_clock(state, command.client_id, topics), command.anew or not is_same
+
+
+def saved_clock(state: StageState, client_id: str, topics: Iterable[int]) -> list[int]:
+    """Return the saved clock of a client in these topics, flat."""
+    clock = state.clocks.get(client_id)
+    if clock is None:
+        return []
+    return [part for topic in sorted(topics) if topic in clock.numbers for part in (topic, clock.numbers[topic])]
+
+
+def resume(manager: TopicManager, saved: int, known: Subscription | None, *, is_new: bool) -> Resumed:
+    """At a topic's home: where can a subscription resume that has everything up to ``saved``? There, if nothing is
+    behind it, or the log has it, or its client was subscribed all the time and only asks again; else where the log
+    begins, or behind everything."""
+    reached = manager.number
+    repeats = reached if known is None else known.given.get(manager.id, reached)
+    saved = min(saved, reached)
+    start, base = saved, list[int]()
+    if is_new and saved < reached and not 0 < manager.log_first <= saved + 1:
+        below = base_below(manager) if manager.log_first else None
+        if below is None:
+            return Resumed(manager.id, reached, None, repeats, reached)
+        start, base = manager.log_first - 1, flat(below)
+    return Resumed(manager.id, start, base, repeats, reached)
+
+
+def keep_clock(state: StageState, ride: SubscribedRide) -> None:
+    """At the bottom stage: a subscription is complete. If it is durable its clock begins where it does; topics that it
+    has already keep theirs."""
+    known = state.overlaps.get(ride.client_id)
+    if known is None or (known.incarnation, known.version) != (ride.incarnation, ride.version):
+        return
+    if not known.durable or not known.filters:
+        state.clocks.pop(ride.client_id, None)
+        return
+    clock = state.clocks.setdefault(ride.client_id, DurableClock())
+    wanted = known.active
+    clock.numbers = {topic: number for topic, number in clock.numbers.items() if topic in wanted}
+    clock.bases = {topic: base for topic, base in clock.bases.items() if topic in wanted}
+    for found in ride.resumed:
+        if clock.numbers.get(found.topic, 0) > found.reached:
+            clock.numbers[found.topic] = found.reached
+    starts = iter(ride.starts)
+    for topic, start in zip(starts, starts, strict=True):
+        if topic in wanted and topic not in clock.numbers:
+            clock.numbers[topic] = start
+            clock.bases[topic] = ride.bases.get(topic, [])
+
+
+def note_given(state: StageState, client_id: str, incarnation: int) -> None:
+    """A durable subscriber's session ends here: what is numbered from now on it cannot have been notified of."""
+    known = state.overlaps.get(client_id)
+    if known is not None and known.durable and known.incarnation == incarnation:
+        topics, here = state.topics, state.index
+        known.given = {topic: topics[topic].number for topic in known.active if topics[topic].stage == here}
+
+
+def topic_created(state: StageState, known: Subscription, topic: int) -> None:
+    """A topic was created under a filter of a durable subscription: it begins with its first number (R13)."""
+    clock = state.clocks.get(known.client_id)
+    if clock is not None and known.durable:
+        clock.numbers[topic] = 0
+
+
+def start_of(state: StageState, ride: SubscribedRide, start: TopicStart, found: Resumed | None) -> TopicStart:
+    """Return what a client is told of a topic: where it begins, or resumes."""
+    clock = state.clocks.get(ride.client_id)
+    if found is None or clock is None:
+        return start
+    # a clock that is ahead of its topic is of another store, whose numbers are others
+    saved = min(clock.numbers.get(found.topic, found.start), found.reached)
+    base = start.base if found.base is None else found.base
+    if found.start == saved:
+        base = clock.bases.get(found.topic, [])
+    return TopicStart(start.topic, found.start, base, saved, found.repeats, found.reached)

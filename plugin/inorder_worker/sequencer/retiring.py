@@ -1,0 +1,101 @@
+"""Topics that nobody uses any more retire: what is left of them is their name, their id and their last number.
+
+A topic is in use while a subscription contains it (also one that lingers, R10), while one of its numbers is neither
+settled nor complete, and when it gets a number. Once it has not been for ``topic_ttl_ms``, each stage forgets by itself
+what it kept for it: numbers one by one, what they depended on, its sequencing group. No ride is needed, because nothing
+that is left depends on it:
+
+- Its numbers go on where they were, so none is ever given again; an event id whose number is forgotten is answered
+  ``forgotten``, never numbered (R1), as beyond ``number_retention``.
+- Nobody has the topic, so nobody can ask for its numbers (R17). Who takes it again begins behind all of them.
+- What they depended on would be the base of such a beginning (R8). It was reached before the time to live began, which
+  is at least ``linger``, and that is longer than an event may wait at a live subscriber.
+- Its next timestamp carries its whole group once, as that of any topic whose group is new (R21).
+
+Of topics that are in use the oldest settled numbers are forgotten, in blocks.
+"""
+
+from __future__ import annotations
+
+from inorder.protocol.pairs import flat, raise_to
+from inorder.protocol.wire import NumberState
+from inorder_worker.sequencer.event_log import base_below
+from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.topic_manager import TopicManager
+
+LOOKS = 8
+"""How often topics are looked at within their time to live; one retires up to two looks after it."""
+BLOCK_SHIFT = 5
+"""A topic forgets its numbers in blocks of 1/32 of the retention."""
+
+
+class Retiring:
+    """The department of a stage that retires topics."""
+
+    def __init__(self, state: StageState) -> None:
+        self._state = state
+
+    def next_deadline(self) -> int | None:
+        """Return the stage time at which topics are looked at next, ``None`` if they never are."""
+        ttl = self._state.settings.topic_ttl_ms
+        return self._state.looked_at + max(1, ttl // LOOKS) if ttl else None
+
+    def retire_due(self) -> None:
+        """Look at all topics, if it is time to, and retire those that were idle for long enough."""
+        state, due = self._state, self.next_deadline()
+        if due is None or due > state.now:
+            return
+        state.looked_at = state.now
+        for manager in state.topics.values():
+            if state.overlaps.anyone >> manager.id & 1:
+                manager.idle_since = 0
+            elif not manager.idle_since:
+                manager.idle_since = state.now
+            elif not manager.is_retired and manager.idle_since + state.settings.topic_ttl_ms <= state.now:
+                if _is_open(manager):
+                    manager.idle_since = 0
+                else:
+                    self._retire(manager)
+
+    def _retire(self, manager: TopicManager) -> None:
+        state = self._state
+        manager.is_retired = True
+        if manager.log_first:
+            manager.log_base = base_below(manager)  # what is in its log stays (R18)
+        manager.records, manager.marks, manager.mark_at = {}, [], 0
+        manager.expired, manager.expired_base, manager.base = manager.number, {}, {}
+        state.groups.pop(manager.id, None)
+        state.overlaps.stale |= 1 << manager.id
+
+
+def _is_open(manager: TopicManager) -> bool:
+    return any(each.is_open for each in manager.records.values())
+
+
+def mark_block(manager: TopicManager, retention: int) -> None:
+    """A block of numbers is full: keep the base as it is now, as what they all depended on, and forget the oldest
+    blocks beyond the retention whose numbers are all settled."""
+    manager.mark_at = manager.number + max(1, retention >> BLOCK_SHIFT)
+    marks = manager.marks
+    marks.append((manager.number, manager.base.copy()))
+    while marks and manager.number - marks[0][0] >= retention and _forget_block(manager, *marks[0]):
+        del marks[0]
+
+
+def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> bool:
+    """Forget the numbers up to ``last``; what they depended on stays. Return whether all were settled."""
+    records, numbers = manager.records, range(manager.expired + 1, last + 1)
+    for number in numbers:
+        record = records[number]
+        if record.state is NumberState.PENDING or record.deps is None:
+            return False
+    if manager.log_base is None and 0 < manager.log_first <= last + 1:
+        manager.log_base = base_below(manager)  # the last moment at which it can be told
+    raise_to(base, flat(manager.expired_base))
+    for number in range(manager.expired + 1, min(last, manager.rode) + 1):
+        if deps := records[number].deps:
+            raise_to(base, deps)  # the base here knows nothing of what stages above filled in
+    for number in numbers:
+        del records[number]
+    manager.expired, manager.expired_base = last, base
+    return True

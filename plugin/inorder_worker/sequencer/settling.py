@@ -1,0 +1,294 @@
+"""What becomes of numbers: R16 (confirm, void, abandon) and the stage's side of R17 (answers about gaps, heads)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from inorder.protocol.pairs import flat
+from inorder.protocol.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Released, Settled
+from inorder_worker.sequencer.commands import Release, SettleNumbers, SettleRide
+from inorder_worker.sequencer.state import Outbox, StageState
+from inorder_worker.sequencer.topic_manager import NumberRecord, Session, TopicManager
+
+_PENDING, _CONFIRMED = NumberState.PENDING, NumberState.CONFIRMED
+
+MAX_ANSWERS = 10_000
+"""Answers in one frame; whoever asks for more asks again."""
+MAX_RELEASED = 10_000
+"""Numbers that an operator settles at once."""
+MAX_PARTS = 500_000
+"""Integers of dependencies in one frame (at most 9 bytes each, so it stays below the frame's limit)."""
+MAX_TOLD = 1_000
+"""Integers of dependencies, and numbers, in a frame that nobody has asked for."""
+TOLD_IN_A_SECOND = 50_000
+"""Subscriptions that a stage looks at in a second for those to be told; each of these counts for ``TOLD_COST``. Who is
+not told asks: one publisher that takes everything back must not keep the stage busy."""
+TOLD_COST = 10
+
+
+class Settling:
+    """The department of a stage that knows the state of each number."""
+
+    def __init__(self, state: StageState, outbox: Outbox) -> None:
+        self._state, self._outbox = state, outbox
+        self._risen: set[int] = set()
+        self._void: dict[int, list[int]] = {}  # by topic, what its publisher took back in this step
+        self._second = self._told = 0
+
+    # -- confirm and void --------------------------------------------------------------------------------------
+
+    def settle(self, command: SettleNumbers) -> None:
+        """Take what a publisher says of a session's own numbers; what was abandoned before is answered so."""
+        key = (command.client_id, command.incarnation)
+        # a session that ended (R12) left nothing pending, but its client must hear what was abandoned
+        session = self._state.sessions.get(key) or Session(*key)
+        late: list[int] = []
+        elsewhere: dict[int, tuple[list[int], ...]] = {}
+        for at, (triples, to) in enumerate(_outcomes(command)):
+            late += self._settle_all(session, triples, to)
+            self._sort_out(triples, at, elsewhere)
+        for stage, lists in elsewhere.items():
+            self._outbox.send(stage, SettleRide(*key, command.request, *lists))
+        answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
+        self._outbox.reply(command.client_id, command.incarnation, answer)
+        self._tell_void()
+
+    def _sort_out(self, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]) -> None:
+        """Numbers of topics that moved away (R14) go on to their new home."""
+        topics, here = self._state.topics, self._state.index
+        for part in range(0, len(triples) - 2, 3):
+            manager = topics.get(triples[part])
+            if manager is not None and manager.stage != here:
+                elsewhere.setdefault(manager.stage, ([], [], []))[at].extend(triples[part : part + 3])
+
+    def settled_elsewhere(self, ride: SettleRide) -> None:
+        """A topic's former home passes on what it was told. It has answered; only what is late is still to be said."""
+        key = (ride.client_id, ride.incarnation)
+        session = self._state.sessions.get(key) or Session(*key)
+        late = [part for triples, to in _outcomes(ride) for part in self._settle_all(session, triples, to)]
+        if late:
+            answer = Settled(self._state.index, self._outbox.epoch, ride.request, late)
+            self._outbox.reply(ride.client_id, ride.incarnation, answer)
+        self._tell_void()
+
+    def _settle_all(self, session: Session, triples: list[int], to: NumberState) -> list[int]:
+        """Settle numbers; return those that were given up before (flat pairs)."""
+        topics, here, parts = self._state.topics, self._state.index, iter(triples)
+        late: list[int] = []
+        settled = 0
+        for topic, first, last in zip(parts, parts, parts, strict=False):
+            manager = topics.get(topic)
+            if manager is not None and manager.stage == here:
+                first = first if first > manager.expired else manager.expired + 1
+                last = last if last < manager.number else manager.number
+                settled += self._settle_run(session, manager, range(first, last + 1), to, late)
+        tally = self._state.tally
+        tally.late += len(late) // 2
+        if to is _CONFIRMED:
+            tally.confirmed += settled
+        elif to is NumberState.VOID:
+            tally.void += settled
+        else:
+            tally.abandoned += settled
+        return late
+
+    def _settle_run(
+        self, session: Session, manager: TopicManager, numbers: range, to: NumberState, late: list[int]
+    ) -> int:
+        """Settle numbers of one topic; return how many, and add those that were given up before. Numbers of another
+        session are left alone, and what comes behind one: who gives a range says that all of it is its own, and may not
+        have this stage walk through what others have."""
+        ends_here = self._state.settings.checks_claims
+        topic, head, settled, still_open, before = manager.id, 0, 0, session.open, len(late)
+        client_id, incarnation, records = session.client_id, session.incarnation, manager.records
+        is_confirm, confirmed = to is _CONFIRMED, 0
+        for number in numbers:
+            record = records.get(number)
+            if record is None or record.incarnation != incarnation or record.client_id != client_id:
+                if ends_here:
+                    break
+                continue
+            if record.state is _PENDING:
+                still_open.pop((topic, number), None)
+                if is_confirm:  # what manager.settle does then
+                    record.state, head = _CONFIRMED, number
+                    confirmed += 1
+                elif (became := manager.settle(record, to)) is _CONFIRMED:
+                    head = number
+                elif became is NumberState.VOID:
+                    self._void.setdefault(topic, []).append(number)
+                settled += 1
+            elif to is NumberState.ABANDONED:
+                continue  # nothing comes too late for that
+            elif record.state is NumberState.ABANDONED or (is_confirm and record.state is NumberState.VOID):
+                late += (topic, number)
+        if is_confirm:
+            manager.confirmed += confirmed
+            manager.late += (len(late) - before) // 2
+        if head > manager.head:
+            self._raise_head(manager, head)
+        return settled
+
+    def _tell_void(self) -> None:
+        """R17: subscribers need not wait until they may ask about what its publisher took back, as nobody will ever get
+        it. It is no more than an answer, so whoever is away, or does not know the topic yet, misses nothing. (What was
+        abandoned or released may still arrive, so nobody is told before asking.)"""
+        void, self._void = self._void, {}
+        second = self._state.now // 1000
+        if second != self._second:
+            self._second, self._told = second, 0
+        for topic, numbers in void.items():
+            manager = self._state.topics[topic]
+            if len(numbers) > MAX_TOLD or self._told >= TOLD_IN_A_SECOND:
+                continue
+            found = [self._answer(manager, number) for number in numbers]
+            answers = [each for each in found if each.state is not _PENDING]  # of others the timestamp is on its way
+            if answers and sum(len(each.deps) for each in answers) <= MAX_TOLD:
+                self._tell_subscribers(Numbers(0, topic, answers))
+
+    def _tell_subscribers(self, notice: Numbers) -> None:
+        for subscription in self._state.overlaps:
+            self._told += 1
+            if notice.topic in subscription.active:
+                self._told += TOLD_COST
+                self._outbox.reply(subscription.client_id, subscription.incarnation, notice)
+
+    def _raise_head(self, manager: TopicManager, number: int) -> None:
+        if number > manager.head:
+            manager.head = number
+            self._risen.add(manager.id)
+
+    # -- release: an operator settles --------------------------------------------------------------------------
+
+    def release(self, command: Release) -> None:
+        """Settle pending numbers in place of their publisher: given up, so that nobody waits for them, or confirmed,
+        where the event log has them. Their publisher hears of it as of any number that was given up (R16)."""
+        refusal, changed = self._release_refusal(command), list[int]()
+        if not refusal:
+            manager = self._state.topics[command.topic]
+            changed = self._release_all(manager, self._releasable(manager, command), command.to)
+        answer = Released(command.request, command.topic, changed, refusal)
+        self._outbox.reply(command.client_id, command.incarnation, answer)
+
+    def _releasable(self, manager: TopicManager, command: Release) -> list[NumberRecord]:
+        """Return what is pending of the numbers: for ``CONFIRMED`` what the log has, else what it does not have."""
+        numbers = range(max(command.first, manager.expired + 1), min(command.last, manager.number) + 1)
+        records = (manager.records[number] for number in numbers)
+        is_logged = command.to is _CONFIRMED
+        return [each for each in records if each.state is _PENDING and manager.has_logged(each) == is_logged]
+
+    def _release_all(self, manager: TopicManager, records: list[NumberRecord], to: NumberState) -> list[int]:
+        changed: list[int] = []
+        for record in records:
+            manager.settle(record, to)
+            session = self._state.sessions.get((record.client_id, record.incarnation))
+            if session is not None:
+                session.open.pop((record.topic, record.number), None)
+            if changed and changed[-1] == record.number - 1:
+                changed[-1] = record.number
+            else:
+                changed += (record.number, record.number)
+        tally, count = self._state.tally, len(records)
+        if to is _CONFIRMED:
+            tally.confirmed += count
+            self._raise_head(manager, records[-1].number)
+        elif to is NumberState.VOID:
+            tally.void += count
+        else:
+            tally.abandoned += count
+        return changed
+
+    def _release_refusal(self, command: Release) -> str:
+        """Return why nothing can be done, with what could be."""
+        manager, first, last = self._state.topics.get(command.topic), command.first, command.last
+        if manager is None:
+            return f"there is no topic with the id {command.topic}"
+        if last - first >= MAX_RELEASED:
+            return f"{last - first + 1} numbers are too many at once; allowed are {MAX_RELEASED}"
+        if last > manager.number:
+            return f"number {last} was not issued yet; the topic's last one is {manager.number}"
+        if self._releasable(manager, command):
+            return ""
+        if self._releasable(manager, replace(command, to=NumberState.VOID)):
+            return "the event log does not have these numbers, so they cannot be repaired; release them instead"
+        if self._releasable(manager, replace(command, to=_CONFIRMED)):
+            return "the event log has these numbers, so they are not given up; repair them instead"
+        pending = sorted(at for each in self._state.sessions.values() for topic, at in each.open if topic == manager.id)
+        allowed = f"from {pending[0]} to {pending[-1]} there are {len(pending)}" if pending else "the topic has none"
+        return f"none of the numbers {first} to {last} is pending; {allowed}"
+
+    # -- abandon -----------------------------------------------------------------------------------------------
+
+    def abandon_due(self) -> None:
+        """Abandon what is unconfirmed too long."""
+        state, settings = self._state, self._state.settings
+        for session in state.sessions.values():
+            gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
+            for topic, number in list(session.open):
+                manager = state.topics[topic]
+                record = manager.records[number]
+                if not gone and state.now < record.created + settings.confirm_timeout_ms:
+                    break
+                if manager.settle(record, NumberState.ABANDONED) is _CONFIRMED:
+                    self._raise_head(manager, number)
+                else:
+                    state.tally.abandoned += 1
+                del session.open[topic, number]
+
+    def next_deadline(self) -> int | None:
+        """Return the stage time at which a number is to be abandoned, if nothing else happens."""
+        settings = self._state.settings
+        due: int | None = None
+        for session in self._state.sessions.values():
+            for topic, number in session.open:
+                when = self._state.topics[topic].records[number].created + settings.confirm_timeout_ms
+                if not session.connected:
+                    when = min(when, session.since + settings.publisher_grace_ms)
+                due = when if due is None else min(due, when)
+                break
+        return due
+
+    # -- queries (R17) -----------------------------------------------------------------------------------------
+
+    def numbers(self, frame: AskNumbers) -> Numbers:
+        """Tell what became of numbers, one by one with their dependencies."""
+        manager = self._state.topics.get(frame.topic)
+        answers: list[NumberAnswer] = []
+        if manager is None or manager.stage != self._state.index:
+            return Numbers(frame.request, frame.topic, answers)
+        expired, parts = False, 0
+        # a topic that is about to move may have higher numbers at its new home already
+        through = manager.number if self._state.is_sealed else None
+        for at in range(0, len(frame.ranges) - 1, 2):
+            first, last = frame.ranges[at], frame.ranges[at + 1]
+            if through is not None:
+                last = min(last, through)
+            expired = expired or first <= manager.expired
+            for number in range(max(first, manager.expired + 1), last + 1):
+                if len(answers) == MAX_ANSWERS or parts > MAX_PARTS:
+                    break
+                answers.append(self._answer(manager, number))
+                parts += len(answers[-1].deps)
+        if not expired:
+            return Numbers(frame.request, frame.topic, answers, logged_from=manager.log_first)
+        base = flat(manager.expired_base)
+        return Numbers(frame.request, frame.topic, answers, manager.expired, base, manager.log_first)
+
+    @staticmethod
+    def _answer(manager: TopicManager, number: int) -> NumberAnswer:
+        record = manager.records.get(number)
+        if record is None:
+            return NumberAnswer(number, NumberState.UNKNOWN)
+        if record.deps is None:
+            return NumberAnswer(number, NumberState.PENDING)
+        return NumberAnswer(number, record.state, record.deps, manager.has_logged(record))
+
+    def changed_heads(self) -> list[int]:
+        """Return the topics whose highest confirmed number rose since the last call."""
+        risen, self._risen = self._risen, set()
+        return sorted(risen)
+
+
+def _outcomes(told: SettleNumbers | SettleRide) -> list[tuple[list[int], NumberState]]:
+    """Return what a publisher tells of its numbers: flat triples, and what became of them."""
+    return [(told.confirmed, _CONFIRMED), (told.void, NumberState.VOID), (told.abandoned, NumberState.ABANDONED)]

@@ -1,0 +1,400 @@
+"""What a stage keeps, and how its effects leave.
+
+:class:`StageState` is data and small look-ups; the departments (stamping, subscribing, settling) change it.
+Everything in it is journaled input's consequence, so a snapshot holds all of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, TopicInfo
+from inorder_worker.sequencer.commands import (
+    AnyCommand,
+    AnyRide,
+    Automatic,
+    Effect,
+    LogChange,
+    Reply,
+    Send,
+    SessionKey,
+    StageSettings,
+    SwitchRide,
+)
+from inorder_worker.sequencer.sequencing import Group, Overlaps, Subscription, members
+from inorder_worker.sequencer.tally import Tally
+from inorder_worker.sequencer.topic_manager import Session, TopicManager
+
+
+class Linger(msgspec.Struct):
+    """A dropped topic that still counts (R10), at the bottom stage: when its end goes up the belt."""
+
+    due: int
+    client_id: str
+    topic: int
+    incarnation: int
+    version: int
+
+
+class DurableClock(msgspec.Struct):
+    """The saved clock of a durable subscription (R18): the last number that was done with, by topic; ``bases``: where
+    nothing of a topic was, what its first event depends on beside its own dependencies (R8)."""
+
+    numbers: dict[int, int] = {}
+    bases: dict[int, list[int]] = {}
+
+
+class Switch(msgspec.Struct):
+    """A change of the topic order under way (R14; :mod:`inorder_worker.sequencer.reordering` tells the steps).
+
+    Attributes:
+        order_epoch: of the new order.
+        stages: all topics of each stage in the new order.
+        client_id, incarnation, request, by: who is to be answered, and asked for it, at the bottom stage.
+        is_sealed: the flush was here.
+        marked: stages from which nothing of the old order comes any more.
+        is_sent: this stage was quiet and has handed over.
+        parts, finished: what other stages handed over, and those that have done so.
+        held: what is of the new order, or waits for it.
+    """
+
+    order_epoch: int
+    stages: list[list[int]] = []
+    client_id: str = ""
+    incarnation: int = 0
+    request: int = 0
+    is_sealed: bool = False
+    marked: set[int] = set()
+    is_sent: bool = False
+    parts: list[SwitchRide] = []
+    finished: set[int] = set()
+    held: list[AnyCommand] = []
+    by: str = ""
+
+
+class Snapshot(msgspec.Struct):
+    """The whole state of a stage, for the store."""
+
+    index: int
+    count: int
+    settings: StageSettings
+    now: int
+    tick: int
+    topics: list[TopicManager]
+    recent: list[int]
+    sessions: list[Session]
+    gone: list[SessionKey]
+    subscriptions: list[Subscription]
+    stale: list[int]
+    groups: dict[int, tuple[bytes, bytes, bytes, int, bytes]]
+    lingers: list[Linger]
+    sent: dict[int, int]
+    outbox: dict[int, list[tuple[int, AnyRide]]]
+    received: dict[int, int]
+    order: list[int]
+    order_epoch: int
+    homes_epoch: int
+    switch: Switch | None
+    pins: set[int]
+    window_began: int
+    looked_at: int = 0
+    rules: list[LogRule] = []
+    clocks: dict[str, DurableClock] = {}
+    automatic: Automatic | None = None
+    ended: list[tuple[str, int, int, int]] = []
+    ended_since: int = -1
+    left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = []
+    made: dict[str, int] = {}
+
+
+class StageState:
+    """The state of one stage.
+
+    Attributes:
+        index, count: which stage this is, and how many there are (0 is the top, ``count - 1`` the bottom).
+        now: stage time, ms.
+        tick: the stage's count of events (created here or passing), R2's atomic steps.
+        topics: every topic of the cluster by id, with its home stage; ``last_topic``: the highest id.
+        recent: topics here and below by last rise of their number, least recent first.
+        groups: their sequencing groups, by id; made when a topic is first stamped.
+        on_stage: the topics of each stage, as bit sets.
+        sessions, overlaps, lingers: see their classes.
+        connected: the incarnation of each client that is connected.
+        gone: sessions whose client is not connected, in the order in which they went.
+        ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first;
+            ``ended_since``: all that were dropped since then are in it. 0: all there were; -1: none are kept.
+        left_behind: what sessions that were dropped had used, with the stage time until which it counts (``bases``).
+        sent, outbox, received: the links' last numbers and what is not yet acknowledged.
+        order: all topics in the topic order, from the top.
+        order_epoch: of that order; ``homes_epoch``: the last one in which a topic came to another stage (R14).
+        switch: a change of the order under way; ``due``: what it held back, to be done at the end of this step.
+        pins: topics that the operator keeps on their stage, known at the bottom stage (R15).
+        window_began: when the window of popularity began, stage time.
+        looked_at: when idle topics were looked for last, stage time.
+        tally: what was done since somebody began to count.
+        rules: which topics have an event log (R18).
+        clocks: what durable subscribers have saved, at the bottom stage (R18).
+        automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
+            (R15); ``None``: nothing yet, the settings say it.
+        made: how many topics were made for each owner of sessions, at the bottom stage.
+    """
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index, self.count = index, count
+        self.settings = StageSettings()
+        self.now = 0
+        self.tick = 0
+        self.topics: dict[int, TopicManager] = {}
+        self.last_topic = 0
+        self.by_name: dict[tuple[str, str], int] = {}
+        self.recent: dict[int, TopicManager] = {}
+        self.groups: dict[int, Group] = {}
+        self.on_stage = [0] * count
+        self.sessions: dict[SessionKey, Session] = {}
+        self.connected: dict[str, int] = {}
+        self.gone: dict[SessionKey, None] = {}
+        self.ended: dict[SessionKey, tuple[int, int]] = {}
+        self.ended_since = -1
+        self.left_behind: deque[tuple[int, dict[int, tuple[int, int]]]] = deque()
+        self.overlaps = Overlaps()
+        self.lingers: list[Linger] = []
+        self.sent: dict[int, int] = {}
+        self.outbox: dict[int, list[tuple[int, AnyRide]]] = {}
+        self.received: dict[int, int] = {}
+        self.order: list[int] = []
+        self.order_epoch = self.homes_epoch = 1
+        self.switch: Switch | None = None
+        self.due: list[AnyCommand] = []
+        self.pins: set[int] = set()
+        self.window_began = 0
+        self.looked_at = 0
+        self.tally = Tally()
+        self.rules: list[LogRule] = []
+        self.clocks: dict[str, DurableClock] = {}
+        self.automatic: Automatic | None = None
+        self.made: dict[str, int] = {}
+
+    @property
+    def popularity(self) -> Automatic:
+        """How topics change places by themselves (R15), at the bottom stage."""
+        settings = self.settings
+        return self.automatic or Automatic(
+            settings.popularity_window_ms, settings.popularity_alpha, settings.popularity_beta
+        )
+
+    @property
+    def is_bottom(self) -> bool:
+        """New topics and subscription changes enter here."""
+        return self.index == self.count - 1
+
+    @property
+    def is_sealed(self) -> bool:
+        """The topic order changes, and nothing is admitted (R14)."""
+        return self.switch is not None and self.switch.is_sealed
+
+    def add_topic(self, info: TopicInfo) -> TopicManager:
+        """Take a topic into the registry (once), last in the topic order."""
+        manager = TopicManager(info.id, info.space, info.name, info.stage)
+        manager.logged = self.is_logged(info.space, info.name)
+        self.topics[info.id] = manager
+        self.last_topic = max(self.last_topic, info.id)
+        self.order.append(info.id)
+        self.on_stage[info.stage] |= 1 << info.id
+        self.overlaps.stale |= 1 << info.id
+        self.by_name[info.space, info.name] = info.id
+        return manager
+
+    def info(self, topic: int) -> TopicInfo:
+        """Return a topic as clients know it."""
+        manager = self.topics[topic]
+        return TopicInfo(topic, manager.space, manager.name, manager.stage, manager.logged)
+
+    def is_logged(self, space: str, name: str) -> bool:
+        """Tell whether a topic has an event log by the rules (R18)."""
+        return any(each.covers(space, name) for each in self.rules)
+
+    def raise_number(self, manager: TopicManager, number: int) -> None:
+        """A number of this topic was created here, passed, or was announced: it is the most recent now."""
+        manager.number = number
+        manager.idle_since, manager.is_retired = 0, False
+        self.tick = manager.tick = self.tick + 1
+        recent, topic = self.recent, manager.id
+        recent.pop(topic, None)
+        recent[topic] = manager
+
+    def group(self, manager: TopicManager) -> Group:
+        """Return the topic's sequencing group, computed anew if its subscriptions changed."""
+        stale = self.overlaps.stale
+        if stale and stale >> manager.id & 1:
+            return self._refresh(manager)
+        return self.groups[manager.id]
+
+    def _refresh(self, manager: TopicManager) -> Group:
+        topic, overlaps, on_stage, here = manager.id, self.overlaps, self.on_stage, self.index
+        overlaps.stale &= ~(1 << topic)
+        company, twice = overlaps.group(topic)
+        # a stage above the topic's home fills in only its own topics; the home also those below it (LLC)
+        reach = on_stage[here:] if manager.stage == here else on_stage[here : here + 1]
+        fills = twice & sum(reach)
+        above = twice & sum(on_stage[:here])
+        top = next((stage for stage in range(here) if twice & on_stage[stage]), here)
+        known = self.groups.get(topic)
+        before, gained = (known.fills, known.gained) if known is not None else (0, 0)
+        group = self.groups[topic] = Group(topic, fills, above, company, top, gained & fills | fills & ~before)
+        manager.bounded = overlaps.has_bounded(topic)
+        manager.in_payload = overlaps.has_plain(topic)
+        return group
+
+    def take(self, origin: int, number: int) -> bool:
+        """Tell whether a ride is new on its link, and remember it (exactly once, FIFO)."""
+        last = self.received.get(origin, 0)
+        if number <= last:
+            return False
+        if number != last + 1:
+            raise ValueError(f"ride {number} from stage {origin} came after {last}: the link lost something")
+        self.received[origin] = number
+        return True
+
+    def snapshot(self) -> Snapshot:
+        """Return everything, for :meth:`restore`."""
+        return Snapshot(
+            index=self.index,
+            count=self.count,
+            settings=self.settings,
+            now=self.now,
+            tick=self.tick,
+            topics=list(self.topics.values()),
+            recent=list(self.recent),
+            sessions=list(self.sessions.values()),
+            gone=list(self.gone),
+            subscriptions=list(self.overlaps),
+            stale=list(members(self.overlaps.stale)),
+            groups={
+                topic: (_packed(each.fills), _packed(each.above), _packed(each.company), each.top, _packed(each.gained))
+                for topic, each in self.groups.items()
+            },
+            lingers=self.lingers,
+            sent=self.sent,
+            outbox=self.outbox,
+            received=self.received,
+            order=self.order,
+            order_epoch=self.order_epoch,
+            homes_epoch=self.homes_epoch,
+            switch=self.switch,
+            pins=self.pins,
+            window_began=self.window_began,
+            looked_at=self.looked_at,
+            rules=self.rules,
+            clocks=self.clocks,
+            automatic=self.automatic,
+            ended=[(*key, *ended) for key, ended in self.ended.items()],
+            ended_since=self.ended_since,
+            left_behind=list(self.left_behind),
+            made=self.made,
+        )
+
+    @classmethod
+    def restore(cls, snapshot: Snapshot) -> StageState:
+        """Return the state that a snapshot was taken of."""
+        state = cls(snapshot.index, snapshot.count)
+        state.settings, state.now, state.tick = snapshot.settings, snapshot.now, snapshot.tick
+        state.topics = {each.id: each for each in snapshot.topics}
+        state.last_topic = max(state.topics, default=0)
+        state.by_name = {(each.space, each.name): each.id for each in snapshot.topics}
+        for manager in snapshot.topics:
+            state.on_stage[manager.stage] |= 1 << manager.id
+        for topic, (fills, above, company, top, gained) in snapshot.groups.items():
+            state.groups[topic] = Group(
+                topic, _unpacked(fills), _unpacked(above), _unpacked(company), top, _unpacked(gained)
+            )
+        state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
+        state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}
+        state.connected = {each.client_id: each.incarnation for each in snapshot.sessions if each.connected}
+        state.gone = dict.fromkeys(snapshot.gone)
+        for subscription in snapshot.subscriptions:
+            state.overlaps.put(subscription)
+        state.overlaps.stale = sum(1 << topic for topic in snapshot.stale)
+        state.lingers = snapshot.lingers
+        state.sent, state.outbox, state.received = snapshot.sent, snapshot.outbox, snapshot.received
+        state.order, state.order_epoch, state.homes_epoch = snapshot.order, snapshot.order_epoch, snapshot.homes_epoch
+        state.switch, state.pins, state.window_began = snapshot.switch, snapshot.pins, snapshot.window_began
+        state.looked_at = snapshot.looked_at
+        state.rules = snapshot.rules
+        state.clocks = snapshot.clocks
+        state.automatic = snapshot.automatic
+        state.ended = {(client, incarnation): (mark, when) for client, incarnation, mark, when in snapshot.ended}
+        state.ended_since = snapshot.ended_since
+        state.left_behind = deque(snapshot.left_behind)
+        state.made = snapshot.made
+        return state
+
+
+def _packed(bits: int) -> bytes:
+    """A bit set may be longer than the integers of MessagePack."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "big")
+
+
+def _unpacked(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+MAX_ENTRIES = 100_000
+"""Parts of flat lists in one frame to a client; what is beyond goes into the next one, so none is over the limit."""
+
+FEW_ENTRIES = 1_000
+"""A timestamp with more parts than this that is answered again gets a frame of its own."""
+
+
+class Outbox:
+    """Collects the effects of one step. Timestamps for one session leave as one frame."""
+
+    def __init__(self, state: StageState) -> None:
+        self._state = state
+        self._effects: list[Effect] = []
+        self._timestamps: dict[SessionKey, Timestamps] = {}
+        self.epoch = 0
+
+    def reply(self, client_id: str, incarnation: int, frame: Frame) -> None:
+        """Queue a frame for a client."""
+        self._effects.append(Reply(client_id, incarnation, frame))
+
+    def timestamps(self, key: SessionKey) -> Timestamps:
+        """Return the session's frame of this step, to append to."""
+        frame = self._timestamps.get(key)
+        return self.new_timestamps(key) if frame is None else frame
+
+    def new_timestamps(self, key: SessionKey) -> Timestamps:
+        """Begin another frame for the session; what comes in this step goes into it."""
+        frame = self._timestamps[key] = Timestamps(self._state.index, self.epoch, [])
+        self.reply(*key, frame)
+        return frame
+
+    def stamped(self, key: SessionKey, event: StampedEvent) -> Timestamps:
+        """Answer one request with its complete timestamp; return the frame that has it."""
+        frame = self.timestamps(key)
+        if len(event.deps) > FEW_ENTRIES and frame.events:
+            frame = self.new_timestamps(key)
+        frame.events.append(event)
+        return frame
+
+    def send(self, stage: int, ride: AnyRide) -> None:
+        """Queue a ride for another stage under the link's next number."""
+        number = self._state.sent.get(stage, 0) + 1
+        self._state.sent[stage] = number
+        self._state.outbox.setdefault(stage, []).append((number, ride))
+        self._effects.append(Send(stage, number, ride))
+
+    def log(self, change: LogChange) -> None:
+        """Queue a change of an event log; it belongs to this commit (R18)."""
+        self._effects.append(change)
+
+    def up(self, ride: AnyRide) -> None:
+        """Send a ride one stage up the belt (R2)."""
+        self.send(self._state.index - 1, ride)
+
+    def drain(self) -> list[Effect]:
+        """Return the effects in order and start anew."""
+        effects, self._effects, self._timestamps = self._effects, [], {}
+        return effects

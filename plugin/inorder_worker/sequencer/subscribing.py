@@ -1,0 +1,339 @@
+"""Topics and subscriptions riding the belt: R7 (subscribe), R8 (bases), R10 (linger), R11 (versions), R12 (expiry),
+R13 (filters).
+
+Every change enters at the bottom stage and passes every stage to the top, so that each stage sees topics,
+subscriptions and timestamps in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from inorder.protocol.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
+from inorder_worker.sequencer.bases import begin_behind
+from inorder_worker.sequencer.commands import (
+    ChangeSubscription,
+    CreateTopics,
+    ExpireRide,
+    LingerEndRide,
+    Place,
+    SubscribedRide,
+    SubscriptionRide,
+    TopicRide,
+)
+from inorder_worker.sequencer.quotas import subscription_refusal, topics_refusal
+from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topic_created
+from inorder_worker.sequencer.sequencing import Subscription, members
+from inorder_worker.sequencer.state import MAX_ENTRIES, Linger, Outbox, StageState
+from inorder_worker.sequencer.topic_manager import Session
+
+PARTS_OF_A_START = 20
+"""What a topic's start without base and name is reckoned at, against ``MAX_ENTRIES``."""
+PART_BYTES = 9
+"""Bytes of a name that count for one: as many as an entry takes at most."""
+
+
+class Subscribing:
+    """The department of a stage that keeps topics and subscriptions."""
+
+    def __init__(self, state: StageState, outbox: Outbox) -> None:
+        self._state, self._outbox = state, outbox
+
+    def command(self, command: CreateTopics | ChangeSubscription | Place) -> None:
+        """A command of this department."""
+        match command:
+            case CreateTopics():
+                self.create_topics(command)
+            case ChangeSubscription():
+                self.change(command)
+            case Place():
+                self.place(command.topics)
+
+    # -- topics (R13) ------------------------------------------------------------------------------------------
+
+    def place(self, topics: list[TopicInfo]) -> None:
+        """Take the topic order that a new store begins with."""
+        for info in topics:
+            self._state.add_topic(info)
+
+    def create_topics(self, command: CreateTopics) -> None:
+        """Answer with the ids of topics, creating those that are new; or refuse to create any."""
+        session = self._state.sessions.get((command.client_id, command.incarnation))
+        if self._is_refused(session, topics_refusal(self._state, session, command.topics)):
+            return
+        ids = self._resolve(command.topics, session)
+        answer = Topics(command.request, [self._state.info(topic) for topic in ids], self._state.order_epoch)
+        self._outbox.reply(command.client_id, command.incarnation, answer)
+
+    def _is_refused(self, session: Session | None, why: str) -> bool:
+        """Tell a session's client why nothing of what it asked for is done, if there is a reason."""
+        if session is not None and why:
+            self._outbox.reply(session.client_id, session.incarnation, Failure("forbidden", why))
+        return bool(why)
+
+    def _resolve(self, names: Iterable[tuple[str, str]], session: Session | None) -> list[int]:
+        state = self._state
+        ids: list[int] = []
+        new: list[TopicInfo] = []
+        for space, name in names:
+            topic = state.by_name.get((space, name))
+            if topic is None:
+                topic = state.last_topic + 1
+                info = TopicInfo(topic, space, name, state.index)
+                state.add_topic(info)
+                new.append(info)
+            ids.append(topic)
+        if new:
+            if session is not None and session.owner:
+                state.made[session.owner] = state.made.get(session.owner, 0) + len(new)
+            self.topics_created(new)
+        return ids
+
+    def topics_ride(self, ride: TopicRide) -> None:
+        """New topics come up the belt."""
+        for info in ride.topics:
+            self._state.add_topic(info)
+        self.topics_created(ride.topics)
+
+    def topics_created(self, topics: list[TopicInfo]) -> None:
+        """Add new topics to the subscriptions whose filters cover them, with clock 0, and send them up."""
+        for subscription in list(self._state.overlaps):
+            gained = []
+            wildcards = subscription.wildcards()
+            for info in topics if wildcards else ():
+                covering = [each for each in wildcards if each.space == info.space and each.filter.covers(info.name)]
+                if covering:
+                    subscription.active.add(info.id)
+                    topic_created(self._state, subscription, info.id)
+                    if any(not each.reads_properties for each in covering):
+                        subscription.plain.add(info.id)
+                    gained.append(info.id)
+            if gained:
+                self._state.overlaps.gained(subscription, gained)
+        if self._state.index > 0:
+            self._outbox.up(TopicRide(topics))
+
+    # -- subscriptions (R7) ------------------------------------------------------------------------------------
+
+    def change(self, command: ChangeSubscription) -> None:
+        """A client's whole new subscription arrives at the bottom stage (R11: a lower version is ignored, an equal
+        one is answered again)."""
+        state = self._state
+        known = state.overlaps.get(command.client_id)
+        same = known is not None and known.incarnation == command.incarnation
+        if known is not None and same and command.version < known.version:
+            return
+        names = [(each.space, each.filter.name) for each in command.filters if each.filter.kind == "exact"]
+        session = state.sessions.get((command.client_id, command.incarnation))
+        why = topics_refusal(state, session, names) or subscription_refusal(state, session, command)
+        if self._is_refused(session, why):
+            return
+        self._resolve(names, session)
+        topics, plain = self._covered(command)
+        fresh = topics
+        saved, is_new = saved_for(state, command, topics)
+        if known is not None and same and command.version > known.version and not command.anew:
+            fresh = topics - known.active
+        self.ride(
+            SubscriptionRide(
+                client_id=command.client_id,
+                incarnation=command.incarnation,
+                version=command.version,
+                filters=command.filters,
+                bounded=command.bounded,
+                topics=sorted(topics),
+                plain=sorted(plain),
+                fresh=sorted(fresh),
+                starts=[],
+                bases={},
+                durable=command.durable,
+                saved=saved,
+                is_new=is_new,
+                owner="" if session is None else session.owner,
+            )
+        )
+
+    def _covered(self, command: ChangeSubscription) -> tuple[set[int], set[int]]:
+        """Return (topics the filters cover, those of them whose stamps must be in the payload)."""
+        topics: set[int] = set()
+        plain: set[int] = set()
+        exact = {(each.space, each.filter.name): each for each in command.filters if each.filter.kind == "exact"}
+        wild = [each for each in command.filters if each.filter.kind != "exact"]
+        for key, each in exact.items():
+            topic = self._state.by_name[key]
+            topics.add(topic)
+            if not each.reads_properties:
+                plain.add(topic)
+        for manager in self._state.topics.values() if wild else ():
+            for each in wild:
+                if each.space == manager.space and each.filter.covers(manager.name):
+                    topics.add(manager.id)
+                    if not each.reads_properties:
+                        plain.add(manager.id)
+        return topics, plain
+
+    def ride(self, ride: SubscriptionRide) -> None:
+        """A subscription passes this stage: remember it, add clocks and bases, send it on or answer (R7)."""
+        state = self._state
+        # a copy: the stage below keeps this ride until it is durable here, and may send it again
+        ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases), resumed=list(ride.resumed))
+        self._announce(ride)
+        self._resume(ride)
+        self._begin_behind(ride)
+        # lingering topics form pairs with the new ones (R10), so stages above must know their numbers as well
+        lingering = self._remember(ride)
+        wanted = set(ride.topics)
+        for topic in ride.fresh:
+            base = state.topics[topic].base
+            entries = [part for other, number in base.items() if other in wanted for part in (other, number)]
+            if entries:
+                ride.bases[topic] = ride.bases.get(topic, []) + entries
+        for topic in [*ride.topics, *lingering]:
+            if state.topics[topic].stage == state.index:
+                ride.starts += (topic, state.topics[topic].number)
+        if state.index > 0:
+            self._outbox.up(ride)
+            return
+        done = SubscribedRide(
+            ride.client_id, ride.incarnation, ride.version, ride.topics, ride.starts, ride.bases, ride.resumed
+        )
+        if state.is_bottom:
+            self.completed(done)
+        else:
+            self._outbox.send(state.count - 1, done)
+
+    def _resume(self, ride: SubscriptionRide) -> None:
+        """R18: a durable subscription finds out where it resumes in topics of this stage."""
+        topics, known, saved = self._state.topics, self._state.overlaps.get(ride.client_id), iter(ride.saved)
+        for topic, number in zip(saved, saved, strict=True):
+            if topics[topic].stage == self._state.index:
+                ride.resumed.append(resume(topics[topic], number, known, is_new=ride.is_new))
+
+    def _begin_behind(self, ride: SubscriptionRide) -> None:
+        """R8, R19: topics that are new to the subscription begin behind what their events follow in those that its
+        client goes on with. A new process goes on with what a durable subscription had."""
+        known = self._state.overlaps.get(ride.client_id)
+        if known is not None and (known.durable or known.incarnation == ride.incarnation):
+            begin_behind(self._state, set(ride.topics) - known.active, known.active.intersection(ride.topics))
+
+    def _announce(self, ride: SubscriptionRide) -> None:
+        """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below."""
+        state = self._state
+        for at in range(0, len(ride.starts), 2):
+            manager, start = state.topics[ride.starts[at]], ride.starts[at + 1]
+            if start > manager.number:
+                state.raise_number(manager, start)
+
+    def _remember(self, ride: SubscriptionRide) -> Iterable[int]:
+        """Store the changed subscription; return its lingering topics."""
+        state = self._state
+        known = state.overlaps.get(ride.client_id)
+        lingering: dict[int, tuple[int, int]] = {}
+        change = ride.incarnation, ride.version
+        if known is not None:
+            # an earlier incarnation that does not know of this one goes on notifying while its lease lasts (R12)
+            settings = state.settings
+            is_same = known.incarnation == ride.incarnation
+            stay = settings.linger_ms if is_same else max(settings.linger_ms, settings.session_timeout_ms)
+            wanted = set(ride.topics)
+            lingering = {topic: at for topic, at in known.lingering.items() if topic not in wanted}
+            for topic in known.active - wanted:
+                lingering[topic] = change
+                if state.is_bottom:
+                    state.lingers.append(Linger(state.now + stay, ride.client_id, topic, *change))
+        state.overlaps.put(
+            Subscription(
+                ride.client_id,
+                ride.incarnation,
+                ride.version,
+                ride.filters,
+                ride.bounded,
+                set(ride.topics),
+                set(ride.plain),
+                lingering,
+                ride.durable,
+                owner=ride.owner,
+            )
+        )
+        return lingering
+
+    def completed(self, ride: SubscribedRide) -> None:
+        """The completed clock is back at the bottom stage: answer the client (R7)."""
+        state, starts = self._state, ride.starts
+        clocks = {starts[at]: starts[at + 1] for at in range(0, len(starts), 2)}
+        found = {each.topic: each for each in ride.resumed}
+        topics = [
+            start_of(
+                state, ride, TopicStart(state.info(topic), clocks[topic], ride.bases.get(topic, [])), found.get(topic)
+            )
+            for topic in ride.topics
+        ]
+        keep_clock(state, ride)
+        part: list[TopicStart] = []
+        room = MAX_ENTRIES
+        for start in topics:
+            if room < 0:
+                self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part, more=True))
+                part, room = [], MAX_ENTRIES
+            part.append(start)
+            room -= PARTS_OF_A_START + len(start.base) + len(start.topic.name.encode()) // PART_BYTES
+        self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part))
+
+    # -- linger (R10) ------------------------------------------------------------------------------------------
+
+    def end_lingers(self) -> None:
+        """Send the due ends of lingers up the belt; at the bottom stage only."""
+        state = self._state
+        due = [each for each in state.lingers if each.due <= state.now]
+        if due:
+            state.lingers = [each for each in state.lingers if each.due > state.now]
+            for each in due:
+                self.linger_ended(LingerEndRide(each.client_id, each.topic, each.incarnation, each.version))
+
+    def linger_ended(self, ride: LingerEndRide) -> None:
+        """A dropped topic stops counting; what leaves a sequencing group by it is carried once more."""
+        state = self._state
+        subscription = state.overlaps.get(ride.client_id)
+        change = ride.incarnation, ride.version
+        if subscription is not None and subscription.lingering.get(ride.topic) == change:
+            _, before = state.overlaps.group(ride.topic)
+            del subscription.lingering[ride.topic]
+            state.overlaps.lost(subscription, ride.topic)
+            _, after = state.overlaps.group(ride.topic)
+            self._carry_once(ride.topic, members(before & ~after))
+        if state.index > 0:
+            self._outbox.up(ride)
+
+    # -- expiry (R12) ------------------------------------------------------------------------------------------
+
+    def expired(self, ride: ExpireRide) -> None:
+        """A subscription ends with all its topics; they linger (R10), because its client has notified of events up to
+        here, and may come back for other topics: it is the same subscriber. *Counter-example:* A={a}, B={a,b}; x on a
+        reaches A; A expires and comes back with b; y on b; A: x, y; B may see y, x.
+
+        What is left is nobody's subscription: no session has incarnation 0.
+        """
+        state = self._state
+        known, change = state.overlaps.get(ride.client_id), (ride.incarnation, ride.version)
+        if known is not None and (known.incarnation, known.version) == change:
+            if state.is_bottom:
+                due = state.now + state.settings.linger_ms
+                state.lingers += [Linger(due, ride.client_id, topic, *change) for topic in sorted(known.active)]
+            state.clocks.pop(ride.client_id, None)
+            lingering = known.lingering | dict.fromkeys(known.active, change)
+            state.overlaps.put(
+                Subscription(ride.client_id, 0, 0, [], known.bounded, active=set(), plain=set(), lingering=lingering)
+            )
+        if state.index > 0:
+            self._outbox.up(ride)
+
+    def _carry_once(self, topic: int, others: Iterable[int]) -> None:
+        """Remember on both sides of each pair that its next timestamp still carries the other (R10)."""
+        topics, here = self._state.topics, self._state.index
+        for other in others:
+            for one, two in ((topics[topic], topics[other]), (topics[other], topics[topic])):
+                # a topic's home needs all it lost, for the way up; a stage above just what it fills in itself
+                if one.stage == here or (one.stage > here and two.stage == here):
+                    one.removed.add(two.id)

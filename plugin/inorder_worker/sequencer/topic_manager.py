@@ -1,0 +1,202 @@
+"""The state of one topic at one stage.
+
+At the topic's own stage it is the paper's topic manager; at a stage above, the topic's timestamps only pass and
+are filled with the numbers of topics there. Both keep the same things: the last number seen, the group to fill,
+and what was carried, so one class serves both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from inorder.protocol.wire import NumberState
+
+_NEVER = (0, 0)
+_CONFIRMED = NumberState.CONFIRMED
+
+
+class NumberRecord(msgspec.Struct, array_like=True, gc=False):
+    """One number a topic manager issued (DESIGN, "Vocabulary", states of a number).
+
+    Attributes:
+        client_id, incarnation, counter: the event id.
+        deps: the complete timestamp's dependencies (flat), ``None`` until it is complete.
+        state: see :class:`~inorder.protocol.wire.NumberState`.
+        created: stage time (ms), for ``confirm_timeout``.
+        in_payload: the envelope form that went with it.
+        logged: the event log has what was published under it (R18).
+    """
+
+    client_id: str
+    incarnation: int
+    counter: int
+    topic: int
+    number: int
+    deps: list[int] | None
+    state: NumberState
+    created: int
+    in_payload: bool
+    logged: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """What became of it is not known, or its timestamp is not complete."""
+        return self.state is NumberState.PENDING or self.deps is None
+
+
+class TopicManager(msgspec.Struct):
+    """A topic at a stage.
+
+    Attributes:
+        id, space, name, stage: the topic; ``stage`` is its home.
+        number: at home its ``LC``; above, the last of its numbers that passed or was announced by a subscription
+            (the ``LLC`` of every topic here: a stage is atomic, so one value serves them all, R3).
+        tick: when ``number`` last rose, in the stage's own count of events.
+        filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21).
+        bounded: a reader that takes events out of turn is subscribed: every timestamp is full.
+        removed: topics that left the group; carried once more (R10).
+        in_payload: stamps of this topic go into the payload, some subscriber cannot read properties.
+        base: the highest dependency carried for each topic, all timestamps together (R8), and what none
+            names but cannot be told later, when somebody begins the topic (see ``bases``).
+        head: the highest confirmed number (R17).
+        records: numbers still known one by one; only at home.
+        rode: the last number whose timestamp was not complete at home.
+        marks: (number, base when it was created) where blocks of numbers end, to forget them by; the next one is due
+            at ``mark_at``.
+        expired: the last number no longer known one by one, and
+        expired_base: the dependencies of all numbers up to there.
+        moved: the order epoch in which the topic came to its stage (R14).
+        counted: the number with which the window of its popularity began (R15).
+        idle_since: when nobody was found to use it (stage time), 0 while somebody does.
+        is_retired: this stage has forgotten all but the number since then (see ``retiring``).
+        logged: it has an event log (R18).
+        log_first: at home, the lowest number in it; all later ones have a row there. 0 while it holds none.
+        log_base: what the numbers below ``log_first`` depended on, together; ``None`` as long as it can be told from
+            ``expired_base`` and the records.
+        riding: at home, numbers whose timestamp is on its way up; with the stage from which it was asked for again, -1
+            for none.
+        confirmed, void, abandoned: at home, how many numbers became that; ``late``: those that were confirmed when
+            they had been given up. For operators; nothing decides by it.
+    """
+
+    id: int
+    space: str
+    name: str
+    stage: int
+    number: int = 0
+    tick: int = 0
+    filled: int = 0
+    bounded: bool = False
+    removed: set[int] = set()
+    in_payload: bool = False
+    base: dict[int, int] = {}
+    head: int = 0
+    records: dict[int, NumberRecord] = {}
+    rode: int = 0
+    marks: list[tuple[int, dict[int, int]]] = []
+    mark_at: int = 0
+    expired: int = 0
+    expired_base: dict[int, int] = {}
+    moved: int = 0
+    counted: int = 0
+    idle_since: int = 0
+    is_retired: bool = False
+    logged: bool = False
+    log_first: int = 0
+    log_base: dict[int, int] | None = None
+    riding: dict[int, int] = {}
+    confirmed: int = 0
+    void: int = 0
+    abandoned: int = 0
+    late: int = 0
+
+    def settle(self, record: NumberRecord, to: NumberState) -> NumberState:
+        """A pending number is settled: return as what. What the event log has is never void or abandoned: whoever
+        misses it gets it from there (R18)."""
+        if to is _CONFIRMED or self.has_logged(record):
+            record.state = _CONFIRMED
+            self.confirmed += 1
+            return _CONFIRMED
+        record.state = to
+        if to is NumberState.VOID:
+            self.void += 1
+        else:
+            self.abandoned += 1
+        return to
+
+    def has_logged(self, record: NumberRecord) -> bool:
+        """Tell whether the event log serves a number of this topic (R18)."""
+        return record.logged and 0 < self.log_first <= record.number
+
+
+class Session(msgspec.Struct):
+    """One incarnation of a client at a stage: its requests (R1) and its publisher order (R19).
+
+    Attributes:
+        low: counters below it are forgotten.
+        answers: counter to ``(topic, number)``, at the topic's home and where the request entered; number 0 while it
+            rides to its home from here.
+        used: topic to ``(counter, number)`` of this session's last event there, least recent first; number 0 where
+            the event only rode through.
+        open: ``(topic, number)`` neither confirmed nor given up, oldest first.
+        connected: its connection is up; else ``since`` (ms) is when it went.
+        timeout: what its client was told when it connected, ms: how long it counts on its subscription (R12).
+        is_opened: its client has connected since it is here: all its counters from ``low`` on are known. Else it came
+            with a topic (R14) or a request from below, and what was asked of this stage before may be forgotten.
+        max_open: how many numbers may be in ``open``; 0: any.
+        began: what this client used before that counter may be forgotten here (``used``): its session was dropped.
+        proves: its client is believed nothing of numbers that cannot be known here (``claims``).
+        vouched: numbers of topics further down that stages there let it name.
+        owner, max_topics, max_subscriptions: as its client came (``OpenSession``).
+    """
+
+    client_id: str
+    incarnation: int
+    low: int = 0
+    answers: dict[int, tuple[int, int]] = {}
+    used: dict[int, tuple[int, int]] = {}
+    open: dict[tuple[int, int], None] = {}
+    connected: bool = True
+    since: int = 0
+    timeout: int = 0
+    is_opened: bool = True
+    max_open: int = 0
+    began: int = 0
+    proves: bool = False
+    vouched: dict[int, int] = {}
+    owner: str = ""
+    max_topics: int = 0
+    max_subscriptions: int = 0
+
+    @property
+    def highest(self) -> int:
+        """The highest counter that it knows."""
+        used = next(reversed(self.used.values()), _NEVER)[0]
+        return max(self.low - 1, used, max(self.answers, default=0))
+
+    def remembers(self, relies: list[int], stage: int) -> bool:
+        """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""
+        return not relies or all(
+            counter >= self.began for at, counter in zip(relies[::2], relies[1::2], strict=True) if at == stage
+        )
+
+    def may_open(self, bound: int) -> bool:
+        """Tell whether it may have one more number open. Each of them may keep the strict
+        subscribers of its topic waiting."""
+        return not bound or len(self.open) < bound
+
+    def follow(self, topic: int, counter: int) -> list[int]:
+        """An event only rides through this stage: return the session's last events in other topics here since its
+        last one in ``topic`` (R19, flat), and note this one as the newest."""
+        used = self.used
+        if counter <= next(reversed(used.values()), _NEVER)[0]:
+            return []  # made again, and numbered long ago: its home knows what it depends on
+        since = used.pop(topic, _NEVER)[0]
+        after: list[int] = []
+        for other, (when, number) in reversed(used.items()):
+            if when <= since:
+                break
+            if number:
+                after += (other, number)
+        used[topic] = (counter, 0)
+        return after

@@ -1,0 +1,279 @@
+"""What a connection may do, from its hello to its end: its token is looked up, each frame is checked against what the
+token allows, and what operators change is written into the audit log, before it is made and when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from math import inf
+from typing import Any, Final
+
+from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
+from inorder.listening import Doors, Guest, places
+from inorder.logs import logger
+from inorder.protocol.access import CHANGES
+from inorder.protocol.wire import (
+    AskNumbers,
+    ChangeOrder,
+    ClientFrame,
+    CreateTimestamps,
+    Frame,
+    NameTopics,
+    ReadLog,
+    Resolve,
+    Subscribe,
+    TopicInfo,
+)
+from inorder_worker.sequencer.sessions import Holder
+from inorder_worker.service.connection import Connection
+from inorder_worker.service.gate import SHARED, Gate
+from inorder_worker.service.host import StageHost
+from inorder_worker.store.audit import described, request_of
+
+SHARE: Final = 0.75
+"""Of what this process may have open, for connections to a worker; the rest is for the control plane beside it."""
+SPARE: Final = 16
+"""Places that clients leave to other workers, control planes and those who are about to say who they are."""
+TELL_INTERVAL: Final = 10.0
+"""Seconds between two lines about the same want of room."""
+
+REFUSALS_NOTED: Final = 60.0
+"""Seconds between two refusals of one token, for the same kind of change, in the audit log."""
+log = logger("inorder.worker")
+
+
+class Admission:
+    """One for each worker.
+
+    Args:
+        gate: knows the tokens, and keeps the audit log.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._host: StageHost
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._noted: dict[tuple[str, type[Frame]], float] = {}
+        self._doors: Doors[Guest] = Doors(places(SHARE), SPARE)
+        self._told = float("-inf")
+
+    def serve(self, host: StageHost) -> None:
+        """Comes before everything else."""
+        self._host = host
+
+    async def close(self, timeout: float) -> None:
+        """Let what is under way come to an end, within ``timeout`` seconds."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine, name="inorder-admission")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- coming in ---------------------------------------------------------------------------------------------
+
+    def came(self, guest: Guest) -> None:
+        """A connection is there, or its TLS handshake. Where there is no place for it, the oldest that has not said
+        hello is cut."""
+        oldest = self._doors.came(guest)
+        if oldest is None:
+            return
+        if (now := asyncio.get_running_loop().time()) >= self._told + TELL_INTERVAL:
+            self._told = now
+            log.warning("event=connections_full places=%d action=cut_without_hello", self._doors.room)
+        oldest.abort()
+
+    def admit(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
+        """Go on with a hello if its token is good, else fail the connection."""
+        try:
+            known = self._gate.known(token)
+        except Unauthorized as error:
+            connection.fail("unauthorized", str(error))
+            return
+        if known is None:
+            connection.wait()
+            self._start(self._look_up(connection, token, then))
+        else:
+            connection.passed = known
+            self._let_in(connection, then)
+
+    def _let_in(self, connection: Connection, then: Callable[[], None]) -> None:
+        is_needed = connection.is_link or connection.passed.is_internal
+        if self._doors.knows(connection, is_needed=is_needed):
+            then()
+        else:
+            connection.fail("full", f"the worker has {self._doors.room} places, and keeps the last ones for operators")
+
+    async def _look_up(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
+        try:
+            connection.passed = await self._gate.look_up(token)
+        except Unauthorized as error:
+            connection.fail("unauthorized", str(error))
+        except StoreError as error:
+            connection.fail("store", f"the worker cannot use its store: {error}")
+        else:
+            if connection.is_current:
+                self._let_in(connection, then)
+        connection.go_on()
+
+    def may_be(self, connection: Connection, client_id: str, older: Connection | None) -> bool:
+        """Tell whether a client may come by this id; else fail its connection. Whoever has an id keeps it, with its
+        subscription, from tokens of another name; what nobody's token has made is for those that may read all of it."""
+        passed = connection.passed
+        if passed.access.role == "admin":
+            return True
+        holders = [each.holder_of(client_id) for each in self._host.stages.values()]
+        is_shared = older is not None and older.passed is SHARED
+        if older is not None:
+            holders.append(Holder(older.passed.owner, []))
+        for holder in holders:
+            if holder is None or holder.owner == passed.owner:
+                continue
+            try:
+                if holder.owner or is_shared:
+                    raise Forbidden(f"the client id {client_id!r} is another token's", "connect")
+                passed.permissions.check_filters(holder.filters)
+            except Forbidden as error:
+                connection.fail("forbidden", f"{error} (token: {passed.who}); tokens of one name share client ids")
+                return False
+        return True
+
+    async def watch(self, connections: Collection[Connection]) -> None:
+        """Throw out whose token is no good any more, for ever."""
+        tokens = lambda: [each.passed.token for each in connections if each.passed.token is not None]  # noqa: E731
+
+        def throw_out(token_id: str, reason: str) -> None:
+            for each in list(connections):
+                if each.passed.token is not None and each.passed.token.id == token_id:
+                    each.fail("unauthorized", reason)
+
+        await self._gate.watch(tokens, throw_out)
+
+    # -- each frame --------------------------------------------------------------------------------------------
+
+    def ask(self, connection: Connection, frame: ClientFrame, then: Callable[[], None]) -> None:
+        """Go on with a frame if the token allows it, else fail the connection: who is told what its token allows does
+        not send such a frame. Raises what ``then`` does."""
+        try:
+            self._check(connection, frame)
+        except Forbidden as error:
+            connection.fail("forbidden", f"{error} (token: {connection.passed.who})")
+            if type(frame) in CHANGES and self._gate.keeps_audit and self._may_note(connection, frame):
+                self._start(self._audit_refusal(connection, frame, str(error)))
+            return
+        if isinstance(frame, ChangeOrder) and not (frame.by and connection.passed.is_internal):
+            frame.by = connection.passed.who
+        if type(frame) in CHANGES and self._gate.keeps_audit and not connection.passed.is_internal:
+            connection.wait()
+            self._start(self._ask_audited(connection, frame, then))
+        else:
+            then()
+
+    def _check(self, connection: Connection, frame: ClientFrame) -> None:
+        permissions = connection.passed.permissions
+        permissions.check_frame(type(frame))
+        match frame:
+            case Resolve() if permissions.has_publish_limits:
+                for space, name in frame.topics:
+                    permissions.check_publish(space, name)
+            case CreateTimestamps() if permissions.has_publish_limits:
+                self._check_topics(connection, frame)
+            case Subscribe():
+                permissions.check_filters(frame.filters)
+            case ReadLog() | AskNumbers() if permissions.access.subscribe is not None:
+                for info in self._named(frame.stage, {frame.topic}):
+                    _check_known_by_id("read", permissions.check_read, info)
+
+    def _check_topics(self, connection: Connection, frame: CreateTimestamps) -> None:
+        new = {event.topic for event in frame.events}.union(*(event.after[::2] for event in frame.events))
+        new -= connection.permitted
+        for info in self._named(frame.stage, new):
+            _check_known_by_id("publish to", connection.passed.permissions.check_publish, info)
+            connection.permitted.add(info.id)
+        if new - connection.permitted and self._host.has(frame.stage):
+            raise Forbidden("the token does not allow to publish to topics that the stage does not know", "publish")
+
+    def _named(self, stage: int, topics: set[int]) -> list[TopicInfo]:
+        """Return what a stage here knows of topics; nothing where the stage is elsewhere."""
+        if not (topics and self._host.has(stage)):
+            return []
+        return self._host.stage(stage).name_topics(NameTopics(0, sorted(topics))).topics
+
+    # -- the audit log -----------------------------------------------------------------------------------------
+
+    def _may_note(self, connection: Connection, frame: Frame) -> bool:
+        """Tell whether a refusal goes into the audit log, which nobody empties: of each token and kind one a minute."""
+        what, now = (connection.passed.who, type(frame)), asyncio.get_running_loop().time()
+        if now < self._noted.get(what, -inf) + REFUSALS_NOTED:
+            return False
+        self._noted[what] = now
+        return True
+
+    async def _audit_refusal(self, connection: Connection, frame: ClientFrame, refusal: str) -> None:
+        action, target, detail = described(frame)
+        detail |= {"client": connection.name, "peer": connection.peer, "refusal": refusal}
+        try:
+            await self._gate.begin_audit(connection.passed, action, target, detail, "refused")
+        except StoreError as error:
+            log.error("event=audit_not_written action=%s error=%s", action, error)
+
+    async def _ask_audited(self, connection: Connection, frame: ClientFrame, then: Callable[[], None]) -> None:
+        refusal, entry = await self._ask_when_written(connection, frame, then)
+        connection.go_on()
+        if refusal and entry:
+            await self._gate.end_audit(entry, "refused", {"refusal": refusal})
+
+    async def _ask_when_written(
+        self, connection: Connection, frame: ClientFrame, then: Callable[[], None]
+    ) -> tuple[str, int]:
+        """Return why it was not asked for (an empty text: it was), and the entry of the audit log."""
+        action, target, detail = described(frame)
+        detail |= {"client": connection.name, "peer": connection.peer}
+        try:
+            entry = await self._gate.begin_audit(connection.passed, action, target, detail, "started")
+        except StoreError as error:
+            connection.fail("store", f"the worker cannot write its audit log: {error}")
+            return str(error), 0
+        if not connection.is_current:
+            return "the connection ended before it was done", entry
+        connection.audits[request_of(frame)] = entry
+        try:
+            then()
+        except ProtocolError as error:
+            del connection.audits[request_of(frame)]
+            connection.fail("protocol", str(error))
+            return str(error), entry
+        return "", entry
+
+    def answered(self, connection: Connection, frames: list[Frame]) -> list[Frame]:
+        """Answers leave: what they say goes into the audit log. Return them as the token allows to see them."""
+        for frame in frames if connection.audits else ():
+            entry = connection.audits.pop(request_of(frame), None)
+            if entry is not None:
+                refusal = getattr(frame, "refusal", "")
+                detail = {"refusal": refusal} if refusal else {}
+                self._start(self._gate.end_audit(entry, "refused" if refusal else "done", detail))
+        permissions = connection.passed.permissions
+        return [permissions.visible(frame) for frame in frames] if permissions.has_limits else frames
+
+    def left(self, guest: Guest) -> None:
+        """A connection, or a TLS handshake, has ended."""
+        self._doors.left(guest)
+
+    def closed(self, connection: Connection) -> None:
+        """A connection has ended: what became of its open changes it is not told, nor do we know."""
+        self.left(connection)
+        for entry in connection.audits.values():
+            self._start(self._gate.end_audit(entry, "unknown", {}))
+        connection.audits.clear()
+
+
+def _check_known_by_id(action: str, check: Callable[[str, str], None], info: TopicInfo) -> None:
+    """Raise Forbidden for a topic that is known by its id, without its name: that may be what is forbidden."""
+    try:
+        check(info.space, info.name)
+    except Forbidden as error:
+        those = ", ".join(error.allowed) or "no topics"
+        text = f"the token does not allow to {action} topic {info.id}; it allows {those}"
+        raise Forbidden(text, error.action, str(info.id), error.allowed) from None

@@ -1,0 +1,357 @@
+"""One connection of a client, or of another worker: frames in, answers out, and limits both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from inorder.errors import ProtocolError
+from inorder.logs import logger
+from inorder.protocol.wire import (
+    PROTOCOL_VERSIONS,
+    ClientFrame,
+    Failure,
+    Frame,
+    FrameSplitter,
+    Hello,
+    Positions,
+    Welcome,
+    decode_client_frame,
+    encode_frame,
+    known_to,
+)
+from inorder_worker.sequencer.link_wire import (
+    MAX_HELLO_BYTES,
+    MAX_LINK_FRAME_BYTES,
+    LinkHello,
+    SenderFrame,
+    decode_hello,
+    decode_sender_frame,
+)
+from inorder_worker.service.gate import NOBODY
+from inorder_worker.service.settings import WorkerSettings
+from inorder_worker.service.work import Session
+
+FRAME_COST: Final = 256
+"""Bytes that a frame counts for, beside its own, where memory is bounded."""
+
+log = logger("inorder.worker")
+
+_LEVELS: Final = {
+    "stopping": logging.DEBUG,  # these two hit everybody at once
+    "store": logging.DEBUG,
+    "moved": logging.INFO,  # a stage has another owner now; who asked goes there
+    "fenced": logging.INFO,
+}
+"""By code, how the end of a connection is logged; any other is a warning."""
+
+
+class ConnectionOwner(Protocol):
+    """What a connection asks of its server. Synchronous."""
+
+    settings: WorkerSettings
+    is_pressed: bool
+
+    def opened(self, connection: Connection) -> None:
+        """The transport is there."""
+
+    def greeted(self, connection: Connection, hello: Hello) -> None:
+        """A client's hello arrived. Answers it, or fails the connection."""
+
+    def link_greeted(self, connection: Connection, hello: LinkHello) -> None:
+        """Another worker's hello arrived. Answers it, or fails the connection."""
+
+    def asked(self, connection: Connection, frame: ClientFrame | SenderFrame, size: int) -> None:
+        """A frame after the hello arrived. Raises ProtocolError."""
+
+    def left_unread(self, connection: Connection) -> None:
+        """The client does not take what it is sent, and is cut."""
+
+    def closed(self, connection: Connection) -> None:
+        """The transport is gone."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection, from accept to close.
+
+    Attributes:
+        session: (client id, incarnation) after a client's hello.
+        link: another worker's hello, after it; ``is_link``: there was one.
+        is_current: frames of this connection are taken; false once it is failing, closed or superseded.
+        welcome: the answer to the hello, once it is on its way; ``is_welcome``: it has left, others may follow.
+        opened: (stage, epoch) of the stages here that were told of the session.
+        version: of the protocol, that both sides speak.
+        heard: when something arrived last (s, of the event loop).
+        is_told: the session has been sent all of its heads on this connection (R17).
+        passed: what it came in with, after the hello.
+        permitted: topics, by id, that were found to be ones that it may publish to.
+        audits: question -> entry of the audit log that waits for its answer.
+        positions: what it was told last of how far the journals are.
+    """
+
+    def __init__(self, owner: ConnectionOwner) -> None:
+        self._owner = owner
+        self._settings = owner.settings
+        self._splitter = FrameSplitter(min(MAX_HELLO_BYTES, owner.settings.max_frame_bytes))
+        self._transport: Any = None  # asyncio.Transport, or uvloop's that looks like it
+        self._timer: asyncio.TimerHandle | None = None
+        self._requests = 0
+        self._request_bytes = 0
+        self._is_reading = True
+        self._is_writable = True
+        self._is_stopped = False
+        self._decode: Callable[[bytes], ClientFrame | SenderFrame] = decode_client_frame
+        self.session: Session | None = None
+        self.link: LinkHello | None = None
+        self.is_link = False
+        self.is_current = True
+        self.welcome: Welcome | None = None
+        self.is_welcome = False
+        self.is_told = False
+        self.opened: set[tuple[int, int]] = set()
+        self.heard = 0.0
+        self.peer = "?"
+        self.passed = NOBODY
+        self.permitted: set[int] = set()
+        self.audits: dict[int, int] = {}
+        self.positions = Positions([])
+        self._waiting: list[bytes] | None = None  # what came while the hello is looked at
+        self.version = PROTOCOL_VERSIONS[1]
+
+    # -- asyncio.Protocol --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the hello."""
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        _watch(transport.get_extra_info("socket"))
+        limit = self._settings.max_write_bytes
+        self._transport.set_write_buffer_limits(high=max(1, limit // 4), low=max(0, limit // 16))
+        self._start_timer(self._settings.hello_timeout, self._no_hello)
+        self._owner.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take all whole frames of one read."""
+        self.heard = asyncio.get_running_loop().time()
+        if not self.is_current:
+            return
+        try:
+            for body in self._splitter.feed(data):
+                if self.is_current:
+                    self._take(body)
+        except ProtocolError as error:
+            code = "too_large" if "over the limit" in str(error) else "protocol"
+            self.fail(code, str(error))
+            return
+        self._adjust_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The transport is closed, by either side."""
+        self._stop_timer()
+        self._owner.closed(self)
+        self.is_current = False
+
+    def pause_writing(self) -> None:
+        """The client does not read: take no more from it, and give it some time."""
+        self._is_writable = False
+        self._adjust_reading()
+        if self.is_current:
+            self._start_timer(self._settings.write_timeout, self._unread)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._is_writable = True
+        if self.is_current:
+            self._stop_timer()
+            self._adjust_reading()
+
+    # -- for the server ----------------------------------------------------------------------------------------
+
+    @property
+    def is_greeted(self) -> bool:
+        """The hello was accepted."""
+        return self.session is not None or self.link is not None
+
+    def is_silent(self, seconds: float) -> bool:
+        """Tell whether nothing arrived for so long, although it was read."""
+        return self._is_reading and asyncio.get_running_loop().time() >= self.heard + seconds
+
+    @property
+    def is_writable(self) -> bool:
+        """False while the client leaves too much unread."""
+        return self._is_writable
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was sent and has not left."""
+        return int(self._transport.get_write_buffer_size())
+
+    def send(self, frames: list[Frame]) -> None:
+        """Write frames at once. A client that leaves too much unread is disconnected."""
+        if self._transport.is_closing():  # uvloop raises, asyncio is silent
+            return
+        if self.version < PROTOCOL_VERSIONS[1]:
+            frames = known_to(self.version, frames)
+        self._transport.write(b"".join([encode_frame(frame) for frame in frames]))
+        if self.unread_bytes > self._settings.max_write_bytes:
+            self._unread()
+
+    def fail(self, code: str, message: str, facts: list[int] | None = None) -> None:
+        """Say why, then close; the transport is cut if the client does not take it in time."""
+        if not self.is_current:
+            return
+        self.is_current = False
+        level = _LEVELS.get(code, logging.WARNING)
+        log.log(
+            level, "event=connection_ended peer=%s client=%s code=%s reason=%s", self.peer, self.name, code, message
+        )
+        if not self._transport.is_closing():
+            self._transport.write(encode_frame(Failure(code, message, facts or [])))
+        self.close()
+
+    def wait(self) -> None:
+        """A frame is looked at: what comes behind it waits, until ``go_on``."""
+        self._waiting = []
+        self._adjust_reading()
+
+    def go_on(self) -> None:
+        """The frame was taken, unless this connection is failing."""
+        waiting, self._waiting = self._waiting or [], None
+        try:
+            for body in waiting:
+                if self.is_current:
+                    self._take(body)
+        except ProtocolError as error:
+            self.fail("protocol", str(error))
+        self._adjust_reading()
+
+    def close(self) -> None:
+        """Close after what was written has left, within ``write_timeout``."""
+        self.is_current = False
+        self._transport.close()
+        self._start_timer(self._settings.write_timeout, self._transport.abort)
+
+    def abort(self) -> None:
+        """Cut the transport."""
+        self.is_current = False
+        self._transport.abort()
+
+    def welcomed(self, session: Session, version: int) -> None:
+        """A client's hello was accepted."""
+        self.session, self.version = session, version
+        self._splitter.max_bytes = self._settings.max_frame_bytes
+        self._stop_timer()
+
+    def linked(self, hello: LinkHello) -> None:
+        """Another worker's hello was accepted."""
+        self.link = hello
+        self._decode = decode_sender_frame
+        self._splitter.max_bytes = MAX_LINK_FRAME_BYTES
+        self._stop_timer()
+
+    def settled(self, count: int, size: int) -> None:
+        """See host.Source."""
+        self._requests -= count
+        self._request_bytes -= size
+        self._adjust_reading()
+
+    def pressure_changed(self) -> None:
+        """The server's ``is_pressed`` changed."""
+        self._adjust_reading()
+
+    def stop_reading(self) -> None:
+        """Take nothing more; what was taken is still answered."""
+        self._is_stopped = True
+        self._adjust_reading()
+
+    @property
+    def name(self) -> str:
+        """The client's id, empty before its hello."""
+        return self.session[0] if self.session else f"worker {self.link.worker}" if self.link else ""
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _take(self, body: bytes) -> None:
+        if self._waiting is not None:
+            self._waiting.append(body)
+            return
+        if not self.is_greeted:
+            self._greet(body)
+            return
+        frame = self._decode(body)
+        if isinstance(frame, Failure):
+            self.close()
+            return
+        size = len(body) + FRAME_COST
+        self._owner.asked(self, frame, size)
+        self._requests += 1
+        self._request_bytes += size
+
+    def _greet(self, body: bytes) -> None:
+        hello = decode_hello(body)
+        if isinstance(hello, Hello):
+            self._owner.greeted(self, hello)
+        elif isinstance(hello, LinkHello):
+            self.is_link = True
+            self._owner.link_greeted(self, hello)
+        else:
+            self.close()
+
+    def _adjust_reading(self) -> None:
+        """Read while there is room for answers: halved limits to go on, so that it does not flutter."""
+        share = 1 if self._is_reading else 2
+        has_room = (
+            self._requests <= self._settings.max_requests // share
+            and self._request_bytes <= 2 * self._settings.max_frame_bytes // share
+        )
+        is_held = self._is_stopped or self._owner.is_pressed or self._waiting is not None
+        wanted = has_room and self._is_writable and not is_held
+        if wanted == self._is_reading or self._transport.is_closing():
+            return
+        self._is_reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _no_hello(self) -> None:
+        self.fail("protocol", f"no hello within {self._settings.hello_timeout:g} s")
+
+    def _unread(self) -> None:
+        if self._transport.is_closing():
+            return
+        log.warning(
+            "event=slow_client peer=%s client=%s unread_bytes=%d action=disconnected",
+            self.peer, self.name, self.unread_bytes,
+        )  # fmt: skip
+        self._owner.left_unread(self)
+        self._transport.abort()
+
+    def _start_timer(self, seconds: float, action: Any) -> None:
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(seconds, action)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def common_version(hello: Hello | LinkHello, versions: tuple[int, int]) -> int | None:
+    """Return the highest protocol version that both sides speak."""
+    version = min(hello.highest_version, versions[1])
+    return version if version >= max(hello.lowest_version, versions[0]) else None
+
+
+def _watch(sock: Any) -> None:
+    """Let the system notice a peer that is gone without a word: about 11 s."""
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

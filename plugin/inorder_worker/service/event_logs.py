@@ -1,0 +1,156 @@
+"""Serves the event logs of this worker's stages, and keeps them within their bounds (R18).
+
+Reading has a thread and a connection of its own, so no commit waits for it. What it finds is durable, so answers leave
+at once. A log that is over its bounds is trimmed by a command of its stage, in whose commit the rows go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from inorder.errors import StoreError
+from inorder.logs import logger
+from inorder.protocol.pairs import flat, raise_to
+from inorder.protocol.wire import LoggedEvent, LoggedEvents, LogRule, ReadLog
+from inorder_worker.sequencer.commands import TrimLog
+from inorder_worker.service.work import HostSink, Session, Work
+from inorder_worker.store.journal import Journal
+from inorder_worker.store.log_rows import LogReader, LogTotals, Oldest
+
+if TYPE_CHECKING:
+    from inorder_worker.service.host import StageHost
+
+T = TypeVar("T")
+log = logger("inorder.worker")
+
+MAX_ROWS: Final = 1_000
+MAX_BYTES: Final = 1024 * 1024
+"""Events in one answer; a single one may be larger."""
+MAX_QUEUED: Final = 1_000
+"""Questions that may wait; those beyond are dropped, and asked again."""
+TRIM_ROWS: Final = 2_000
+"""Rows that one command forgets at most; the rest follows at once."""
+
+
+class EventLogs:
+    """One for each worker.
+
+    Args:
+        journal: whose logs these are.
+        host: has the stages.
+        sink: where answers go.
+        interval: seconds between two looks at the bounds.
+    """
+
+    def __init__(self, journal: Journal, host: StageHost, sink: HostSink, interval: float) -> None:
+        self._journal, self._host, self._sink, self._interval = journal, host, sink, interval
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-logs")
+        self._reader: LogReader | None = None
+        self._queue: asyncio.Queue[tuple[Session, ReadLog]] = asyncio.Queue()
+        self.events_read = self.damaged = 0
+
+    def ask(self, session: Session, frame: ReadLog) -> None:
+        """Answer a question when its turn comes."""
+        if self._queue.qsize() < MAX_QUEUED:
+            self._queue.put_nowait((session, frame))
+
+    async def run(self) -> None:
+        """Answer and trim until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._answer_all(), name="inorder-log-answers")
+                group.create_task(self._keep_bounds(), name="inorder-log-bounds")
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, reader.close))
+        self._thread.shutdown(wait=False)
+
+    async def _read(self, call: Callable[[LogReader], T]) -> T:
+        def run() -> T:
+            if self._reader is None:
+                self._reader = self._journal.log_reader()
+            return call(self._reader)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    async def _answer_all(self) -> None:
+        while True:
+            session, frame = await self._queue.get()
+            self._sink.answer(session, [await self._answer(frame)])
+
+    async def _answer(self, frame: ReadLog) -> LoggedEvents:
+        try:
+            page = await self._read(
+                lambda reader: reader.read(frame.topic, frame.ranges, frame.since_ms, MAX_ROWS, MAX_BYTES)
+            )
+        except StoreError as error:
+            log.warning("event=log_not_read topic=%d error=%s", frame.topic, error)
+            return LoggedEvents(frame.request, frame.topic, frame.ranges, 0, [], 0, 0, "the store cannot be read now")
+        for number in page.damaged:
+            self.damaged += 1
+            log.error("event=log_damaged topic=%d number=%d", frame.topic, number)
+        events = [LoggedEvent(row.number, row.stored_ms, row.deps or [], row.content) for row in page.rows]
+        self.events_read += len(events)
+        return LoggedEvents(frame.request, frame.topic, frame.ranges, page.through, events, page.first, page.last)
+
+    # -- bounds ------------------------------------------------------------------------------------------------
+
+    async def _keep_bounds(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            if self._host.is_ready and self._host.has_logs:
+                try:
+                    await self._trim_all()
+                except StoreError as error:
+                    log.warning("event=log_not_trimmed error=%s", error)
+
+    async def _trim_all(self) -> None:
+        now_ms = stored_now_ms()
+        for totals in await self._read(lambda reader: reader.totals()):
+            rule = self._host.log_bounds(totals.topic)
+            if rule is None or not _is_over(rule, totals.events, totals.size, totals.oldest_ms, now_ms):
+                continue
+            oldest = await self._read(lambda reader, topic=totals.topic: reader.oldest(topic, TRIM_ROWS))  # type: ignore[misc]
+            through, base = excess(rule, totals, oldest, now_ms)
+            if through:
+                self._submit(TrimLog(totals.topic, through, flat(base)))
+
+    def _submit(self, command: TrimLog) -> None:
+        def trim() -> None:
+            home = self._host.home_of(command.topic)
+            if home is not None:
+                self._host.step(home, command)
+
+        self._host.submit(Work(None, 0, trim))
+
+
+def stored_now_ms() -> int:
+    """Return the time that rows are stored with: for bounds by age and replay by time, not for the order."""
+    return int(time.time() * 1000)
+
+
+def _is_over(rule: LogRule, count: int, size: int, oldest_ms: int, now_ms: int) -> bool:
+    """Tell whether a log of so many events and bytes, the oldest one stored then, is over its bounds."""
+    return 0 < rule.max_count < count or 0 < rule.max_bytes < size or 0 < rule.max_age_ms < now_ms - oldest_ms
+
+
+def excess(rule: LogRule, totals: LogTotals, oldest: list[Oldest], now_ms: int) -> tuple[int, dict[int, int]]:
+    """Return up to which number a log is to be forgotten (0: nothing of it), and what these numbers depended on."""
+    base: dict[int, int] = {}
+    through, count, size = 0, totals.events, totals.size
+    for row in oldest:
+        if row.deps is None or not _is_over(rule, count, size, row.stored_ms, now_ms):
+            break
+        raise_to(base, row.deps)
+        through, count, size = row.number, count - 1, size - row.size
+    return through, base

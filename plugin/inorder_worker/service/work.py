@@ -1,0 +1,112 @@
+"""What passes through a stage host: requests in, answers out, and what collects between two commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from inorder.errors import StoreError
+from inorder.protocol.wire import Frame
+from inorder_worker.sequencer.commands import Reply, Send
+from inorder_worker.store.journal import Holder
+from inorder_worker.store.log_rows import LogWrite
+
+Session = tuple[str, int]
+"""(client id, incarnation)"""
+
+
+class Source(Protocol):
+    """Who asked for work: a connection."""
+
+    @property
+    def is_current(self) -> bool:
+        """False once the connection is closed or another one took its place: its work is dropped."""
+
+    def settled(self, count: int, size: int) -> None:
+        """So many of its requests, of so many bytes in all, have been answered or dropped."""
+
+
+class HostSink(Protocol):
+    """Where the host reports. Synchronous; never raises."""
+
+    def answer(self, session: Session, frames: list[Frame]) -> None:
+        """Send these to a session, if it is connected. Called once for each session and commit."""
+
+    def made_durable(self, stage: int, origin: int, number: int) -> None:
+        """Rides of another worker's stage ``origin`` up to this number are durable at ``stage``."""
+
+    def map_read(self, rows: list[Holder], workers: list[str] | None) -> None:
+        """This is where all stages are now, and the addresses of the workers that live (if they are known)."""
+
+    def stages_changed(self) -> None:
+        """The stages here are not those of before."""
+
+    def store_failed(self, error: Exception) -> None:
+        """All sessions are void; no work is taken until ``store_recovered``. Fenced: the store is fine, others have
+        taken stages over."""
+
+    def store_recovered(self) -> None:
+        """Work is taken again."""
+
+    def pressed(self, is_pressed: bool) -> None:
+        """Too much waits for commits: stop (or go on) reading from everybody."""
+
+
+class RideSink(Protocol):
+    """Who takes rides to other workers. Synchronous; never raises."""
+
+    def rides_ready(self, target: int) -> None:
+        """Rides for this stage of another worker are durable: see ``StageHost.outgoing``."""
+
+    def stages_changed(self) -> None:
+        """The stages here are not those of before, or of another epoch."""
+
+
+@dataclass(slots=True)
+class Work:
+    """One request.
+
+    Attributes:
+        source: who asked; ``None``: this worker itself.
+        size: its cost in bytes.
+        run: calls ``StageHost.step`` and ``StageHost.reply``.
+        entry: the stage here from which it may send rides up; ``None`` for what never does.
+        elsewhere: called instead if the stage has gone to another worker meanwhile.
+    """
+
+    source: Source | None
+    size: int
+    run: Callable[[], None]
+    entry: int | None = None
+    elsewhere: Callable[[], None] = lambda: None
+
+
+class StageBroken(StoreError):
+    """A stage raised on a command. The command was not journaled; the stage is read again from the store."""
+
+
+class StageElsewhere(Exception):
+    """What was asked for is for a stage of another worker (now)."""
+
+
+@dataclass(slots=True)
+class Open:
+    """What collects for the next commit. ``delivered``: (stage, origin) -> last ride taken from that stage;
+    ``is_urgent``: somebody may wait for it."""
+
+    replies: list[Reply] = field(default_factory=list)
+    proofs: list[Reply] = field(default_factory=list)
+    sends: list[tuple[int, Send]] = field(default_factory=list)
+    delivered: dict[tuple[int, int], int] = field(default_factory=dict)
+    after: list[Callable[[], None]] = field(default_factory=list)
+    settled: dict[int, tuple[Source, int, int]] = field(default_factory=dict)
+    log: list[LogWrite] = field(default_factory=list)
+    commands: int = 0
+    size: int = 0
+    is_urgent: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to commit and nothing to release."""
+        return not (self.commands or self.replies or self.proofs or self.after or self.settled)

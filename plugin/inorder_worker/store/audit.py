@@ -1,0 +1,118 @@
+"""The audit log: who changed what, written before the change and again when its outcome is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from inorder.protocol.wire import ChangeLog, EndSubscription, Frame, PinTopics
+from inorder_worker.store import records
+from inorder_worker.store.schema import audit
+from inorder_worker.store.store import Store
+
+OUTCOMES: Final = ("started", "done", "refused", "unknown")
+MAX_DETAIL: Final = 4096
+"""Characters of what was asked for that are kept."""
+_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One change. ``via``: ``rest`` or ``worker``; ``detail``: what was asked for, and why it was refused;
+    ``outcome``: one of OUTCOMES."""
+
+    id: int
+    at_ms: int
+    who: str
+    role: str
+    via: str
+    action: str
+    target: str
+    detail: Mapping[str, Any]
+    outcome: str
+
+
+class AuditLog:
+    """The audit log of a store. All calls block, and raise StoreErrors."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin(
+        self,
+        who: str,
+        role: str,
+        via: str,
+        action: str,
+        target: str,
+        detail: Mapping[str, Any] | None = None,
+        *,
+        outcome: str = "started",
+    ) -> int:
+        """Write that somebody asks for a change; return the entry's id."""
+        values = {
+            "at_ms": records.now_ms(), "who": who, "role": role, "via": via, "action": action, "target": target,
+            "detail": json.dumps(dict(detail or {})), "outcome": outcome,
+        }  # fmt: skip
+        return int(self._store.write(lambda connection: records.add(connection, audit, values)))
+
+    def end(self, id_: int, outcome: str, detail: Mapping[str, Any] | None = None) -> None:
+        """Write what became of it; ``detail`` is added to what is there."""
+
+        def change(connection: sa.Connection) -> None:
+            found = connection.execute(sa.select(audit.c.detail).where(audit.c.id == id_)).scalar_one_or_none()
+            merged = json.dumps({**json.loads(found or "{}"), **(detail or {})})
+            records.change(connection, audit, id_, {"outcome": outcome, "detail": merged})
+
+        self._store.write(change)
+
+    def page(self, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        """Return entries, the newest first; those older than ``before``, where given."""
+        statement = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(audit.c.id < before)
+        found = self._store.run(lambda connection: connection.execute(statement).mappings().all())
+        return [_entry(row) for row in found]
+
+    def count(self) -> int:
+        """Return how many entries there are."""
+        total = sa.select(sa.func.count()).select_from(audit)
+        return int(self._store.run(lambda connection: connection.execute(total).scalar_one()))
+
+
+def described(frame: Frame) -> tuple[str, str, dict[str, Any]]:
+    """Return what an operator's frame asks for, for the audit log: action, what it is about, and its fields."""
+    fields = msgspec.to_builtins({name: getattr(frame, name) for name in frame.__struct_fields__ if name != "request"})
+    text = json.dumps(fields)
+    detail = fields if len(text) <= MAX_DETAIL else {"fields": f"{text[:MAX_DETAIL]}..."}
+    return _WORDS.sub("_", type(frame).__name__).lower(), _target(frame), detail
+
+
+def request_of(frame: Frame) -> int:
+    """Return the number of a question, and of its answer; -1 where there is none."""
+    return int(getattr(frame, "request", -1))
+
+
+def _target(frame: Frame) -> str:
+    match frame:
+        case ChangeLog():
+            return f"{frame.rule.space}:{frame.rule.filter.text}"
+        case EndSubscription():
+            return frame.client_id
+        case PinTopics():
+            return f"topics {', '.join(map(str, frame.topics[:20]))}"
+    topic = getattr(frame, "topic", None)
+    return "order" if topic is None else f"topic {topic}"
+
+
+def _entry(row: sa.RowMapping) -> AuditEntry:
+    return AuditEntry(
+        row["id"], row["at_ms"], row["who"], row["role"], row["via"], row["action"], row["target"],
+        json.loads(row["detail"]), row["outcome"],
+    )  # fmt: skip

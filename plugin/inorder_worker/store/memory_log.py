@@ -1,0 +1,69 @@
+"""Event logs in memory, for :class:`~inorder_worker.store.journal.MemoryJournal`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inorder_worker.sequencer.commands import LogDeps
+from inorder_worker.store.history import OrderRow
+from inorder_worker.store.log_rows import LogPage, LogRow, LogTotals, LogWrite, Oldest
+
+Rows = dict[int, dict[int, LogRow]]
+"""By topic and number."""
+
+
+def write(rows: Rows, changes: Iterable[LogWrite]) -> None:
+    """Make changes, in order."""
+    for change in changes:
+        if isinstance(change, OrderRow):
+            continue  # a history is for people, who do not look in here
+        of = rows.setdefault(change.topic, {})
+        if isinstance(change, LogRow):
+            of[change.number] = change
+        elif isinstance(change, LogDeps):
+            of[change.number] = of[change.number]._replace(deps=change.deps)
+        else:
+            for number in [each for each in of if each <= change.through]:
+                del of[number]
+
+
+class MemoryLogReader:
+    """A LogReader."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def read(self, topic: int, ranges: Sequence[int], since_ms: int, max_rows: int, max_bytes: int) -> LogPage:
+        """See LogReader."""
+        of = dict(sorted(self._rows.get(topic, {}).items()))
+        ends = min(of, default=0), max(of, default=0)
+        found: list[LogRow] = []
+        room, through = max_bytes, 0
+        for first, last in zip(ranges[::2], ranges[1::2], strict=True):
+            for number, row in of.items():
+                if not first <= number <= last or row.stored_ms < since_ms:
+                    continue
+                size = len(row.content or b"")
+                if len(found) >= max_rows or (room < size and found):
+                    return LogPage(found, number - 1, *ends, [])
+                room -= size
+                if row.deps is not None:
+                    found.append(row)
+            through = last
+        return LogPage(found, through, *ends, [])
+
+    def totals(self) -> list[LogTotals]:
+        """See LogReader."""
+        return [
+            LogTotals(topic, len(of), sum(len(row.content or b"") for row in of.values()),
+                      min(row.stored_ms for row in of.values()))
+            for topic, of in self._rows.items() if of
+        ]  # fmt: skip
+
+    def oldest(self, topic: int, count: int) -> list[Oldest]:
+        """See LogReader."""
+        of = sorted(self._rows.get(topic, {}).items())[:count]
+        return [Oldest(number, row.stored_ms, len(row.content or b""), row.deps) for number, row in of]
+
+    def close(self) -> None:
+        """See LogReader."""

@@ -19,6 +19,7 @@ from inorder.endpoint.ordering import Found, GapFound, Mode, OrderingModule, Ord
 from inorder.endpoint.publisher import Publication, Publisher
 from inorder.endpoint.subscriber import Subscriber
 from inorder.protocol.names import Filter
+from inorder.protocol.pairs import flat
 from inorder.protocol.wire import (
     Access,
     AskNumbers,
@@ -50,7 +51,6 @@ from inorder_worker.sequencer.commands import (
 )
 from inorder_worker.sequencer.inputs import Requested, command_of, session_of
 from inorder_worker.sequencer.stage import Stage
-from inorder_worker.sequencer.topic_manager import flat
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from typing import Final
 from inorder.errors import ProtocolError
 from inorder.protocol.filters import MAX_WILDCARDS, length_problem
 from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
+from inorder.protocol.pairs import flat
 from inorder.protocol.portions import size_of
 from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
@@ -62,7 +63,6 @@ from inorder_worker.sequencer.commands import (
     SetLogRule,
 )
 from inorder_worker.sequencer.inputs import command_of
-from inorder_worker.sequencer.topic_manager import flat
 from inorder_worker.service.host import StageHost
 from inorder_worker.service.work import Session, StageElsewhere
 

@@ -37,6 +37,35 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+MaxUnconfirmed = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=2**31 - 1, metavar="N", help="Numbers that each of its sessions may have unconfirmed. Else any."
+    ),
+]
+MaxTopics = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=2**31 - 1,
+        metavar="N",
+        help="Topics that all tokens of this name may make together; 0: any. Else as the workers are set "
+        "(max_token_topics), and any for an admin.",
+    ),
+]
+MaxSubscriptions = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=2**31 - 1,
+        metavar="N",
+        help="Durable subscriptions that all tokens of this name may have at a time; 0: any. Else as the workers "
+        "are set (max_token_subscriptions), and any for an admin.",
+    ),
+]
+"""How much a new token may have."""
+
+
 @tokens.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it: who, or what, has it.")],
@@ -55,32 +84,9 @@ def create(
         list[str] | None,
         typer.Option(metavar="SPACE:FILTER", help="Topics that it may subscribe to; again for more. Else all."),
     ] = None,
-    max_unconfirmed: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=2**31 - 1, metavar="N", help="Numbers that each of its sessions may have unconfirmed. Else any."
-        ),
-    ] = None,
-    max_topics: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=2**31 - 1,
-            metavar="N",
-            help="Topics that all tokens of this name may make together; 0: any. Else as the workers are set "
-            "(max_token_topics), and any for an admin.",
-        ),
-    ] = None,
-    max_subscriptions: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=2**31 - 1,
-            metavar="N",
-            help="Durable subscriptions that all tokens of this name may have at a time; 0: any. Else as the workers "
-            "are set (max_token_subscriptions), and any for an admin.",
-        ),
-    ] = None,
+    max_unconfirmed: MaxUnconfirmed = None,
+    max_topics: MaxTopics = None,
+    max_subscriptions: MaxSubscriptions = None,
     expires: Annotated[
         float | None,
         typer.Option(min=1, max=CENTURY, metavar="SECONDS", help="For how long it is good. Else until revoked."),

@@ -363,3 +363,73 @@ def test_r19_what_is_asked_again_behind_one_that_a_dropped_session_knew_is_forgo
         assert got == []
     else:
         assert [(each.counter, entries(each)) for each in got] == [(2, {}), (3, {cluster.ids["a"]: 2})]
+
+
+# -- whose client lets go of nothing -----------------------------------------------------------------------------
+
+
+def _published(cluster: Cluster, name: str, count: int, *, at: int | None = None) -> None:
+    for _ in range(count):
+        event = cluster.stamp("p", name, at=at)
+        cluster.settle("p", name, [event.number])
+
+
+def _kept(cluster: Cluster, at: int = 0) -> int:
+    return len(cluster.stages[at]._state.sessions["p", 1].answers)
+
+
+@pytest.mark.parametrize("kept", [0, 20])
+def test_the_answers_to_so_many_requests_are_kept(kept: int) -> None:
+    """Older ones get no second number; and what an older release has journaled is replayed as that release took it."""
+    cluster = _cluster({"a": 0}, 0, settings=StageSettings(answers_kept=kept))
+    _published(cluster, "a", 100)
+    cluster.stages[0] = Stage.restore(cluster.stages[0].snapshot())
+    _published(cluster, "a", 100)
+    assert 20 <= _kept(cluster) <= 22 if kept else _kept(cluster) == 200
+    assert [each.number for each in cluster.request("p", "a", counter=190)] == [190]
+    old = cluster.step(0, Create("p", 1, 0, [NewEvent(5, 1)]))
+    assert (_forgotten(old), [each.number for each in stamps(old)]) == (([5], []) if kept else ([], [5]))
+    assert cluster.stamp("p", "a").number == 201
+
+
+def test_large_frames_do_not_get_ahead_of_that() -> None:
+    cluster = _cluster({"a": 0}, 0, settings=StageSettings(answers_kept=20))
+    for first in range(1, 1001, 100):
+        numbers = list(range(first, first + 100))
+        cluster.step(0, Create("p", 1, 0, [NewEvent(counter, 1) for counter in numbers]))
+        cluster.settle("p", "a", numbers)
+    assert _kept(cluster) <= 120
+
+
+def test_an_open_number_is_answered_however_old_it_is() -> None:
+    """Its client is told of it by its broker in a while. Given up, it is forgotten like all others, in the end."""
+    settings = StageSettings(answers_kept=20, confirm_timeout_ms=60_000)
+    cluster = _cluster({"a": 0, "b": 0}, 0, settings=settings)
+    cluster.stamp("p", "a")
+    _published(cluster, "b", 100)
+    assert [each.number for each in cluster.request("p", "a", counter=1)] == [1]
+    cluster.now += 60_000
+    cluster.step(0, Tick())
+    _published(cluster, "b", 100)
+    assert _kept(cluster) <= 22
+    assert _forgotten(cluster.step(0, Create("p", 1, 0, [NewEvent(1, cluster.ids["a"])]))) == [1]
+
+
+def test_what_a_stage_forgets_of_its_own_does_not_ride_up() -> None:
+    """Stage 1 has let go of the request that entered there; its home has it open."""
+    cluster = _cluster({"a": 0, "b": 1}, 0, 1, settings=StageSettings(answers_kept=20))
+    cluster.stamp("p", "a", at=1)
+    _published(cluster, "b", 100)
+    cluster.stamp("p", "a", at=1)
+    assert _kept(cluster, at=1) <= 22
+    assert [each.number for each in cluster.request("p", "a", counter=1)] == [1]
+
+
+def test_it_stays_forgotten_where_the_topic_goes() -> None:
+    cluster = _cluster({"a": 0, "b": 1}, 0, 1, settings=StageSettings(answers_kept=20))
+    _published(cluster, "b", 100)
+    cluster.reorder("a b", "")
+    cluster.run()
+    assert _kept(cluster) <= 22, "nor does it come back with the numbers"
+    assert _forgotten(cluster.step(0, Create("p", 1, 0, [NewEvent(5, cluster.ids["b"])], 2))) == [5]
+    assert cluster.stamp("p", "b").number == 101

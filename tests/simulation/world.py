@@ -63,8 +63,7 @@ class World:
         self.hosts = [Host(self, index, count) for index in range(count)]
         self.history = History(profile.linger / max(1.0, self.hosts[-1].clock.pace), is_direct=True)
         self._place(count, bounds)
-        self.loss = rng.choice(profile.loss)
-        self.reordering = rng.choice(profile.reordering)
+        self.loss, self.reordering = rng.choice(profile.loss), rng.choice(profile.reordering)
         # runs differ in what happens often: rare combinations need a run that is full of one kind of event
         self.weights = list(
             accumulate(
@@ -93,6 +92,7 @@ class World:
             topic_ttl_ms=int(profile.topic_ttl * 1000),
             ended_kept_ms=int(self.ended_kept * 1000),
             checks_claims=True,
+            answers_kept=20,
         )
         self.names = [f"t/{number}" for number in range(min(rng.choice(profile.topics), bounds.topics))]
         self.new_names = [f"n/{number}" for number in range(rng.choice(profile.new_topics))]

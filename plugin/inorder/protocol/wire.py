@@ -301,8 +301,7 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
         role: client, viewer, operator or admin.
         publish, subscribe: ``space:filter`` of the topics that may be published to and subscribed to; ``None``: all.
         max_unconfirmed: numbers that the session may have open; what is asked for beyond is refused. 0: no bound.
-        max_topics: topics that the tokens of its name may make. 0: no bound.
-        max_subscriptions: durable subscriptions that they may have at a time. 0: no bound.
+        max_topics, max_subscriptions: what the tokens of its name may make, and have of durable ones. 0: no bound.
     """
 
     role: str = "admin"

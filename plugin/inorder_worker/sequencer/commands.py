@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from inorder.protocol.wire import Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
+from inorder_worker.sequencer.moved import MovedSession, MovedTopic
 from inorder_worker.sequencer.topic_manager import NumberRecord
 
 SessionKey = tuple[str, int]
@@ -189,43 +190,6 @@ class MarkRide(Ride, tag=17):
     order_epoch: int
 
 
-class MovedTopic(msgspec.Struct, array_like=True):
-    """What a topic's old home hands to the new one beside its number and its records; ``marks``: where blocks of
-    numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager;
-    ``counts``: its confirmed, void, abandoned and late numbers."""
-
-    id: int
-    head: int
-    expired: int
-    expired_base: dict[int, int]
-    marks: list[int]
-    mark_at: int
-    log_first: int = 0
-    log_base: dict[int, int] | None = None
-    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
-
-
-class MovedSession(msgspec.Struct, array_like=True):
-    """A session, and what it has to do with topics that move.
-
-    Attributes:
-        low, connected, timeout, is_opened: of the session where it comes from, see there.
-        answers: flat triples ``counter, topic, number``.
-        used: flat triples ``topic, counter, number``.
-        open: flat pairs ``topic, number``, oldest first.
-    """
-
-    client_id: str
-    incarnation: int
-    low: int
-    connected: bool
-    timeout: int
-    is_opened: bool
-    answers: list[int] = []
-    used: list[int] = []
-    open: list[int] = []
-
-
 class SwitchRide(Ride, tag=18):
     """A quiet stage hands over (R14), in one or more rides.
 
@@ -333,6 +297,8 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
         ended_kept_ms: how long a stage knows which sessions it has dropped (R1); 0: it does not, as in older releases.
         checks_claims: what clients say of numbers is checked; older releases did not (``claims``).
+        answers_kept: to how many requests of a session the answers are kept that its client does not let go; 0: all, as
+            in older releases.
     """
 
     linger_ms: int = 60_000
@@ -346,6 +312,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     topic_ttl_ms: int = 0
     ended_kept_ms: int = 0
     checks_claims: bool = False
+    answers_kept: int = 0
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):

@@ -34,8 +34,6 @@ from inorder_worker.sequencer.commands import (
     EndDurable,
     FlushRide,
     MarkRide,
-    MovedSession,
-    MovedTopic,
     OrderRide,
     Pin,
     PopularityRide,
@@ -49,6 +47,7 @@ from inorder_worker.sequencer.commands import (
     SwitchRide,
     TrimLog,
 )
+from inorder_worker.sequencer.moved import MovedSession, MovedTopic
 from inorder_worker.sequencer.popularity import swaps
 from inorder_worker.sequencer.sequencing import bit_set
 from inorder_worker.sequencer.sessions import Sessions, take_ended
@@ -427,7 +426,7 @@ class Reordering:
             session = Session(*key, connected=False, since=state.now, timeout=moved.timeout, is_opened=False)
             session.low, session.began = (began, began) if began > 1 else (0, 0)
             state.sessions[key], state.gone[key] = session, None
-        session.low = max(session.low, moved.low)
+        session.low, session.floor = max(session.low, moved.low), max(session.floor, moved.floor)
         for counter, topic, number in _triples(moved.answers):
             session.answers[counter] = topic, number
         for topic, counter, number in _triples(moved.used):
@@ -455,7 +454,7 @@ class Reordering:
         it was given to."""
         for record in (record for part in parts for record in part.records):
             session = self._state.sessions.get((record.client_id, record.incarnation))
-            if session is not None and record.counter >= session.low:
+            if session is not None and not session.has_forgotten(record.counter):
                 session.answers.setdefault(record.counter, (record.topic, record.number))
 
     def _begin_groups_anew(self) -> None:
@@ -561,6 +560,7 @@ def _moved_session(session: Session, leaving: set[int]) -> MovedSession:
     moved = MovedSession(
         session.client_id, session.incarnation, session.low, session.connected, session.timeout, session.is_opened
     )
+    moved.floor = session.floor
     moved.answers = [
         part
         for counter, (topic, number) in session.answers.items()

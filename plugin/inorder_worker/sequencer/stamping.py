@@ -44,7 +44,7 @@ class Stamping:
             # R1: of an unknown incarnation, never numbered
             self._outbox.timestamps(key).forgotten.extend(event.counter for event in command.events)
             return
-        self._forget_below(session, command.low)
+        session.forget_below(command.low)
         topics, here = self._state.topics, self._state.index
         frame: Timestamps | None = None
         room = 0
@@ -54,7 +54,9 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif counter < session.low or ((event.after or event.relies) and not self._may_enter(session, event)):
+            elif session.has_forgotten(counter) or (
+                (event.after or event.relies) and not self._may_enter(session, event)
+            ):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
@@ -65,6 +67,7 @@ class Stamping:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
                 frame.events.append(complete)
                 room -= len(complete.deps)
+        session.keep_answers(self._state.settings.answers_kept)
 
     def _may_enter(self, session: Session, event: NewEvent) -> bool:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
@@ -72,16 +75,6 @@ class Stamping:
             return False
         is_checked = event.after and self._state.settings.checks_claims
         return not is_checked or may_follow(self._state, session, event.after)
-
-    @staticmethod
-    def _forget_below(session: Session, low: int) -> None:
-        if low <= session.low:
-            return
-        # the shorter of the two walks: a client may name any mark, and must not make this stage count up to it
-        span = range(session.low, low)
-        for counter in span if len(span) < len(session.answers) else [each for each in session.answers if each < low]:
-            session.answers.pop(counter, None)
-        session.low = low
 
     def _answer_again(self, key: SessionKey, session: Session, event: NewEvent) -> None:
         counter = event.counter
@@ -349,16 +342,17 @@ class Stamping:
         """A request that entered below is at its topic's home: number it, or answer what it got before (R1)."""
         session, counter = self._session(ride), ride.counter
         may_pass = self._may_pass(session, ride)
-        self._forget_below(session, ride.low)
+        session.forget_below(ride.low)
         known = session.answers.get(counter) or (manager.id, ride.again)
         if known[1]:
             self._complete_again(ride, *known)
-        elif counter < session.low or not may_pass or not session.remembers(ride.relies, self._state.index):
+        elif session.has_forgotten(counter) or not may_pass or not session.remembers(ride.relies, self._state.index):
             self._never_numbered(ride)
         elif not session.may_open(ride.max_open):
             self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))
         else:
             complete = self._number(session, manager, counter, ride.entry, ride)
+            session.keep_answers(self._state.settings.answers_kept)
             if complete is not None:
                 self._outbox.send(ride.entry, self._completion(ride, complete))
 

@@ -7,6 +7,8 @@ and what was carried, so one class serves both.
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from inorder.protocol.wire import NumberState
@@ -148,6 +150,9 @@ class Session(msgspec.Struct):
         proves: its client is believed nothing of numbers that cannot be known here (``claims``).
         vouched: numbers of topics further down that stages there let it name.
         owner, max_topics, max_subscriptions: as its client came (``OpenSession``).
+        floor: counters below it are forgotten as well, but for those in ``answers``: its client did not let go of so
+            many (``keep_answers``). It is this stage's own and does not ride along, as ``low`` does. With more than
+            ``look_at`` answers the next look for what can be forgotten is due.
     """
 
     client_id: str
@@ -167,12 +172,44 @@ class Session(msgspec.Struct):
     owner: str = ""
     max_topics: int = 0
     max_subscriptions: int = 0
+    floor: int = 0
+    look_at: int = 0
 
     @property
     def highest(self) -> int:
         """The highest counter that it knows."""
         used = next(reversed(self.used.values()), _NEVER)[0]
-        return max(self.low - 1, used, max(self.answers, default=0))
+        return max(self.low - 1, self.floor - 1, used, max(self.answers, default=0))
+
+    def keep_answers(self, most: int) -> None:
+        """Forget answers where there are more than ``most`` (0: any), first those that were asked for first, but none
+        whose number is open here or on its way up. A client asks again where it has no answer, and that is not so long
+        ago; or where it has not confirmed a number, and that is open, or given up: ``forgotten``, as it hears then."""
+        if not 0 < most < len(self.answers) > self.look_at:
+            return
+        step = max(1, most // 10)
+        over = len(self.answers) - most
+        steps = 4 * (step + len(self.answers) - self.look_at)  # more than came since, and not all of them each time
+        for counter, place in list(islice(self.answers.items(), steps)):
+            if over and place[1] and place not in self.open:
+                over -= 1
+                del self.answers[counter]
+                self.floor = max(self.floor, counter + 1)
+        self.look_at = len(self.answers) + step
+
+    def forget_below(self, low: int) -> None:
+        """Let go of all answers that the client does not care about any more (R1)."""
+        if low <= self.low:
+            return
+        # the shorter of the two walks: a client may name any mark, and must not make this stage count up to it
+        span = range(self.low, low)
+        for counter in span if len(span) < len(self.answers) else [each for each in self.answers if each < low]:
+            self.answers.pop(counter, None)
+        self.low = low
+
+    def has_forgotten(self, counter: int) -> bool:
+        """Tell whether a request, if there is no answer to it, may have had one (R1)."""
+        return counter < self.low or counter < self.floor
 
     def remembers(self, relies: list[int], stage: int) -> bool:
         """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""

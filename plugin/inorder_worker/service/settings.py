@@ -18,6 +18,9 @@ from inorder_worker.store.store import masked
 
 SECONDS = "a number of seconds over 0"
 MAX_STAGES = 64
+ANSWERS_KEPT = 100_000
+"""Of a session at a stage, where its client lets go of none. Ours may have 20,000 publishes unfinished, unless that is
+set otherwise (``max_pending``), and waits for the answers to a thousand at most."""
 LOG_FORMATS = ("text", "json")
 LOG_MAX_AGE, LOG_MAX_COUNT, LOG_MAX_BYTES = 7 * 86_400.0, 100_000, 256 * 1024 * 1024
 """What an event log keeps of a topic unless it is told otherwise: seconds, events, bytes."""
@@ -267,6 +270,7 @@ class WorkerSettings:
             topic_ttl_ms=_milliseconds(self.topic_ttl) if self.topic_ttl else 0,
             ended_kept_ms=ENDED_KEPT_MS,
             checks_claims=True,
+            answers_kept=ANSWERS_KEPT,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

@@ -1,0 +1,43 @@
+"""What goes along with topics that move to another stage (R14)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class MovedTopic(msgspec.Struct, array_like=True):
+    """What a topic's old home hands to the new one beside its number and its records; ``marks``: where blocks of
+    numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager;
+    ``counts``: its confirmed, void, abandoned and late numbers."""
+
+    id: int
+    head: int
+    expired: int
+    expired_base: dict[int, int]
+    marks: list[int]
+    mark_at: int
+    log_first: int = 0
+    log_base: dict[int, int] | None = None
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+class MovedSession(msgspec.Struct, array_like=True):
+    """A session, and what it has to do with topics that move.
+
+    Attributes:
+        low, connected, timeout, is_opened, floor: of the session where it comes from, see there.
+        answers: flat triples ``counter, topic, number``.
+        used: flat triples ``topic, counter, number``.
+        open: flat pairs ``topic, number``, oldest first.
+    """
+
+    client_id: str
+    incarnation: int
+    low: int
+    connected: bool
+    timeout: int
+    is_opened: bool
+    answers: list[int] = []
+    used: list[int] = []
+    open: list[int] = []
+    floor: int = 0

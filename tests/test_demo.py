@@ -19,6 +19,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
+from inorder.testing.services import wait_until
 from inorder_cli.demo.brokers import Layout
 from inorder_cli.demo.measure import compare, count_inversions, missing, percentile, repeated
 from inorder_cli.demo.outcome import Outcome, half
@@ -226,7 +227,7 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("half_name", ["without inorder", "with inorder"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_demo_is_interrupted_without_leaving_anything(number: int, half_name: str, open_folder: Path) -> None:
     environment = os.environ | {"TMPDIR": str(open_folder)}
     events = {"without inorder": "200000", "with inorder": "6000"}[half_name]
@@ -238,9 +239,8 @@ def test_demo_is_interrupted_without_leaving_anything(number: int, half_name: st
         while (line := process.stdout.readline()) and not line.startswith(half_name):
             pass
         assert line
-        time.sleep(1)
+        wait_until(lambda: len(descendants(process.pid)) >= 4, what="two brokers, two sites")
         children = descendants(process.pid)
-        assert len(children) >= 4  # two brokers, two sites
         process.send_signal(number)
         _, err = process.communicate(timeout=90)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[signal.Signals(number)]

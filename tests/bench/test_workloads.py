@@ -1,4 +1,5 @@
-"""Each workload in a small size, with real brokers, workers, stores and clients: every yardstick has its row."""
+"""Each workload in a small size, with real brokers, workers, stores and clients: every yardstick has its row. Those of
+the most processes are left to the long tests."""
 
 from __future__ import annotations
 
@@ -81,6 +82,7 @@ def test_w1_over_mqtt_5_mqtt_311_and_redis_beside_every_yardstick() -> None:
     assert compared["reached"] == (compared["ratio"] >= 0.75)
 
 
+@pytest.mark.long
 def test_w2_over_mqtt_5_mqtt_311_and_redis_with_percentiles() -> None:
     rows = measured("W2")
     timed = {name: row for name, row in rows.items() if "events" in row}
@@ -167,6 +169,7 @@ def test_nats_is_found_in_path_or_in_the_wheel(monkeypatch: pytest.MonkeyPatch) 
         nats.find_nats()
 
 
+@pytest.mark.long
 def test_w3_says_how_long_timestamps_are() -> None:
     rows = measured("W3")
     assert {name: row["events"] for name, row in rows.items()} == {
@@ -182,6 +185,7 @@ def test_w3_says_how_long_timestamps_are() -> None:
     assert ours["reached"] == (ours["bytes_an_entry"] <= 6)
 
 
+@pytest.mark.long
 def test_w4_with_a_thousand_topics_and_a_hundred_subscribers() -> None:
     rows = measured("W4")
     assert set(rows) == {"inorder, MQTT 5", "paho, one property, no threads", "paho, no property, no threads"}
@@ -191,6 +195,7 @@ def test_w4_with_a_thousand_topics_and_a_hundred_subscribers() -> None:
     assert notified.pop() > 40
 
 
+@pytest.mark.long
 def test_w7_beside_one_stage_and_a_bare_client() -> None:
     rows = measured("W7")
     assert {name: row["events"] for name, row in rows.items()} == {
@@ -218,6 +223,7 @@ def test_publishers_for_each_stage_keep_to_its_topics() -> None:
     assert pairs == {(0, 0), (0, 1), (1, 2), (1, 3), (2, 4), (2, 5)}
 
 
+@pytest.mark.long
 def test_w8_while_workers_are_killed_and_stand_still() -> None:
     rows = measured("W8")
     assert {name: row["notifications"] for name, row in rows.items()} == {

@@ -76,7 +76,8 @@ async def test_a_planted_bug_is_seen() -> None:
     assert {"R1", "R16"} & {each.rule for each in result.violations}, in_words(result)
 
 
-@pytest.mark.parametrize("bug", ["saved_too_high", pytest.param("live_only", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("bug", ["saved_too_high", "live_only"])
 async def test_a_hole_between_two_lives_is_seen(bug: str) -> None:
     """R18: clocks are saved that are too high; what was missed is not merged with what comes."""
     result = await run(planted(bug, "send_away", seconds=2.5, seed=3, pause=0.8, pace=0.05, log=True))

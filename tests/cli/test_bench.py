@@ -80,7 +80,9 @@ def test_without_the_extra_the_hint_names_it() -> None:
     assert shown.stderr == "error: a benchmark needs an optional part: pip install 'inorder[bench]'\n"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long), (signal.SIGINT, 130)]
+)
 def test_a_run_that_is_ended_leaves_no_process_behind(start: Start, number: int, code: int) -> None:
     child = start("bench", "W1", "--events", 1_000_000)
     assert child.said().startswith("W1: two publishers")

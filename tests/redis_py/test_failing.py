@@ -204,8 +204,8 @@ def test_threads_take_turns_at_a_connection(client: redis.Redis) -> None:
         connection.connect, connection.send_command = slowly, written
         connection.disconnect()
         writer.start()
-        until(lambda: pubsub.get_message(timeout=0.05) is None and has_written.is_set())
-        writer.join(PATIENCE)
+        until(lambda: pubsub.get_message(timeout=0.05) is None and not writer.is_alive())
+        assert has_written.is_set()
         connection.send_command = send
         client.publish(two, "1")
         assert data(take(pubsub, 1)) == [b"1"]

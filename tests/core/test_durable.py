@@ -159,6 +159,52 @@ def test_a_log_that_was_trimmed_is_resumed_where_it_begins(cluster: Cluster) -> 
     assert (found.start, found.saved, found.base) == (3, 0, [2, 1])
 
 
+@pytest.mark.parametrize(("saved", "start"), [(1, 3), (2, 3), (3, 3), (4, 4), (5, 5)])
+def test_a_resumed_topic_misses_nothing_that_the_log_has_and_nothing_is_taken_for_missing(
+    cluster: Cluster, saved: int, start: int
+) -> None:
+    """The log begins with a:4. Who is done with a:3 resumes there; who is not begins there, with what was before it."""
+    change(cluster, "d", "a")
+    publish(cluster, "a", 5)
+    save(cluster, "d", a=saved)
+    home = cluster.stages[0].stage_of(1)
+    assert home is not None
+    cluster.step(home, TrimLog(1, 3, [2, 7]))
+    cluster.open("d", 2)
+    found = starts(change(cluster, "d", "a", incarnation=2))["a"]
+    assert (found.start, found.saved, found.reached) == (start, saved, 5)
+    assert found.base == ([2, 7] if saved < start else [])
+
+
+def test_one_that_begins_anew_resumes_from_its_saved_clock(cluster: Cluster) -> None:
+    """Its stage has forgotten what it misses, which the application is not done with (R17): the same process comes back
+    for it, and where the log does not have it any more it is told so."""
+    change(cluster, "d", "a", "b")
+    publish(cluster, "a", 4)
+    publish(cluster, "b", 2)
+    save(cluster, "d", a=2)
+    cluster.rule("b", is_on=False)
+    filters = [SpaceFilter(SPACE, exact(name)) for name in "ab"]
+    command = ChangeSubscription("d", 1, 2, filters, False, durable=True, anew=True)
+    frames = cluster.step(len(cluster.stages) - 1, command) + cluster.run()
+    found = starts(next(each for each in frames if isinstance(each, Subscribed)))
+    assert [(found[name].start, found[name].saved) for name in "ab"] == [(2, 2), (2, 0)]
+
+
+def test_a_version_more_of_the_same_process_begins_nothing_anew(cluster: Cluster) -> None:
+    """What it has it goes on with; only what is new to it begins, behind everything."""
+    change(cluster, "d", "a")
+    publish(cluster, "a", 4)
+    save(cluster, "d", a=2)
+    publish(cluster, "b", 2)
+    found = starts(change(cluster, "d", "a", "b", version=2))
+    assert [(found[name].start, found[name].saved) for name in "ab"] == [(4, -1), (2, -1)]
+    publish(cluster, "b", 1)
+    cluster.open("d", 2)
+    found = starts(change(cluster, "d", "a", "b", incarnation=2))
+    assert [found[name].start for name in "ab"] == [2, 2]
+
+
 def test_a_topic_without_a_log_begins_behind_everything(cluster: Cluster) -> None:
     cluster.rule("c", is_on=False)
     change(cluster, "d", "c")

@@ -188,6 +188,72 @@ def test_the_base_below_a_log_outlives_the_records() -> None:
     assert (answer.logged_from, answer.expired_through) == (6, state.expired)
 
 
+def test_a_log_that_is_turned_on_again_begins_with_what_was_before_that() -> None:
+    """The base of the log that was turned off is too low for the new one: b:3 is behind it."""
+    cluster = Cluster({"a": 0, "b": 0})
+    cluster.open("p")
+    cluster.open("q")
+    for each in ("one", "two"):
+        cluster.subscribe(each, "a", "b")
+    cluster.rule("a")
+    for number in (1, 2):
+        cluster.stamp("q", "b")
+        cluster.stamp("p", "a", content=b"x")
+        cluster.settle("p", "a", confirmed=[number])
+    cluster.step(0, TrimLog(1, 1, cluster.log[1][1].deps))
+    assert base_below(manager(cluster, "a")) == {2: 1}
+    cluster.rule("a", is_on=False)
+    cluster.stamp("q", "b")
+    cluster.stamp("p", "a")
+    cluster.rule("a")
+    cluster.stamp("p", "a", content=b"x")
+    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (4, {2: 3})
+
+
+def test_what_the_stage_has_forgotten_is_before_a_log_that_begins_later() -> None:
+    cluster = Cluster({"a": 0, "b": 0}, settings=StageSettings(number_retention=32))
+    cluster.open("p")
+    cluster.open("q")
+    for each in ("one", "two"):
+        cluster.subscribe(each, "a", "b")
+    cluster.stamp("q", "b")
+    for _ in range(100):
+        event = cluster.stamp("p", "a")
+        cluster.settle("p", "a", confirmed=[event.number])
+    assert manager(cluster, "a").expired
+    cluster.rule("a")
+    cluster.stamp("p", "a", content=b"x")
+    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (101, {2: 1})
+
+
+def test_a_topic_that_retires_keeps_what_was_before_its_log() -> None:
+    """Its rows stay; a durable subscriber that begins with the first of them still waits for what that follows."""
+    settings = StageSettings(topic_ttl_ms=8_000, linger_ms=1_000, session_timeout_ms=3_600_000)
+    cluster = Cluster({"a": 0, "b": 0}, settings=settings)
+    cluster.open("p")
+    cluster.open("q")
+    for each in ("one", "two"):
+        cluster.open(each)
+        cluster.subscribe(each, "a", "b")
+    cluster.stamp("q", "b")
+    cluster.stamp("p", "a")
+    cluster.rule("a")
+    cluster.stamp("q", "b")
+    cluster.stamp("p", "a", content=b"x")
+    cluster.settle("p", "a", confirmed=[1, 2])
+    for each in ("one", "two"):
+        cluster.subscribe(each)
+    for _ in range(30):
+        cluster.now += 1_000
+        cluster.step(0, Tick())
+    assert manager(cluster, "a").is_retired
+    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (2, {2: 1})
+    cluster.rule("a", is_on=False)
+    cluster.rule("a")
+    cluster.stamp("p", "a", content=b"x")
+    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (3, {})
+
+
 def test_a_log_moves_with_its_topic() -> None:
     """R14: records, first number and base go to the new home; rows stay where they are."""
     cluster = Cluster({"a": 0, "b": 1})

@@ -86,6 +86,87 @@ def test_r1_what_is_unanswered_is_asked_again_in_order_with_the_same_counters() 
     assert second.state is PublicationState.REQUESTED
 
 
+@pytest.mark.parametrize("stages", [None, [0, 2]])
+def test_r19_what_is_asked_again_leaves_in_publish_order(stages: list[int] | None) -> None:
+    """The stage numbers requests in the order in which they come; also after the connection broke once more before they
+    left again, and beside one whose number alone is asked about."""
+    publisher = _publisher()
+    _publish(publisher, "low", "top", "low", "top", "low")
+    assert _asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
+    handed = publisher.publication(3)
+    _answer(publisher, handed, 2)
+    publisher.ask_again([handed])
+    for _ in range(2):
+        publisher.connected(stages)
+    assert _asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
+
+
+def test_r14_r19_what_is_planned_anew_leaves_in_publish_order_ahead_of_the_queue() -> None:
+    publisher = _publisher()
+    _publish(publisher, "top", "middle", "top")
+    assert _asked(publisher.requests()) == [(1, [1, 2, 3])]
+    _publish(publisher, "low")
+    publisher.moved(Moved(1, 1, 2, 1, [1, 2, 2, 0]))
+    assert _asked(publisher.requests()) == [(2, [1, 2, 3, 4])]
+
+
+def test_r14_r19_what_is_planned_anew_follows_all_that_was_published_before_it() -> None:
+    """Requests are taken back from the last one on: each time the last uses of topics stand in publish order again."""
+    publisher = _publisher()
+    _stamped(publisher, "middle", 1)
+    _stamped(publisher, "top", 1)
+    _stamped(publisher, "low", 5)
+    _publish(publisher, "top", "middle")
+    assert _asked(publisher.requests()) == [(2, [4, 5])], "behind what was created there"
+    publisher.moved(Moved(0, 1, 2, 1, []))
+    frames = publisher.requests()
+    found = [(event.counter, event.after) for frame in frames for event in frame.events]
+    assert found == [(4, [3, 5]), (5, [1, 1, 3, 5])]
+
+
+def test_r14_r19_what_is_planned_anew_in_one_topic_follows_what_was_before_the_first_of_it() -> None:
+    publisher = _publisher()
+    _stamped(publisher, "top", 5)
+    _stamped(publisher, "low", 7)
+    _publish(publisher, "top", "top")
+    publisher.requests()
+    publisher.moved(Moved(0, 1, 2, 1, []))
+    frames = publisher.requests()
+    assert [(event.counter, event.after) for frame in frames for event in frame.events] == [(3, [3, 7]), (4, [])]
+
+
+def test_r19_what_is_never_numbered_leaves_the_uses_of_topics_in_publish_order() -> None:
+    publisher = _publisher()
+    for name, number in (("middle", 1), ("top", 1), ("low", 5)):
+        _stamped(publisher, name, number)
+    (gone,) = _publish(publisher, "middle")
+    publisher.requests()
+    assert publisher.answered(Timestamps(2, 1, [], [gone.counter])).forgotten == [gone]
+    publisher.lost(2)  # so that nobody adds it on the way
+    assert _follows(publisher, "top") == [[3, 5]]
+
+
+def test_r1_the_order_epoch_of_the_oldest_request_is_told_until_that_is_done() -> None:
+    """Stages to which topics have moved since may have its number, whenever it is asked again."""
+    publisher = _publisher()
+    assert publisher.asked_epoch == 1
+    (first,) = _publish(publisher, "top")
+    assert publisher.asked_epoch == 1
+    publisher.requests()
+    publisher.moved(Moved(0, 1, 4, 1, [1, 2]))
+    assert publisher.asked_epoch == 1
+    publisher.requests()
+    (second,) = _publish(publisher, "top")
+    publisher.requests()
+    assert (publisher.asked_epoch, second.asked_epoch) == (1, 4)
+    _answer(publisher, first, 1)
+    assert publisher.asked_epoch == 1, "it may be asked about again"
+    publisher.accepted(first)
+    (told,) = publisher.settlements()
+    publisher.settled(Settled(told.stage, 1, told.request))
+    assert publisher.asked_epoch == 4
+
+
 def test_r1_an_answer_of_a_lower_epoch_is_ignored() -> None:
     publisher = _publisher()
     first, second = _publish(publisher, "top", "top")

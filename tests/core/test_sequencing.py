@@ -1,0 +1,84 @@
+"""Subscriptions as bit sets, and the sequencing groups they make."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members
+
+CLIENTS, TOPICS = ("A", "B", "C"), range(1, 7)
+Change = tuple[str, set[int], set[int], bool, set[int]]
+"""Whose subscription it is, its topics, those that linger, whether it takes events out of turn, what it cannot read."""
+
+
+def _subscription(client: str, active: set[int], lingering: set[int], bounded: bool, plain: set[int]) -> Subscription:
+    return Subscription(client, 1, 1, [], bounded, set(active), plain & active, dict.fromkeys(lingering, (1, 1)))
+
+
+def _of(change: Change, overlaps: Overlaps) -> None:
+    overlaps.put(_subscription(*change))
+
+
+def _check(overlaps: Overlaps) -> None:
+    """Compare what is kept with what the subscriptions say."""
+    known = list(overlaps)
+    had = {each.client_id: each.active | each.lingering.keys() for each in known}
+    assert set(members(overlaps.anyone)) == set().union(*had.values())
+    for topic in TOPICS:
+        together = [topics - {topic} for topics in had.values() if topic in topics]
+        once = set().union(*together)
+        twice = {each for each in once if sum(each in topics for topics in together) > 1}
+        assert overlaps.group(topic) == (bit_set(once), bit_set(twice))
+        assert overlaps.has_bounded(topic) == any(each.bounded and topic in had[each.client_id] for each in known)
+        assert overlaps.has_plain(topic) == any(topic in each.plain for each in known)
+
+
+_topics = st.sets(st.sampled_from(TOPICS), max_size=4)
+_changes = st.tuples(st.sampled_from(CLIENTS), _topics, _topics, st.booleans(), _topics)
+
+
+@given(st.lists(_changes, min_size=1, max_size=8))
+def test_what_is_kept_beside_the_subscriptions_is_what_they_say(changes: list[Change]) -> None:
+    """R1, R10, R13, R21: also of clients that have left all of it, or become strict, or read properties again."""
+    overlaps = Overlaps()
+    for change in changes:
+        before = overlaps.get(change[0])
+        had = set() if before is None else before.active | before.lingering.keys()
+        overlaps.stale = 0
+        _of(change, overlaps)
+        assert set(members(overlaps.stale)) == had | change[1] | change[2]
+        _check(overlaps)
+
+
+@given(st.lists(_changes, min_size=1, max_size=4), st.sampled_from(CLIENTS), st.sampled_from(TOPICS))
+def test_a_topic_more_and_a_topic_less_are_as_the_whole_subscription_anew(
+    changes: list[Change], client: str, topic: int
+) -> None:
+    overlaps = Overlaps()
+    for change in changes:
+        _of(change, overlaps)
+    known = overlaps.get(client)
+    if known is None:
+        return
+    overlaps.stale = 0
+    if topic not in known.active and topic not in known.lingering:
+        known.active.add(topic)
+        overlaps.gained(known, [topic])
+    elif topic in known.lingering and topic not in known.active:
+        del known.lingering[topic]
+        overlaps.lost(known, topic)
+    else:
+        return
+    assert overlaps.stale >> topic & 1, "its group is another one"
+    assert all(overlaps.stale >> each & 1 for each in known.active | known.lingering.keys())
+    _check(overlaps)
+
+
+def test_a_topic_that_another_client_still_has_is_somebodys() -> None:
+    """R19: else nobody would be told what an event on a topic beside it follows there; and it would retire."""
+    overlaps = Overlaps()
+    _of(("A", {1, 2}, set(), False, set()), overlaps)
+    _of(("B", {2, 3}, set(), False, set()), overlaps)
+    _of(("B", {3}, set(), False, set()), overlaps)
+    assert set(members(overlaps.anyone)) == {1, 2, 3}

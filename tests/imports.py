@@ -140,7 +140,7 @@ SANS_IO = ("inorder.protocol", "inorder.endpoint", "inorder_worker.sequencer", B
 PURE_STDLIB = frozenset(
     """
     __future__ abc array base64 binascii bisect collections contextlib copy dataclasses enum functools hashlib heapq
-    itertools math operator re string struct types typing zlib
+    itertools math operator re string struct types typing weakref zlib
     """.split()  # noqa: SIM905 (a list of 25 quoted names reads worse)
 )
 

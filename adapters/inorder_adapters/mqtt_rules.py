@@ -1,13 +1,14 @@
 """MQTT's rules for what is published, which the in-process broker shares (those for filters:
 ``inorder.protocol.filters``).
 
-They accept and refuse what paho-mqtt does, but before anything leaves and with one kind of error each.
+They accept and refuse what paho-mqtt does, and refuse the levels that mosquitto refuses, but before anything leaves and
+with one kind of error each.
 """
 
 from __future__ import annotations
 
 from inorder.errors import InvalidPayload, InvalidTopic
-from inorder.protocol.filters import text_problem
+from inorder.protocol.filters import slashes_problem, text_problem
 
 
 def check_topic(topic: object) -> str:
@@ -17,6 +18,8 @@ def check_topic(topic: object) -> str:
         raise InvalidTopic(topic, problem or "it is not text")
     if "+" in topic or "#" in topic:
         raise InvalidTopic(topic, "it contains a wildcard (+ or #)")
+    if (problem := slashes_problem(topic)) is not None:
+        raise InvalidTopic(topic, problem)
     return topic
 
 

@@ -99,6 +99,14 @@ def test_a_filter_within_another(wanted: str, allowed: str, fits: bool) -> None:
         assert refused.value.allowed == ("other:#", allowed)
 
 
+def test_a_limit_that_an_earlier_release_took_is_read() -> None:
+    """However many levels a token's filter has."""
+    permissions = Permissions(Access("client", subscribe=["mqtt:" + "+/" * 300 + "#"]))
+    permissions.check_read("mqtt", "a/" * 300)
+    with pytest.raises(Forbidden):
+        permissions.check_read("mqtt", "a")
+
+
 def test_limits_of_topics() -> None:
     permissions = Permissions(Access("client", publish=["mqtt:a/#"], subscribe=[]))
     permissions.check_publish("mqtt", "a/b")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.costs import ended, steps
 
 from inorder.errors import InvalidFilter
-from inorder.protocol.filters import mqtt_filter, redis_filter
+from inorder.protocol.filters import MAX_SLASHES, mqtt_filter, redis_filter
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact, mqtt_covers
 
@@ -109,10 +109,21 @@ def test_a_glob_of_many_stars_is_matched_without_going_back(part: str) -> None:
 @pytest.mark.parametrize("text", ["+/" * 32_767 + "#", "a/" * 32_767 + "+"])
 def test_an_mqtt_filter_of_many_levels_looks_at_each_once(text: str) -> None:
     def cost(size: int) -> int:
-        filter = mqtt_filter(f"{text[:size]}#")
+        filter = _mqtt(f"{text[:size]}#")
         return steps(lambda: filter.covers("a/" * size))
 
     assert cost(16_384) < 2.5 * cost(8_192)
+
+
+def test_an_mqtt_filter_has_as_many_levels_as_mosquitto_takes() -> None:
+    """Those of exact topics too; what is longer and was stored before there was a limit is still matched."""
+    for text in ("a/" * MAX_SLASHES + "a", "+/" * MAX_SLASHES + "#"):
+        assert mqtt_filter(text).text == text
+        with pytest.raises(InvalidFilter, match="it has 201 slashes, MQTT topics and filters may have 200"):
+            mqtt_filter(f"a/{text}")
+    stored = mqtt_filter("+/" * 300 + "b", is_new=False)
+    assert stored.covers("a/" * 300 + "b")
+    assert not stored.covers("a/" * 299 + "b")
 
 
 def test_a_glob_is_bounded_and_a_channel_is_as_long_as_a_topic() -> None:

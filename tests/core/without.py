@@ -178,7 +178,7 @@ def expired_linger(patch: Patch) -> None:
 
 def filters(patch: Patch) -> None:
     """R13: a new topic is not added to the subscriptions whose filters cover it."""
-    patch.setattr(Subscription, "wildcards", lambda self: [])
+    patch.setattr(Overlaps, "with_wildcards", lambda self: [])
 
 
 def heads_of_new_topics(patch: Patch) -> None:

@@ -16,7 +16,7 @@ from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import InorderError, InvalidFilter, InvalidOption
 from inorder.logs import logger
-from inorder.protocol.filters import MAX_WILDCARDS
+from inorder.protocol.filters import number_problem
 from inorder.protocol.names import Filter, FilterKind
 from inorder.protocol.wire import Frame, Opened, SpaceFilter, Subscribed
 
@@ -134,11 +134,9 @@ class Subscribing:
     def _check_count(self, more: list[Filter]) -> None:
         """Raise InvalidFilter, before anything is changed, for more wildcards than workers take."""
         new = [each for each in more if each.kind is not FilterKind.EXACT]
-        count = len(new) + sum(each.filter.kind is not FilterKind.EXACT for each in self._subscriber.filters)
-        if new and count > MAX_WILDCARDS:
-            raise InvalidFilter(
-                new[-1].text, f"a client may have {MAX_WILDCARDS} filters with wildcards in total order"
-            )
+        problem = number_problem([*new, *(each.filter for each in self._subscriber.filters)]) if new else None
+        if problem is not None:
+            raise InvalidFilter(new[-1].text, problem)
 
     def _drop(self, wanted: list[SpaceFilter]) -> None:
         dropped = self._subscriber.dropped(wanted)

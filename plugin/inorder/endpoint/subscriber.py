@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from inorder.protocol.covering import filter_set
 from inorder.protocol.names import FilterKind
 from inorder.protocol.wire import Moved, SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
 
@@ -15,15 +16,16 @@ class SubscriptionChange:
 
     Attributes:
         version: rises with each change of the session.
-        filters: the whole new subscription.
+        filters: the whole new subscription; ``covered``: what they cover.
         anew: topics that the client has already begin anew with it (R12, R17).
         starts: what has been answered of it; by topic, because after a reconnection it is answered again.
     """
 
-    __slots__ = ("anew", "filters", "starts", "version")
+    __slots__ = ("anew", "covered", "filters", "starts", "version")
 
     def __init__(self, version: int, filters: list[SpaceFilter], anew: bool) -> None:
         self.version, self.filters, self.anew = version, filters, anew
+        self.covered = filter_set(filters)
         self.starts: dict[int, TopicStart] = {}
 
 
@@ -40,6 +42,7 @@ class Subscriber:
         self._is_expired = False
         self._version = 0
         self._filters: list[SpaceFilter] = []
+        self._covered = filter_set(())
         self._change: SubscriptionChange | None = None
         self._topics: dict[int, TopicInfo] = {}
         self._order_epoch = 0
@@ -122,20 +125,22 @@ class Subscriber:
         change.starts.update((each.topic.id, each) for each in frame.topics)
         if frame.more:
             return None
-        earlier = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT and not self._is_expired]
+        wild = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT and not self._is_expired]
+        earlier = filter_set(wild)
         starts = []
         for start in change.starts.values():
             info = start.topic
-            if info.id not in self._topics and any(_covers(each, info) for each in earlier):
+            if info.id not in self._topics and earlier.covers(info.space, info.name):
                 start = TopicStart(info, 0, [])
             starts.append(start)
-        self._filters, self._change, self._is_expired = change.filters, None, False
+        self._filters, self._covered, self._change, self._is_expired = change.filters, change.covered, None, False
         self._topics = {each.topic.id: each.topic for each in starts}
         return starts
 
     def covers(self, info: TopicInfo) -> bool:
         """Tell whether a topic belongs to the subscription."""
-        return any(_covers(each, info) for each in self.filters)
+        covered = self._covered if self._change is None else self._change.covered
+        return covered.covers(info.space, info.name)
 
     def named(self, topics: Iterable[TopicInfo]) -> tuple[list[int], list[int]]:
         """Workers named topics; return (ids of this subscription, the others). A topic that only the change on its
@@ -144,7 +149,7 @@ class Subscriber:
         for info in topics:
             if not self.covers(info):
                 foreign.append(info.id)
-            elif any(_covers(each, info) for each in self._filters):
+            elif self._covered.covers(info.space, info.name):
                 self._topics[info.id] = info
                 mine.append(info.id)
         return mine, foreign
@@ -160,8 +165,5 @@ class Subscriber:
 
     def dropped(self, filters: list[SpaceFilter]) -> list[int]:
         """Return the topics that a subscription of just these filters would no longer have."""
-        return [topic for topic, info in self._topics.items() if not any(_covers(each, info) for each in filters)]
-
-
-def _covers(each: SpaceFilter, info: TopicInfo) -> bool:
-    return each.space == info.space and each.filter.covers(info.name)
+        kept = filter_set(filters)
+        return [topic for topic, info in self._topics.items() if not kept.covers(info.space, info.name)]

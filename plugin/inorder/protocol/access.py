@@ -11,6 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from inorder.errors import Forbidden
+from inorder.protocol.covering import FilterSet
 from inorder.protocol.filters import filter_of
 from inorder.protocol.names import Filter, FilterKind
 from inorder.protocol.wire import (
@@ -121,6 +122,7 @@ class Permissions:
         self.access = access
         self._publish = _parsed(access.publish)
         self._subscribe = _parsed(access.subscribe)
+        self._may_publish, self._may_read = _as_set(self._publish), _as_set(self._subscribe)
 
     def __repr__(self) -> str:
         return f"<Permissions of {self.access}>"
@@ -147,20 +149,24 @@ class Permissions:
     def check_publish(self, space: str, name: str) -> None:
         """Raise Forbidden for a topic that may not be published to."""
         self._check_role("publish", f"{space}:{name}", CreateTimestamps)
-        if self._publish is not None and not _covers(self._publish, space, name):
+        if self._may_publish is not None and not self._may_publish.covers(space, name):
             raise _forbidden("publish", f"{space}:{name}", self.access.publish)
 
     def check_read(self, space: str, name: str) -> None:
         """Raise Forbidden for a topic whose events may not be read."""
-        if self._subscribe is not None and not _covers(self._subscribe, space, name):
+        if self._may_read is not None and not self._may_read.covers(space, name):
             raise _forbidden("read", f"{space}:{name}", self.access.subscribe)
 
     def check_subscribe(self, space: str, filter: Filter) -> None:
         """Raise Forbidden for a filter with topics that may not be subscribed to."""
         self._check_role("subscribe", f"{space}:{filter.text}", Subscribe)
-        if self._subscribe is not None and not any(
-            allowed == space and is_within(filter, its) for allowed, its in self._subscribe
-        ):
+        if self._may_read is not None and filter.kind is FilterKind.EXACT:
+            is_allowed = self._may_read.covers(space, filter.name)
+        else:
+            is_allowed = self._subscribe is None or any(
+                allowed == space and is_within(filter, its) for allowed, its in self._subscribe
+            )
+        if not is_allowed:
             raise _forbidden("subscribe", f"{space}:{filter.text}", self.access.subscribe)
 
     def check_filters(self, filters: Iterable[SpaceFilter]) -> None:
@@ -179,7 +185,7 @@ class Permissions:
         return frame
 
     def _knows(self, info: TopicInfo) -> bool:
-        return any(its is None or _covers(its, info.space, info.name) for its in (self._publish, self._subscribe))
+        return any(its is None or its.covers(info.space, info.name) for its in (self._may_publish, self._may_read))
 
     def _concerns(self, rule: LogRule) -> bool:
         return any(
@@ -201,11 +207,11 @@ def _parsed(patterns: list[str] | None) -> list[tuple[str, Filter]] | None:
     if patterns is None:
         return None
     pairs = [text.partition(":") for text in patterns]
-    return [(space, filter_of(space, name)) for space, _, name in pairs]
+    return [(space, filter_of(space, name, is_new=False)) for space, _, name in pairs]
 
 
-def _covers(patterns: Iterable[tuple[str, Filter]], space: str, name: str) -> bool:
-    return any(each == space and its.covers(name) for each, its in patterns)
+def _as_set(patterns: list[tuple[str, Filter]] | None) -> FilterSet | None:
+    return None if patterns is None else FilterSet(patterns)
 
 
 def _forbidden(action: str, topic: str, allowed: list[str] | None) -> Forbidden:

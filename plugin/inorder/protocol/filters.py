@@ -5,13 +5,20 @@ A filter that no broker would take covers nothing that a client can subscribe to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from inorder.errors import InvalidFilter
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact
 
 MAX_TOPIC_BYTES = 65_535
+MAX_SLASHES = 200
+"""In a topic or filter of MQTT. mosquitto refuses more, to bound what a level costs (``TOPIC_HIERARCHY_LIMIT``,
+CVE-2019-11779). What older releases took is still read."""
 MAX_WILDCARDS = 1_000
-"""Filters with wildcards that one client may have in total order: each is tried on every topic."""
+"""Filters with wildcards that one client may have in total order: all are read for every topic."""
+MAX_GLOBS_BYTES = 2_048
+"""Of the Redis globs among them together: as many bits are moved for each byte of every topic's name."""
 _GLOB_CHARACTERS = "*?["
 
 
@@ -32,8 +39,9 @@ def text_problem(value: object, *, nul_allowed: bool) -> str | None:
     return None
 
 
-def mqtt_filter(text: object) -> Filter:
-    """Read a filter by MQTT's rules. Raises InvalidFilter.
+def mqtt_filter(text: object, *, is_new: bool = True) -> Filter:
+    """Read a filter by MQTT's rules. Raises InvalidFilter; for what costs too much only if it is new, not stored by an
+    older release.
 
     Shared subscriptions are refused: the broker deals their events out among the members, so no member has a
     stream whose order could be checked.
@@ -41,6 +49,8 @@ def mqtt_filter(text: object) -> Filter:
     problem = text_problem(text, nul_allowed=False)
     if problem is not None or not isinstance(text, str):
         raise InvalidFilter(text, problem or "it is not text")
+    if is_new and (problem := slashes_problem(text)) is not None:
+        raise InvalidFilter(text, problem)
     if text == "$share" or text.startswith("$share/"):
         raise InvalidFilter(text, "shared subscriptions cannot be ordered for each member; subscribe without $share")
     if "+" not in text and "#" not in text:
@@ -53,9 +63,9 @@ def mqtt_filter(text: object) -> Filter:
     return Filter(text, FilterKind.MQTT, text)
 
 
-def redis_filter(text: object) -> Filter:
+def redis_filter(text: object, *, is_new: bool = True) -> Filter:
     """Read a filter by Redis' rules: a glob where a glob character stands unescaped, else a channel. Raises
-    InvalidFilter."""
+    InvalidFilter, see :func:`mqtt_filter`."""
     problem = text_problem(text, nul_allowed=True)
     if problem is not None or not isinstance(text, str):
         raise InvalidFilter(text, problem or "it is not text")
@@ -63,23 +73,44 @@ def redis_filter(text: object) -> Filter:
     if channel is not None:
         return Filter(text, FilterKind.EXACT, channel)
     found = Filter(text, FilterKind.REDIS, text)
-    if (problem := length_problem(found)) is not None:
+    if is_new and (problem := length_problem(found)) is not None:
         raise InvalidFilter(text, problem)
     return found
 
 
 def length_problem(filter: Filter) -> str | None:
-    """Say that a filter costs too much to match, or ``None``: all of a glob may have to be tried at each byte of a
-    topic."""
+    """Say that a filter costs too much to match, or ``None``: each level of an MQTT filter and each byte of a glob is
+    read for every topic."""
+    if filter.kind is FilterKind.MQTT:
+        return slashes_problem(filter.text)
     size = len(filter.text.encode()) if filter.kind is FilterKind.REDIS else 0
     return f"it is {size} bytes long, a glob may have {MAX_GLOB_BYTES}" if size > MAX_GLOB_BYTES else None
 
 
-def filter_of(space: str, text: str, *, glob: bool | None = None) -> Filter:
+def slashes_problem(text: str) -> str | None:
+    """Say that a topic or filter of MQTT has too many levels, or ``None``."""
+    slashes = text.count("/")
+    return (
+        f"it has {slashes} slashes, MQTT topics and filters may have {MAX_SLASHES}" if slashes > MAX_SLASHES else None
+    )
+
+
+def number_problem(filters: Iterable[Filter]) -> str | None:
+    """Say that the filters of one client are too many for the workers to try on every topic, or ``None``."""
+    wild = [each for each in filters if each.kind is not FilterKind.EXACT]
+    if len(wild) > MAX_WILDCARDS:
+        return f"{len(wild)} filters have wildcards, a client may have {MAX_WILDCARDS} of these in total order"
+    size = sum(len(each.text.encode()) for each in wild if each.kind is FilterKind.REDIS)
+    if size > MAX_GLOBS_BYTES:
+        return f"its globs have {size} bytes, those of a client may have {MAX_GLOBS_BYTES} together in total order"
+    return None
+
+
+def filter_of(space: str, text: str, *, glob: bool | None = None, is_new: bool = True) -> Filter:
     """Read the filter that an operator means by a text: by Redis' rules where ``glob`` says so or, without a word on
-    it, in a space whose name begins with ``redis``, else by MQTT's. Raises InvalidFilter."""
+    it, in a space whose name begins with ``redis``, else by MQTT's. Raises InvalidFilter, see :func:`mqtt_filter`."""
     is_glob = space.startswith("redis") if glob is None else glob
-    return redis_filter(text) if is_glob else mqtt_filter(text)
+    return redis_filter(text, is_new=is_new) if is_glob else mqtt_filter(text, is_new=is_new)
 
 
 def _unescaped(text: str) -> str | None:

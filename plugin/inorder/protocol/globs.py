@@ -1,12 +1,13 @@
-"""Redis globs (``stringmatchlen`` in Redis' util.c), matched without ever going back.
+"""Redis globs (``stringmatchlen`` in Redis' util.c), many at once, matched without ever going back.
 
-A glob is what stands between its stars: each of these runs is looked for once, behind the one before it, and the
-leftmost place is always good enough. So a match takes a time that glob and text bound, whatever they hold; tried one
+All places of all globs where a match may stand are bits of one ``int``; each byte of a text moves them all. So a
+match takes a time that the text's length bounds, whatever the globs hold and however many there are; tried one
 place of a star after the other, a glob of 26 stars would take longer than anybody waits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -15,97 +16,77 @@ MAX_GLOB_BYTES: Final = 1_024
 _ALL: Final = frozenset(range(256))
 
 
-class Glob:
-    """A glob that was read.
+class Globs:
+    """Globs that were read.
 
     Args:
-        glob: as Redis is told it.
+        globs: as Redis is told them.
     """
 
-    __slots__ = ("_first", "_is_fixed", "_last", "_middle", "_size")
+    __slots__ = ("_done", "_ends", "_enter", "_stars", "_starts")
 
-    def __init__(self, glob: bytes) -> None:
-        first, *middle = _runs(glob)
-        self._first, self._is_fixed = first, not middle
-        self._last = middle.pop() if middle else _Run([])
-        self._middle = [run for run in middle if run.size]
-        self._size = sum(run.size for run in (first, *middle, self._last))
+    def __init__(self, globs: Iterable[bytes]) -> None:
+        # bit by bit: where a glob begins and ends, where a star stands, which bytes lead on from a place
+        wanted, unwanted = dict[int, int](), dict[int, int]()
+        starts = ends = stars = anything = 0
+        bit = 1
+        for glob in globs:
+            starts |= bit
+            for members in _places(glob):
+                if members is None:
+                    stars |= bit
+                    continue
+                if 2 * len(members) <= len(_ALL):
+                    for byte in members:
+                        wanted[byte] = wanted.get(byte, 0) | bit
+                else:
+                    anything |= bit
+                    for byte in _ALL - members:
+                        unwanted[byte] = unwanted.get(byte, 0) | bit
+                bit <<= 1
+            ends |= bit
+            bit <<= 1
+        self._starts, self._ends, self._stars, self._done = starts, ends, stars, ends & stars
+        self._enter = [(wanted.get(byte, 0) | anything) & ~unwanted.get(byte, 0) for byte in range(256)]
 
-    def covers(self, name: bytes) -> bool:
-        """Tell whether the whole of a text matches."""
-        if len(name) < self._size or (self._is_fixed and len(name) > self._size):
-            return False
-        at, end = self._first.size, len(name) - self._last.size
-        if not (self._first.stands_at(name, 0) and self._last.stands_at(name, end)):
-            return False
-        for run in self._middle:
-            at = run.end_in(name, at, end)
-            if at < 0:
+    def cover(self, name: bytes) -> bool:
+        """Tell whether one of them matches the whole of a text."""
+        enter, stars, done = self._enter, self._stars, self._done
+        state = self._starts
+        if state & done:
+            return True
+        for byte in name:
+            state = (state & enter[byte]) << 1 | state & stars
+            if not state:
                 return False
-        return True
+            if state & done:
+                return True
+        return bool(state & self._ends)
 
 
-@lru_cache(maxsize=4096)
-def glob_of(text: str) -> Glob:
+@lru_cache(maxsize=1024)
+def glob_of(text: str) -> Globs:
     """Read a glob, or remember how it was read."""
-    return Glob(text.encode())
+    return Globs((text.encode(),))
 
 
-class _Run:
-    """What stands between two stars: for each byte that it covers, those that may be there."""
-
-    __slots__ = ("_masks", "_places", "_text", "size")
-
-    def __init__(self, places: list[frozenset[int]]) -> None:
-        self.size = len(places)
-        is_text = all(len(each) == 1 for each in places)
-        self._text = bytes(byte for each in places for byte in each) if is_text else None
-        self._places = [] if is_text else places
-        self._masks: dict[int, int] = {}
-
-    def stands_at(self, name: bytes, at: int) -> bool:
-        if self._text is not None:
-            return name.startswith(self._text, at)
-        return all(name[at + index] in each for index, each in enumerate(self._places))
-
-    def end_in(self, name: bytes, start: int, end: int) -> int:
-        """Return where its leftmost occurrence from ``start`` on ends, -1 where there is none before ``end``."""
-        if self._text is not None:
-            at = name.find(self._text, start, end)
-            return at if at < 0 else at + self.size
-        masks, goal, state = self._masks, 1 << self.size >> 1, 0
-        for at in range(start, end):  # bit n of the state: the first n + 1 places fit what was read last
-            mask = masks.get(name[at])
-            if mask is None:
-                mask = masks[name[at]] = self._mask(name[at])
-            state = (state << 1 | 1) & mask
-            if state & goal:
-                return at + 1
-        return -1
-
-    def _mask(self, byte: int) -> int:
-        """Return the places, as bits, where a byte may be."""
-        return int("".join("1" if byte in each else "0" for each in reversed(self._places)), 2)
-
-
-def _runs(glob: bytes) -> list[_Run]:
-    runs: list[list[frozenset[int]]] = [[]]
+def _places(glob: bytes) -> Iterator[frozenset[int] | None]:
+    """Yield the bytes that may stand at each place of a glob, ``None`` for a star."""
     at = 0
     while at < len(glob):
         byte = glob[at]
         at += 1
         if byte == ord("*"):
-            runs.append([])
+            yield None
         elif byte == ord("?"):
-            runs[-1].append(_ALL)
+            yield _ALL
         elif byte == ord("["):
             members, at = _class(glob, at)
-            runs[-1].append(members)
+            yield members
         else:
             if byte == ord("\\") and at < len(glob):
                 byte, at = glob[at], at + 1
-            runs[-1].append(frozenset((byte,)))
-    return [_Run(each) for each in runs]
+            yield frozenset((byte,))
 
 
 def _class(glob: bytes, at: int) -> tuple[frozenset[int], int]:

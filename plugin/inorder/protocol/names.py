@@ -49,7 +49,7 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
             return name == self.name
         if self.kind is FilterKind.MQTT:
             return mqtt_covers(self.text, name)
-        return glob_of(self.text).covers(name.encode())  # by bytes: ``?`` covers one byte of a longer character
+        return glob_of(self.text).cover(name.encode())  # by bytes: ``?`` covers one byte of a longer character
 
 
 def is_client_id(text: str) -> bool:

@@ -91,11 +91,11 @@ def note_given(state: StageState, client_id: str, incarnation: int) -> None:
         known.given = {topic: topics[topic].number for topic in known.active if topics[topic].stage == here}
 
 
-def topic_created(state: StageState, known: Subscription, topic: int) -> None:
-    """A topic was created under a filter of a durable subscription: it begins with its first number (R13)."""
+def topics_created(state: StageState, known: Subscription, topics: Iterable[int]) -> None:
+    """Topics were created under a filter of a durable subscription: they begin with their first numbers (R13)."""
     clock = state.clocks.get(known.client_id)
     if clock is not None and known.durable:
-        clock.numbers[topic] = 0
+        clock.numbers.update(dict.fromkeys(topics, 0))
 
 
 def start_of(state: StageState, ride: SubscribedRide, start: TopicStart, found: Resumed | None) -> TopicStart:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from weakref import WeakValueDictionary
 
 import msgspec
 
-from inorder.protocol.names import FilterKind
+from inorder.protocol.covering import Coverage
+from inorder.protocol.names import Filter, FilterKind
 from inorder.protocol.wire import SpaceFilter
 
 _FEW = 8
@@ -96,11 +98,7 @@ class Subscription(msgspec.Struct):
     @property
     def has_wildcards(self) -> bool:
         """Topics created later may belong to it (R13)."""
-        return bool(self.wildcards())
-
-    def wildcards(self) -> list[SpaceFilter]:
-        """Return the filters that may cover topics which are created later: those of the others are there."""
-        return [each for each in self.filters if each.filter.kind is not FilterKind.EXACT]
+        return any(each.filter.kind is not FilterKind.EXACT for each in self.filters)
 
 
 def filter_bytes(filters: Iterable[SpaceFilter]) -> int:
@@ -144,6 +142,8 @@ class Overlaps:
         self._bounded: dict[str, int] = {}
         self._plain: dict[str, set[int]] = {}
         self._kept: dict[str, tuple[int, int]] = {}
+        self._coverage: dict[str, Coverage] = {}
+        self._coverages = WeakValueDictionary[frozenset[tuple[str, Filter, bool]], Coverage]()
         self.stale = 0
         self.anyone = 0
 
@@ -160,7 +160,26 @@ class Overlaps:
         if before is not None:
             self._count(before, -1)
         self._count(subscription, 1)
+        coverage = self.coverage_of(subscription.filters)
+        if coverage is None:
+            self._coverage.pop(subscription.client_id, None)
+        else:
+            self._coverage[subscription.client_id] = coverage
         self._put(subscription, subscription.mask())
+
+    def coverage_of(self, filters: Iterable[SpaceFilter]) -> Coverage | None:
+        """Return what those filters that have wildcards cover, ``None`` without any. Subscriptions that have the same
+        ones share it."""
+        wild = [each for each in filters if each.filter.kind is not FilterKind.EXACT]
+        key = frozenset((each.space, each.filter, each.reads_properties) for each in wild)
+        coverage = self._coverages.get(key)
+        if coverage is None and key:
+            coverage = self._coverages[key] = Coverage(wild)
+        return coverage
+
+    def with_wildcards(self) -> list[tuple[Subscription, Coverage]]:
+        """Return the subscriptions that topics which are created later may belong to, and by what (R13)."""
+        return [(self._subscriptions[client_id], coverage) for client_id, coverage in self._coverage.items()]
 
     def kept(self, owner: str) -> tuple[int, int]:
         """Return how many durable subscriptions an owner has, and the bytes of their filters."""
@@ -175,9 +194,9 @@ class Overlaps:
             else:
                 del self._kept[subscription.owner]
 
-    def gained(self, subscription: Subscription, topics: Collection[int]) -> None:
-        """Note that a stored subscription has got these topics: what it has beside is not gone through."""
-        self._put(subscription, self._masks.get(subscription.client_id, 0) | bit_set(topics))
+    def gained(self, subscription: Subscription, topics: int) -> None:
+        """Note that a stored subscription has got these topics (a bit set): what it has beside is not gone through."""
+        self._put(subscription, self._masks.get(subscription.client_id, 0) | topics)
 
     def lost(self, subscription: Subscription, topic: int) -> None:
         """Note that a topic does not count in a stored subscription any more."""

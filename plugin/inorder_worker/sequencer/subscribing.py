@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from inorder.protocol.covering import Coverage
 from inorder.protocol.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
 from inorder_worker.sequencer.bases import begin_behind
 from inorder_worker.sequencer.commands import (
@@ -24,8 +25,8 @@ from inorder_worker.sequencer.commands import (
     TopicRide,
 )
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_refusal
-from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topic_created
-from inorder_worker.sequencer.sequencing import Subscription, members
+from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topics_created
+from inorder_worker.sequencer.sequencing import Subscription, bit_set, members
 from inorder_worker.sequencer.state import MAX_ENTRIES, Linger, Outbox, StageState
 from inorder_worker.sequencer.topic_manager import Session
 
@@ -99,19 +100,18 @@ class Subscribing:
 
     def topics_created(self, topics: list[TopicInfo]) -> None:
         """Add new topics to the subscriptions whose filters cover them, with clock 0, and send them up."""
-        for subscription in list(self._state.overlaps):
-            gained = []
-            wildcards = subscription.wildcards()
-            for info in topics if wildcards else ():
-                covering = [each for each in wildcards if each.space == info.space and each.filter.covers(info.name)]
-                if covering:
-                    subscription.active.add(info.id)
-                    topic_created(self._state, subscription, info.id)
-                    if any(not each.reads_properties for each in covering):
-                        subscription.plain.add(info.id)
-                    gained.append(info.id)
+        state = self._state
+        found: dict[Coverage, tuple[set[int], set[int], int]] = {}
+        for subscription, coverage in state.overlaps.with_wildcards():
+            if coverage not in found:
+                gained, plain = coverage.of(topics)
+                found[coverage] = gained, plain, bit_set(gained)
+            gained, plain, bits = found[coverage]
             if gained:
-                self._state.overlaps.gained(subscription, gained)
+                subscription.active |= gained
+                subscription.plain |= plain
+                topics_created(state, subscription, gained)
+                state.overlaps.gained(subscription, bits)
         if self._state.index > 0:
             self._outbox.up(TopicRide(topics))
 
@@ -131,7 +131,8 @@ class Subscribing:
         if self._is_refused(session, why):
             return
         self._resolve(names, session)
-        topics, plain = self._covered(command)
+        coverage = state.overlaps.coverage_of(command.filters)
+        topics, plain = self._covered(command, coverage)
         fresh = topics
         saved, is_new = saved_for(state, command, topics)
         if known is not None and same and command.version > known.version and not command.anew:
@@ -155,23 +156,20 @@ class Subscribing:
             )
         )
 
-    def _covered(self, command: ChangeSubscription) -> tuple[set[int], set[int]]:
+    def _covered(self, command: ChangeSubscription, coverage: Coverage | None) -> tuple[set[int], set[int]]:
         """Return (topics the filters cover, those of them whose stamps must be in the payload)."""
         topics: set[int] = set()
         plain: set[int] = set()
         exact = {(each.space, each.filter.name): each for each in command.filters if each.filter.kind == "exact"}
-        wild = [each for each in command.filters if each.filter.kind != "exact"]
         for key, each in exact.items():
             topic = self._state.by_name[key]
             topics.add(topic)
             if not each.reads_properties:
                 plain.add(topic)
-        for manager in self._state.topics.values() if wild else ():
-            for each in wild:
-                if each.space == manager.space and each.filter.covers(manager.name):
-                    topics.add(manager.id)
-                    if not each.reads_properties:
-                        plain.add(manager.id)
+        if coverage is not None:
+            covered, covered_plain = coverage.of(self._state.topics.values())
+            topics |= covered
+            plain |= covered_plain
         return topics, plain
 
     def ride(self, ride: SubscriptionRide) -> None:

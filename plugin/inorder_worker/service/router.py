@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 from inorder.errors import ProtocolError
-from inorder.protocol.filters import MAX_WILDCARDS, length_problem
+from inorder.protocol.filters import length_problem, number_problem
 from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
 from inorder.protocol.pairs import flat
 from inorder.protocol.portions import size_of
@@ -134,14 +134,23 @@ def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], 
 def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[[], None]:
     _require(0 < frame.version <= MAX_NUMBER, "version")
     for one in frame.filters:
-        _check_filter(one.space, one.filter)
+        _check_names(one.space, one.filter)
         _require(0 <= one.qos <= 2, "qos")
-    wildcards = sum(one.filter.kind is not FilterKind.EXACT for one in frame.filters)
-    if wildcards > MAX_WILDCARDS:
-        raise ProtocolError(f"{wildcards} filters have wildcards, a client may have {MAX_WILDCARDS} of these")
-    command = command_of(*session, frame)
     bottom = _bottom(host)
+    problems = (length_problem(one.filter) for one in frame.filters)
+    problem = next(filter(None, problems), None) or number_problem(one.filter for one in frame.filters)
+    if problem is not None and not _has_before(frame, session, host):
+        raise ProtocolError(f"filters are not allowed: {problem}")
+    command = command_of(*session, frame)
     return lambda: host.step(bottom, command)
+
+
+def _has_before(frame: Subscribe, session: Session, host: StageHost) -> bool:
+    """Tell whether a durable subscription has these wildcards: an earlier release may have taken more of them."""
+    stage = host.stages.get(host.count - 1)
+    known = [] if stage is None else stage.durable(AskDurable(0), session[0]).filters
+    had = {(one.space, one.filter) for one in known}
+    return all(one.filter.kind is FilterKind.EXACT or (one.space, one.filter) in had for one in frame.filters)
 
 
 def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], None]:
@@ -225,7 +234,9 @@ def _read_log(frame: ReadLog, session: Session, host: StageHost) -> Callable[[],
 
 def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable[[], None]:
     rule = frame.rule
-    _check_filter(rule.space, rule.filter)
+    _check_names(rule.space, rule.filter)
+    if frame.is_on and (problem := length_problem(rule.filter)) is not None:
+        raise ProtocolError(f"a filter is not allowed: {problem}")
     _require(all(0 <= each <= MAX_NUMBER for each in (rule.max_age_ms, rule.max_count, rule.max_bytes)), "rule")
     command = SetLogRule(*session, frame.request, rule, frame.is_on)
     bottom = _bottom(host)
@@ -390,11 +401,9 @@ def _check_name(space: str, name: str) -> None:
     _require(0 < len(space.encode()) <= MAX_SPACE_BYTES and 0 < len(name.encode()) <= MAX_NAME_BYTES, "space or name")
 
 
-def _check_filter(space: str, filter: Filter) -> None:
+def _check_names(space: str, filter: Filter) -> None:
     _check_name(space, filter.text)
     _check_name(space, filter.name)
-    if (problem := length_problem(filter)) is not None:
-        raise ProtocolError(f"a filter is not allowed: {problem}")
 
 
 def _require(allowed: bool, what: str) -> None:

@@ -1,0 +1,95 @@
+"""Many filters at once: they say what each says alone (R13), and their number is no factor of what a name costs."""
+
+from __future__ import annotations
+
+from itertools import product
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.costs import steps
+
+from inorder.protocol.covering import Coverage, FilterSet
+from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS
+from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.wire import SpaceFilter
+from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession
+from inorder_worker.sequencer.stage import Stage
+
+LEVELS = st.sampled_from(["", "a", "b", "$a", "é"])
+NAMES = st.lists(LEVELS, min_size=1, max_size=5).map("/".join)
+MQTT = st.lists(st.one_of(LEVELS, st.sampled_from(["+", "#"])), min_size=1, max_size=5).map("/".join)
+GLOBS = st.lists(st.sampled_from(["a", "b", "/", "é", "*", "?", "[ab]", "[^a]", "[^]", "[]", "\\*", "["]), max_size=6)
+FILTERS = st.one_of(
+    NAMES.map(lambda text: Filter(text, FilterKind.EXACT, text)),
+    MQTT.map(lambda text: Filter(text, FilterKind.MQTT, text)),
+    GLOBS.map("".join).map(lambda text: Filter(text, FilterKind.REDIS, text)),
+)
+
+
+def mqtt(text: str) -> Filter:
+    return Filter(text, FilterKind.MQTT, text)
+
+
+@given(st.lists(st.tuples(st.sampled_from("mr"), FILTERS), max_size=8), st.sampled_from("mr"), NAMES)
+def test_a_set_covers_what_any_of_its_filters_covers(filters: list[tuple[str, Filter]], space: str, name: str) -> None:
+    expected = any(each == space and filter.covers(name) for each, filter in filters)
+    assert FilterSet(filters).covers(space, name) is expected
+
+
+@given(st.lists(st.tuples(FILTERS, st.booleans()), max_size=8), st.lists(NAMES, max_size=6))
+def test_a_topic_is_plain_if_one_filter_that_covers_it_cannot_read_properties(
+    filters: list[tuple[Filter, bool]], names: list[str]
+) -> None:
+    topics = [SimpleNamespace(id=at, space="s", name=name) for at, name in enumerate(names)]
+    reading = {at: [reads for each, reads in filters if each.covers(name)] for at, name in enumerate(names)}
+    expected = {at for at, each in reading.items() if each}, {at for at, each in reading.items() if not all(each)}
+    assert Coverage(SpaceFilter("s", each, reads) for each, reads in filters).of(topics) == expected
+
+
+@pytest.mark.parametrize("tail", ["a", "+"])
+def test_filters_full_of_wildcards_cannot_branch_out(tail: str) -> None:
+    """All mixtures of ``a`` and ``+``, and then as many levels as there may be, at whose end nothing fits: in a tree of
+    levels, a name of ``a`` goes down all of the branches."""
+
+    def cost(branching: int) -> int:
+        rest = f"/{tail}" * (MAX_SLASHES - branching) + "/x"
+        found = FilterSet(("s", mqtt("/".join(each) + rest)) for each in product("a+", repeat=branching))
+        name = "a/" * MAX_SLASHES + "a"
+        assert not found.covers("s", name)
+        return steps(lambda: found.covers("s", name))
+
+    assert MAX_WILDCARDS >= 2**9
+    assert cost(9) < 1.1 * cost(2)
+
+
+def test_globs_that_fit_nearly_everywhere_cost_what_one_costs() -> None:
+    def cost(count: int) -> int:
+        found = FilterSet(("s", Filter(f"*a?a*[ab]{each}", FilterKind.REDIS, "")) for each in range(count))
+        return steps(lambda: found.covers("s", "ab" * 500))
+
+    assert cost(50) < 1.1 * cost(1)
+
+
+def test_a_long_name_is_read_as_far_as_filters_go() -> None:
+    found = FilterSet(("s", mqtt(f"+/+/{each}")) for each in range(100))
+    assert steps(lambda: found.covers("s", "a/" * 30_000)) < 100
+
+
+def test_a_new_topic_is_tried_once_on_all_subscriptions_with_the_same_wildcards() -> None:
+    """A thousand readers of everything are no thousand looks at each topic, and who has no wildcards is no look."""
+
+    def cost(readers: int, *filters: Filter) -> int:
+        stage = Stage(0, 1)
+        stage.step(OpenSession("p", 1), 0)
+        for at in range(readers):
+            stage.step(OpenSession(f"reader{at}", 1), 0)
+            wanted = [SpaceFilter("s", each, qos=at % 3) for each in filters]
+            stage.step(ChangeSubscription(f"reader{at}", 1, 1, wanted, bounded=False), 0)
+        new = [("s", f"a/{each}") for each in range(200)]
+        return steps(lambda: stage.step(CreateTopics("p", 1, 1, new), 0))
+
+    assert cost(20, mqtt("a/#")) < 1.2 * cost(1, mqtt("a/#"))
+    known = [Filter(f"b/{each}", FilterKind.EXACT, f"b/{each}") for each in range(200)]
+    assert cost(20, *known) < 1.1 * cost(1, *known)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from copy import copy
 
 import pytest
-from tests.core.cluster import seen, wait
+from tests.core.cluster import seen
+from tests.core.readers import answer as _answer
+from tests.core.readers import get as _get
+from tests.core.readers import new_reader as _module
+from tests.core.readers import start_of as _start
+from tests.core.readers import until as _until
 
 from inorder.endpoint.gaps import HEADS_SECONDS, MAX_MOMENTS, MAX_PASSED
 from inorder.endpoint.notifications import Bounded, GapReason
-from inorder.endpoint.ordering import MAX_LEAP, Found, Mode, OrderingModule, OrderingTimes, Question
+from inorder.endpoint.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
-from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
+from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 
-A, B, C, D, E, F, G = range(1, 8)
+A, B, C, D = range(1, 5)
 PENDING, CONFIRMED, VOID, ABANDONED, UNKNOWN = (
     NumberState.PENDING,
     NumberState.CONFIRMED,
@@ -23,35 +26,6 @@ PENDING, CONFIRMED, VOID, ABANDONED, UNKNOWN = (
     NumberState.ABANDONED,
     NumberState.UNKNOWN,
 )
-
-
-def _start(topic: int, start: int = 0, base: Iterable[int] = ()) -> TopicStart:
-    return TopicStart(TopicInfo(topic, "m", f"t{topic}", 0), start, list(base))
-
-
-def _module(mode: Mode = "strict", times: OrderingTimes | None = None, **starts: int) -> OrderingModule:
-    module = OrderingModule(mode, times)
-    topics = {name: number for number, name in enumerate("abcd", start=1)}
-    module.subscribed([_start(topics[name], start) for name, start in starts.items()], 0.0, filters=False)
-    return module
-
-
-def _get(module: OrderingModule, topic: int, number: int, *deps: int, now: float = 0.0, size: int = 1) -> list[str]:
-    return seen(module.receive(topic, number, list(deps), None, size, now))
-
-
-def _until(module: OrderingModule, end: float, now: float = 0.0) -> list[str]:
-    """What time alone brings up to then, where all that the broker has is read at once."""
-    return seen(wait(module, now, end))
-
-
-def _answer(
-    module: OrderingModule,
-    topic: int,
-    *answers: tuple[int, NumberState] | tuple[int, NumberState, list[int]],
-    now: float,
-) -> list[str]:
-    return seen(module.answered(Numbers(1, topic, [NumberAnswer(*each) for each in answers]), now))
 
 
 # -- R4 --------------------------------------------------------------------------------------------------------
@@ -249,48 +223,6 @@ def test_r6_the_floor_is_the_highest_number_that_was_passed_over() -> None:
     module.subscribed([_start(B, 1)], 1.0, filters=False)
     assert module.clock[B] == 4
     assert _get(module, B, 3) == ["2:3 late"]
-
-
-def _told_of_three(mode: Mode) -> OrderingModule:
-    """A reader whose gap 1:1-3 was told when the first was skipped; a:2 still waits for its turn."""
-    module = _module(mode, a=0, b=0)
-    _get(module, A, 4, now=0.0)
-    answers = [(1, ABANDONED, []), (2, ABANDONED, [B, 1]), (3, ABANDONED, [])]
-    assert _answer(module, A, *answers, now=1.0) == ["gap 1:1-3 abandoned"]
-    return module
-
-
-def test_r17_what_was_told_to_be_missing_is_not_told_again_when_it_is_jumped() -> None:
-    module = _told_of_three(Bounded(buffer=2))
-    assert _get(module, A, 8, now=1.0) + _get(module, A, 9, now=1.0) == ["1:4"]
-    assert _get(module, A, 10, now=1.0) == ["1:8", "1:9", "1:10"]
-    assert _until(module, 30.0, 1.0) == ["gap 2:1-1 skipped", "gap 1:5-7 skipped"]
-
-
-def test_r17_what_was_told_to_be_missing_is_not_told_again_when_its_topic_begins_anew() -> None:
-    module = _told_of_three("strict")
-    module.expired([A], 2.0)
-    assert module.interrupted == {A: 4}
-    assert seen(module.subscribed([_start(A, 6)], 3.0, filters=False)) == ["gap 1:4-6 expired"]
-    module = _told_of_three("strict")
-    module.expired([A], 2.0)
-    assert seen(module.subscribed([_start(A, 3)], 3.0, filters=False)) == ["1:4"]
-
-
-def test_r17_what_was_told_to_be_missing_is_not_told_again_in_another_domain() -> None:
-    module = _told_of_three("strict")
-    assert seen(module.other_domain(2.0)) == ["gap 1:4-4 restored", "gap 2:1-1 restored", "1:4 unsequenced"]
-
-
-def test_r12_a_topic_that_is_left_meanwhile_and_taken_again_later_has_no_gap() -> None:
-    """Whoever takes a topic misses nothing of what was before."""
-    module = _module(a=0, b=0)
-    module.expired([A, B], 1.0)
-    module.unsubscribed([A], 2.0)
-    assert module.interrupted == {B: 1}
-    assert seen(module.subscribed([_start(B, 3)], 2.0, filters=False)) == ["gap 2:1-3 expired"]
-    module.subscribing()
-    assert seen(module.subscribed([_start(A, 5)], 3.0, filters=False)) == []
 
 
 def test_r6_a_forced_event_cannot_move_the_clock_back() -> None:
@@ -501,29 +433,6 @@ def test_r17_a_head_that_comes_before_a_topics_start_counts_from_there() -> None
     assert module.questions(3.0) == [Question(B, [4, 4])]
     module.subscribed([], 4.0, filters=True)
     assert module.unnamed() == []  # c was not in the subscription
-
-
-def test_r18_a_topic_that_resumes_never_goes_behind_what_was_notified() -> None:
-    """R18: the saved clock is what the application was done with, in a process that has notified of more than that."""
-    module = _module(a=0, b=0)
-    assert [word for number in (1, 2, 3) for word in _get(module, A, number)] == ["1:1", "1:2", "1:3"]
-    module.expired([A], 1.0)
-    assert _get(module, A, 3) + _get(module, A, 4) == []
-    start = TopicStart(TopicInfo(A, "m", "a", 0), 1, [B, 9], saved=1, repeats=5, reached=5)
-    assert seen(module.subscribed([start], 2.0, filters=False)) == ["1:4"]
-    assert module.clock == {A: 4, B: 0}
-    assert _get(module, A, 2) == []
-    assert _get(module, A, 5) == ["1:5"]
-
-
-def test_r18_a_topic_that_cannot_resume_from_its_saved_clock_says_what_is_missing() -> None:
-    """Between the saved clock and the first number that can still be had; nothing, where there is nothing between."""
-    module = OrderingModule()
-    saved = ((A, 0), (B, 2), (C, 4), (D, 3), (E, -1))  # the last one is new
-    starts = [TopicStart(TopicInfo(topic, "m", "t", 0), 4, [], number) for topic, number in saved]
-    words = seen(module.subscribed(starts, 0.0, filters=False))
-    assert words == ["gap 1:1-4 expired", "gap 2:3-4 expired", "gap 4:4-4 expired"]
-    assert [_get(module, topic, 5) for topic, _ in saved] == [[f"{topic}:5"] for topic, _ in saved]
 
 
 # -- R17 -------------------------------------------------------------------------------------------------------
@@ -785,48 +694,6 @@ def test_another_domain_reports_what_was_jumped_and_what_was_interrupted() -> No
         "gap 1:4-4 restored",
         "gap 2:6-6 restored",
     ]
-
-
-@pytest.mark.parametrize("end", ["another domain", "unsubscribed"])
-@pytest.mark.parametrize("mode", ["strict", "tag"])
-def test_nothing_is_left_of_topics_that_end(mode: Mode, end: str) -> None:
-    """Whoever begins them later begins anew; in another domain the same ids even are other topics. What one was behind,
-    what was told of it, passed over or given up, its base, the floor of its start (R6), its head, and what it was to
-    begin anew with."""
-    module = _module(mode, OrderingTimes(max_waiting=3), a=0, b=0, c=0, d=0)
-    _answer(module, A, (1, ABANDONED, []), (2, ABANDONED, []), (3, ABANDONED, [B, 1]), now=1.0)
-    module.subscribed([_start(E, 0, [A, 9])], 1.0, filters=False)
-    _get(module, A, 5, now=1.0)
-    _get(module, C, 3, now=1.0)
-    _get(module, C, 2**40, now=1.0)
-    module.expired([D], 1.0)
-    for number in (1, 2, 5):  # the last one has no room where it has to wait
-        _get(module, D, number, now=1.0)
-    _get(module, B, 2, F, 7, 9, 9, now=1.0)
-    module.heads([D, 4, G, 8], 1.0)
-    if end == "unsubscribed":
-        module.unsubscribed([*range(1, 10)], 2.0)
-    else:
-        assert seen(module.other_domain(2.0))
-    fresh = OrderingModule(mode, OrderingTimes(max_waiting=3))
-    fresh.counts = copy(module.counts)
-    later = (_later_there(module), _later_there(fresh))
-    assert later[0] == later[1]
-
-
-def _later_there(module: OrderingModule) -> list[object]:
-    """What a module says when topics begin, numbers are missing, and events come again."""
-    module.subscribing()
-    said: list[object] = [module.interrupted, module.waiting, module.waiting_bytes, module.is_idle, module.next_tick()]
-    said.append(module.fetched(A, [1, 3], 3, [Found(3, [], "logged", 1)], 2.0))
-    starts = [_start(each, 3 * (each == D)) for each in (A, B, C, D, E, F, G)]
-    said += [seen(module.subscribed(starts, 3.0, filters=True)), module.clock.copy()]
-    said += [module.questions(9.0), module.barriers(9.0), module.unnamed(), module.is_idle]
-    for topic in (A, D, E, F, G, B, C):
-        said += [_get(module, topic, number, now=9.0) for number in (1, 1, 2, 4)]
-        answers = [(each, ABANDONED) for each in (3, 5, 6)]
-        said += [_answer(module, topic, *answers, now=10.0), _get(module, topic, 2, now=10.0)]
-    return [*said, _until(module, 40.0, 10.0), module.counts, module.clock]
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------

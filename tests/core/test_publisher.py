@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.publishers import answer as _answer
+from tests.core.publishers import asked as _asked
+from tests.core.publishers import follows as _follows
+from tests.core.publishers import new_publisher as _publisher
+from tests.core.publishers import publish as _publish
+from tests.core.publishers import stamped as _stamped
 
-from inorder.endpoint.publisher import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES, Publication, PublicationState, Publisher
+from inorder.endpoint.publisher import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES, PublicationState, Publisher
 from inorder.protocol.wire import (
-    CreateTimestamps,
     Moved,
     Settle,
     Settled,
@@ -17,33 +22,6 @@ from inorder.protocol.wire import (
 )
 
 SPACE = "m"
-STAGES = {"top": 0, "middle": 1, "low": 2}
-
-
-def _publisher() -> Publisher:
-    publisher = Publisher()
-    publisher.named(TopicInfo(number, SPACE, name, stage) for number, (name, stage) in enumerate(STAGES.items(), 1))
-    return publisher
-
-
-def _publish(publisher: Publisher, *names: str) -> list[Publication]:
-    return [publisher.publish((SPACE, name), name) for name in names]
-
-
-def _asked(frames: list[CreateTimestamps]) -> list[tuple[int, list[int]]]:
-    return [(frame.stage, [event.counter for event in frame.events]) for frame in frames]
-
-
-def _answer(publisher: Publisher, each: Publication, number: int, epoch: int = 1) -> list[Publication]:
-    frame = Timestamps(each.entry, epoch, [StampedEvent(each.counter, each.topic_id, number, [])])
-    return publisher.answered(frame).ready
-
-
-def _stamped(publisher: Publisher, name: str, number: int = 1) -> Publication:
-    (each,) = _publish(publisher, name)
-    publisher.requests()
-    assert _answer(publisher, each, number) == [each]
-    return each
 
 
 # -- R1 --------------------------------------------------------------------------------------------------------
@@ -84,87 +62,6 @@ def test_r1_what_is_unanswered_is_asked_again_in_order_with_the_same_counters() 
     assert _asked(frames) == [(0, [2]), (0, [3])]
     assert frames[0].low == 1
     assert second.state is PublicationState.REQUESTED
-
-
-@pytest.mark.parametrize("stages", [None, [0, 2]])
-def test_r19_what_is_asked_again_leaves_in_publish_order(stages: list[int] | None) -> None:
-    """The stage numbers requests in the order in which they come; also after the connection broke once more before they
-    left again, and beside one whose number alone is asked about."""
-    publisher = _publisher()
-    _publish(publisher, "low", "top", "low", "top", "low")
-    assert _asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
-    handed = publisher.publication(3)
-    _answer(publisher, handed, 2)
-    publisher.ask_again([handed])
-    for _ in range(2):
-        publisher.connected(stages)
-    assert _asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
-
-
-def test_r14_r19_what_is_planned_anew_leaves_in_publish_order_ahead_of_the_queue() -> None:
-    publisher = _publisher()
-    _publish(publisher, "top", "middle", "top")
-    assert _asked(publisher.requests()) == [(1, [1, 2, 3])]
-    _publish(publisher, "low")
-    publisher.moved(Moved(1, 1, 2, 1, [1, 2, 2, 0]))
-    assert _asked(publisher.requests()) == [(2, [1, 2, 3, 4])]
-
-
-def test_r14_r19_what_is_planned_anew_follows_all_that_was_published_before_it() -> None:
-    """Requests are taken back from the last one on: each time the last uses of topics stand in publish order again."""
-    publisher = _publisher()
-    _stamped(publisher, "middle", 1)
-    _stamped(publisher, "top", 1)
-    _stamped(publisher, "low", 5)
-    _publish(publisher, "top", "middle")
-    assert _asked(publisher.requests()) == [(2, [4, 5])], "behind what was created there"
-    publisher.moved(Moved(0, 1, 2, 1, []))
-    frames = publisher.requests()
-    found = [(event.counter, event.after) for frame in frames for event in frame.events]
-    assert found == [(4, [3, 5]), (5, [1, 1, 3, 5])]
-
-
-def test_r14_r19_what_is_planned_anew_in_one_topic_follows_what_was_before_the_first_of_it() -> None:
-    publisher = _publisher()
-    _stamped(publisher, "top", 5)
-    _stamped(publisher, "low", 7)
-    _publish(publisher, "top", "top")
-    publisher.requests()
-    publisher.moved(Moved(0, 1, 2, 1, []))
-    frames = publisher.requests()
-    assert [(event.counter, event.after) for frame in frames for event in frame.events] == [(3, [3, 7]), (4, [])]
-
-
-def test_r19_what_is_never_numbered_leaves_the_uses_of_topics_in_publish_order() -> None:
-    publisher = _publisher()
-    for name, number in (("middle", 1), ("top", 1), ("low", 5)):
-        _stamped(publisher, name, number)
-    (gone,) = _publish(publisher, "middle")
-    publisher.requests()
-    assert publisher.answered(Timestamps(2, 1, [], [gone.counter])).forgotten == [gone]
-    publisher.lost(2)  # so that nobody adds it on the way
-    assert _follows(publisher, "top") == [[3, 5]]
-
-
-def test_r1_the_order_epoch_of_the_oldest_request_is_told_until_that_is_done() -> None:
-    """Stages to which topics have moved since may have its number, whenever it is asked again."""
-    publisher = _publisher()
-    assert publisher.asked_epoch == 1
-    (first,) = _publish(publisher, "top")
-    assert publisher.asked_epoch == 1
-    publisher.requests()
-    publisher.moved(Moved(0, 1, 4, 1, [1, 2]))
-    assert publisher.asked_epoch == 1
-    publisher.requests()
-    (second,) = _publish(publisher, "top")
-    publisher.requests()
-    assert (publisher.asked_epoch, second.asked_epoch) == (1, 4)
-    _answer(publisher, first, 1)
-    assert publisher.asked_epoch == 1, "it may be asked about again"
-    publisher.accepted(first)
-    (told,) = publisher.settlements()
-    publisher.settled(Settled(told.stage, 1, told.request))
-    assert publisher.asked_epoch == 4
 
 
 def test_r1_an_answer_of_a_lower_epoch_is_ignored() -> None:
@@ -240,11 +137,6 @@ def test_r1_requests_answered_out_of_turn_do_not_use_up_the_frames_in_flight() -
 
 
 # -- R19 -------------------------------------------------------------------------------------------------------
-
-
-def _follows(publisher: Publisher, name: str) -> list[list[int]]:
-    _publish(publisher, name)
-    return [each.after for frame in publisher.requests() for each in frame.events]
 
 
 def test_r19_what_follows_an_event_that_is_never_numbered_follows_the_one_before_it() -> None:

@@ -322,24 +322,6 @@ def test_r14_a_topic_below_the_stage_it_is_asked_of_is_never_numbered_there() ->
     assert not any(cluster.links.values())
 
 
-@pytest.mark.parametrize("moved", ["b", "c"])
-def test_r14_r19_what_a_session_used_stands_in_publish_order_whichever_topics_came_here(moved: str) -> None:
-    """The next event on x follows what was published behind the last one there, and that alone: one reader has x and c,
-    so that no entry of a group names it. And the last counter is still known as the highest one (R1)."""
-    cluster = Cluster({"a": 0, "x": 0, "b": 0, "c": 0, "z": 1} | {moved: 1})
-    for client in ("p", "s"):
-        cluster.open(client)
-    cluster.subscribe("s", "x", "c", "b")
-    for name in "abxc" if moved == "b" else "acxb":
-        cluster.stamp("p", name)
-    session = cluster.stages[0]._state.sessions["p", 1]
-    cluster.reorder("a x b c", "z")
-    cluster.run()
-    assert session.highest == 4
-    behind = "c" if moved == "b" else "b"
-    assert entries(cluster.stamp("p", "x")) == {cluster.ids[behind]: 1}
-
-
 # -- ids ---------------------------------------------------------------------------------------------------------
 
 

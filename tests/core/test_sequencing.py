@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.cluster import Cluster, wild
 
+from inorder.protocol.names import exact
+from inorder.protocol.wire import SpaceFilter
+from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics
 from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members
 
 CLIENTS, TOPICS = ("A", "B", "C"), range(1, 7)
@@ -82,3 +87,28 @@ def test_a_topic_that_another_client_still_has_is_somebodys() -> None:
     _of(("B", {2, 3}, set(), False, set()), overlaps)
     _of(("B", {3}, set(), False, set()), overlaps)
     assert set(members(overlaps.anyone)) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("kind", ["exact", "wild", "new"])
+def test_r13_stamps_go_into_the_payload_where_a_reader_cannot_read_properties(kind: str) -> None:
+    """Also those of a topic that is made later under its wildcard; and not any more when it has left."""
+    cluster = Cluster({"a": 0, "b": 1})
+    for client in ("p", "x", "y"):
+        cluster.open(client)
+    cluster.step(1, CreateTopics("p", 1, 1, [] if kind == "new" else [("m", "n/1")]))
+    cluster.run()
+    plain = SpaceFilter("m", exact("n/1") if kind == "exact" else wild("n/#"), reads_properties=False)
+    others = [SpaceFilter("m", exact("a")), SpaceFilter("m", wild("+/1"))]
+    cluster.step(1, ChangeSubscription("x", 1, 1, [*others, plain], False))
+    cluster.run()
+    cluster.subscribe("y", wild("#"))
+    topic = cluster.topic("p", "n/1")
+    cluster.run()
+    assert [cluster.stamp("p", name).in_payload for name in ("n/1", "a", "b")] == [True, False, False]
+    cluster.reorder("n/1", "a b")
+    cluster.run()
+    assert cluster.stages[0].stage_of(topic) == 0
+    assert cluster.stamp("p", "n/1").in_payload, "each stage knows it"
+    cluster.step(1, ChangeSubscription("x", 1, 2, others, False))
+    cluster.run()
+    assert not cluster.stamp("p", "n/1").in_payload

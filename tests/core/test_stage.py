@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, stamps, wild
 
-from inorder.protocol.names import exact
 from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
     Frame,
@@ -17,16 +16,13 @@ from inorder.protocol.wire import (
     Numbers,
     NumberState,
     Settled,
-    SpaceFilter,
     Subscribed,
     Timestamps,
     encode_frame,
 )
 from inorder_worker.sequencer.commands import (
-    ChangeSubscription,
     CompleteRide,
     Create,
-    CreateTopics,
     Deliver,
     LeaveSession,
     OpenSession,
@@ -310,29 +306,6 @@ def test_r13_a_new_topic_belongs_to_every_filter_that_covers_it_from_its_first_n
 
 
 # -- R16 -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["exact", "wild", "new"])
-def test_r13_stamps_go_into_the_payload_where_a_reader_cannot_read_properties(kind: str) -> None:
-    """Also those of a topic that is made later under its wildcard; and not any more when it has left."""
-    cluster = _cluster({"a": 0, "b": 1}, "x", "y")
-    cluster.step(1, CreateTopics("p", 1, 1, [] if kind == "new" else [("m", "n/1")]))
-    cluster.run()
-    plain = SpaceFilter("m", exact("n/1") if kind == "exact" else wild("n/#"), reads_properties=False)
-    others = [SpaceFilter("m", exact("a")), SpaceFilter("m", wild("+/1"))]
-    cluster.step(1, ChangeSubscription("x", 1, 1, [*others, plain], False))
-    cluster.run()
-    cluster.subscribe("y", wild("#"))
-    topic = cluster.topic("p", "n/1")
-    cluster.run()
-    assert [cluster.stamp("p", name).in_payload for name in ("n/1", "a", "b")] == [True, False, False]
-    cluster.reorder("n/1", "a b")
-    cluster.run()
-    assert cluster.stages[0].stage_of(topic) == 0
-    assert cluster.stamp("p", "n/1").in_payload, "each stage knows it"
-    cluster.step(1, ChangeSubscription("x", 1, 2, others, False))
-    cluster.run()
-    assert not cluster.stamp("p", "n/1").in_payload
 
 
 def test_r16_a_number_of_a_publisher_that_is_gone_is_abandoned_and_a_late_confirm_is_told_so() -> None:

@@ -1,0 +1,108 @@
+"""R19: what is asked again, planned anew or comes with a topic stands in the order in which it was published."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.cluster import Cluster, entries
+from tests.core.publishers import answer, asked, follows, new_publisher, publish, stamped
+
+from inorder.protocol.wire import Moved, Settled, Timestamps
+
+
+@pytest.mark.parametrize("stages", [None, [0, 2]])
+def test_r19_what_is_asked_again_leaves_in_publish_order(stages: list[int] | None) -> None:
+    """The stage numbers requests in the order in which they come; also after the connection broke once more before they
+    left again, and beside one whose number alone is asked about."""
+    publisher = new_publisher()
+    publish(publisher, "low", "top", "low", "top", "low")
+    assert asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
+    handed = publisher.publication(3)
+    answer(publisher, handed, 2)
+    publisher.ask_again([handed])
+    for _ in range(2):
+        publisher.connected(stages)
+    assert asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
+
+
+def test_r14_r19_what_is_planned_anew_leaves_in_publish_order_ahead_of_the_queue() -> None:
+    publisher = new_publisher()
+    publish(publisher, "top", "middle", "top")
+    assert asked(publisher.requests()) == [(1, [1, 2, 3])]
+    publish(publisher, "low")
+    publisher.moved(Moved(1, 1, 2, 1, [1, 2, 2, 0]))
+    assert asked(publisher.requests()) == [(2, [1, 2, 3, 4])]
+
+
+def test_r14_r19_what_is_planned_anew_follows_all_that_was_published_before_it() -> None:
+    """Requests are taken back from the last one on: each time the last uses of topics stand in publish order again."""
+    publisher = new_publisher()
+    stamped(publisher, "middle", 1)
+    stamped(publisher, "top", 1)
+    stamped(publisher, "low", 5)
+    publish(publisher, "top", "middle")
+    assert asked(publisher.requests()) == [(2, [4, 5])], "behind what was created there"
+    publisher.moved(Moved(0, 1, 2, 1, []))
+    frames = publisher.requests()
+    found = [(event.counter, event.after) for frame in frames for event in frame.events]
+    assert found == [(4, [3, 5]), (5, [1, 1, 3, 5])]
+
+
+def test_r14_r19_what_is_planned_anew_in_one_topic_follows_what_was_before_the_first_of_it() -> None:
+    publisher = new_publisher()
+    stamped(publisher, "top", 5)
+    stamped(publisher, "low", 7)
+    publish(publisher, "top", "top")
+    publisher.requests()
+    publisher.moved(Moved(0, 1, 2, 1, []))
+    frames = publisher.requests()
+    assert [(event.counter, event.after) for frame in frames for event in frame.events] == [(3, [3, 7]), (4, [])]
+
+
+def test_r19_what_is_never_numbered_leaves_the_uses_of_topics_in_publish_order() -> None:
+    publisher = new_publisher()
+    for name, number in (("middle", 1), ("top", 1), ("low", 5)):
+        stamped(publisher, name, number)
+    (gone,) = publish(publisher, "middle")
+    publisher.requests()
+    assert publisher.answered(Timestamps(2, 1, [], [gone.counter])).forgotten == [gone]
+    publisher.lost(2)  # so that nobody adds it on the way
+    assert follows(publisher, "top") == [[3, 5]]
+
+
+def test_r1_the_order_epoch_of_the_oldest_request_is_told_until_that_is_done() -> None:
+    """Stages to which topics have moved since may have its number, whenever it is asked again."""
+    publisher = new_publisher()
+    assert publisher.asked_epoch == 1
+    (first,) = publish(publisher, "top")
+    assert publisher.asked_epoch == 1
+    publisher.requests()
+    publisher.moved(Moved(0, 1, 4, 1, [1, 2]))
+    assert publisher.asked_epoch == 1
+    publisher.requests()
+    (second,) = publish(publisher, "top")
+    publisher.requests()
+    assert (publisher.asked_epoch, second.asked_epoch) == (1, 4)
+    answer(publisher, first, 1)
+    assert publisher.asked_epoch == 1, "it may be asked about again"
+    publisher.accepted(first)
+    (told,) = publisher.settlements()
+    publisher.settled(Settled(told.stage, 1, told.request))
+    assert publisher.asked_epoch == 4
+
+
+@pytest.mark.parametrize("moved", ["b", "c"])
+def test_r14_r19_what_a_session_used_stands_in_publish_order_whichever_topics_came_here(moved: str) -> None:
+    """The next event on x follows what was published behind the last one there, and that alone: one reader has x and c,
+    so that no entry of a group names it. And the last counter is still known as the highest one (R1)."""
+    cluster = Cluster({"a": 0, "x": 0, "b": 0, "c": 0, "z": 1} | {moved: 1})
+    for client in ("p", "s"):
+        cluster.open(client)
+    cluster.subscribe("s", "x", "c", "b")
+    for name in "abxc" if moved == "b" else "acxb":
+        cluster.stamp("p", name)
+    session = cluster.stages[0]._state.sessions["p", 1]
+    cluster.reorder("a x b c", "z")
+    cluster.run()
+    assert session.highest == 4
+    behind = "c" if moved == "b" else "b"
+    assert entries(cluster.stamp("p", "x")) == {cluster.ids[behind]: 1}

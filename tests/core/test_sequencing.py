@@ -69,7 +69,7 @@ def test_a_topic_more_and_a_topic_less_are_as_the_whole_subscription_anew(
     overlaps.stale = 0
     if topic not in known.active and topic not in known.lingering:
         known.active.add(topic)
-        overlaps.gained(known, [topic])
+        overlaps.gained(known, 1 << topic)
     elif topic in known.lingering and topic not in known.active:
         del known.lingering[topic]
         overlaps.lost(known, topic)

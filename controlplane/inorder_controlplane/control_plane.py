@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from inorder.errors import InvalidOption
-from inorder.logs import logger
+from inorder.logs import CERTIFICATES, logger
 from inorder_controlplane.access import Access
 from inorder_controlplane.app import create_app
 from inorder_controlplane.database import Database
@@ -23,6 +23,7 @@ from inorder_worker.store.store import Store
 from inorder_worker.store.tokens import TokenStore
 
 log = logger("inorder.controlplane")
+certificates = logger(CERTIFICATES)
 
 FIRST_TOKEN_NAME: Final = "first admin"
 FIRST_START: Final = "first start"
@@ -86,7 +87,7 @@ class ControlPlane:
         self._access.tls = to_workers
         if made is None and to_workers is None:
             return False
-        log.info("event=certificates_renewed certificate=%s", self._settings.tls_cert)
+        certificates.info("event=certificates_renewed certificate=%s", self._settings.tls_cert)
         return True
 
     async def first_token(self) -> str | None:

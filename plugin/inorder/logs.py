@@ -17,6 +17,9 @@ from typing import Any, Final
 LINE_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 """How a worker's log looks for people."""
 
+CERTIFICATES: Final = "inorder.certificates"
+"""The logger that says that certificates were read again: what an operator waits for after a SIGHUP."""
+
 _FIELD: Final = re.compile(r'([a-z_0-9]+)=("(?:[^"\\]|\\.)*"|[^ ]*)(?: |$)')
 
 

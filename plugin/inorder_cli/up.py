@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder.errors import PortInUse
-from inorder.logs import set_up
+from inorder.logs import CERTIFICATES, set_up
 from inorder.signals import stop_event
 from inorder_cli import options, output
 from inorder_cli.controlplane import TOKEN_COMMAND, PageHost, PagePort, Traces, make_control_plane, places
@@ -54,6 +54,7 @@ def up(
         store={"url": store},
     )
     set_up(loaded.settings.worker.log_format, logging.WARNING, "%(levelname)s %(message)s")
+    logging.getLogger(CERTIFICATES).setLevel(logging.INFO)
     with loaded.located("worker"), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(loaded.settings, is_json=json))
 

@@ -142,7 +142,8 @@ def test_tls_on_both_ports(start: Start) -> None:
                 with httpx.Client(base_url=said["page"], verify=renewed.client_context()) as again:
                     definitions = again.get("/api/v1/definitions", headers=secret_of(said["link"]))
                     assert definitions.json()["order"] == [[]]  # the worker was asked, with the new authority
-        assert child.interrupt().code == 0
+        ended = child.interrupt()
+        assert (ended.code, ended.err.count("INFO event=certificates_renewed")) == (0, 2)  # of worker and page
 
 
 def is_trusted(page: str, made: Certificates) -> bool:

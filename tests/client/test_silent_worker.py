@@ -432,3 +432,16 @@ async def test_an_older_announcement_moves_nobody(patient: None) -> None:
         await until(lambda: third.renewals == 1, "what is sent to the owner")
         assert it.goes_to(0, third)
         assert it.workers._places[0] == StageInfo(0, 5, third.address)
+
+
+async def test_nothing_is_written_to_a_connection_that_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    """Until we hear of its end there may be much to say; asyncio would log each of it."""
+    peer = Peer(StageInfo(0, 1, ""))
+    async with scene(peer) as found:
+        link = found.links[peer.address]
+        assert link._connection is not None
+        assert link._connection.transport is not None
+        link._connection.transport.abort()
+        for nonce in range(20):
+            link.send(Ping(nonce))
+    assert "socket.send() raised exception" not in caplog.text

@@ -406,6 +406,8 @@ async def test_a_fenced_worker_steps_down_to_standby(caplog: pytest.LogCaptureFi
         assert len(store.rows[0]) == rows
         status = worker.status()
         assert (status["store_failures"], status["fences"]) == (0, 1)
+        worker._host._claim_again(worker._host.epochs)  # as whenever the store of a standby has failed
+    assert caplog.text.count("event=stepped_down") == 1
     said = {record.getMessage().split()[0]: record.levelno for record in caplog.records}
     assert said["event=fenced"] == said["event=stepped_down"] == logging.WARNING
     assert said["event=connection_ended"] == logging.INFO

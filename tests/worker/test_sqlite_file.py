@@ -134,6 +134,42 @@ def test_a_copy_in_the_place_of_the_file_is_not_taken_for_it(tmp_path: Path) -> 
     journal.close()
 
 
+@pytest.mark.parametrize("is_refilled", [False, True])
+def test_a_file_that_was_emptied_is_another_one(tmp_path: Path, is_refilled: bool) -> None:
+    """Device, inode and links are what they were; commits into its log would count, and be gone with it."""
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    journal._store.look()
+    copy = path.read_bytes()
+    os.truncate(path, 0)
+    with pytest.raises(StoreMoved, match=r"inorder\.db was emptied while it was open \(0 bytes are left\)"):
+        append()
+    path.write_bytes(copy if is_refilled else b"")
+    with pytest.raises(StoreMoved, match=r"was emptied while it was open"):
+        journal.read_map()
+    journal.close()
+
+
+def test_the_reason_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several connections each finds that log and index are gone; one of them has saved what there was."""
+    path = tmp_path / "inorder.db"
+    journal, _ = appended(path)
+    other, _ = appended(path, rows=0)
+    for kind in KINDS["both"]:
+        Path(f"{path}{kind}").unlink()
+    monkeypatch.setattr(sqlite_file, "LOOK_INTERVAL", -1.0)
+    reasons = []
+    monkeypatch.setattr(other._store, "_take_up", lambda: False)
+    for each in (journal, other, journal, other):
+        with pytest.raises(StoreMoved) as found:
+            each.read_map()
+        reasons.append(found.value.reason)
+    assert "what it had is in inorder.db now" in reasons[0]
+    assert reasons[1:] == reasons[:-1]
+    journal.close()
+    other.close()
+
+
 def test_a_link_to_a_store(tmp_path: Path) -> None:
     """Log and index are beside the file, not beside the link; and the link must go on naming that file."""
     folder = tmp_path / "disk"

@@ -128,7 +128,7 @@ class _Connection(asyncio.Protocol):
     def send(self, *frames: Frame) -> None:
         if self._version < PROTOCOL_VERSIONS[1]:
             frames = tuple(known_to(self._version, frames))
-        if self.transport is not None and frames:
+        if self.transport is not None and frames and not self.transport.is_closing():
             self.transport.write(b"".join(map(encode_frame, frames)))
 
     def fail(self, error: Exception) -> None:

@@ -852,7 +852,7 @@ class StageHost:
                 epochs[stage] = self._journal.claim(stage, self.owner, seen, self._address)
             except Fenced as error:
                 log.warning("event=lost_stage stage=%d reason=%s", stage, error)
-        if not epochs:
+        if wanted and not epochs:  # a standby has none before
             log.warning("event=stepped_down hint=%s", "other workers have all stages; this one is a standby now")
         return epochs
 

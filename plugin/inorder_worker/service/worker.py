@@ -12,7 +12,7 @@ from typing import Self
 
 from inorder.errors import InorderError, InvalidOption
 from inorder.listening import raise_open_files
-from inorder.logs import logger, set_up
+from inorder.logs import CERTIFICATES, logger, set_up
 from inorder.signals import on_signals
 from inorder_worker.service.cluster import Cluster
 from inorder_worker.service.exposition import View
@@ -30,6 +30,7 @@ from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import masked
 
 log = logger("inorder.worker")
+certificates = logger(CERTIFICATES)
 
 
 class Worker:
@@ -119,7 +120,7 @@ class Worker:
             return False
         self._server.renew(made)
         self._links.tls = peer
-        log.info("event=certificates_renewed certificate=%s", self.settings.tls_cert)
+        certificates.info("event=certificates_renewed certificate=%s", self.settings.tls_cert)
         return True
 
     async def wait_stopped(self) -> None:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from inorder.errors import StoreFull, StoreMoved
 from inorder.logs import logger
@@ -28,6 +28,8 @@ SPARE: Final = 64 * 1024
 """Bytes that must be free besides: the log's index grows, too."""
 LONG_LOG: Final = 32 * 1024 * 1024
 """Bytes of the log from which on it is said that it grows; it has about an eighth where nobody holds it up."""
+LEAST: Final = 512
+"""Bytes of a file that holds anything: SQLite's smallest page."""
 _AGAIN: Final = "end all processes that have the store open (workers, control planes), then start them again"
 
 Identity = tuple[int, int]
@@ -62,6 +64,7 @@ class StoreFile:
         """When it was looked at last; ``None`` before."""
         self._names = self._named()
         self._main: Identity | None = None
+        self._has_content, self._emptied = False, ""
         self._log: Identity | None = None
         self._index: Identity | None = None
         self._taken_from: Identity | None = None  # the store that we have put into ``_lost``
@@ -112,6 +115,7 @@ class StoreFile:
         if self._main is None:
             self._main = found
         self._require_main(found)
+        self._require_content(os.stat(self.path).st_size)
         self._log, self._index = _identity(self.log), _identity(self.index)
         self._looked_at = self._measured_at = 0.0
 
@@ -144,6 +148,7 @@ class StoreFile:
         try:
             main, log = os.stat(self._names[0]), os.stat(self._names[1])
             is_same = (main.st_dev, main.st_ino) == self._main and (log.st_dev, log.st_ino) == self._log
+            is_same = is_same and main.st_size >= LEAST and not self._emptied
         except OSError:
             is_same = False
         if not is_same:
@@ -163,6 +168,7 @@ class StoreFile:
         self._looked_at = 0.0  # whatever is wrong is still wrong the next time
         main, log_name, index_name = self._names
         self._require_main(_identity(main))
+        self._require_content(os.stat(main).st_size)
         try:
             found = os.stat(log_name)
             log_seen, size = (found.st_dev, found.st_ino), found.st_size
@@ -182,6 +188,21 @@ class StoreFile:
             reason = f"{self.path} was moved, removed or replaced while it was open ({there})"
             raise StoreMoved(self._url, f"{reason}: put the same file back, or {_AGAIN}")
 
+    def _require_content(self, size: int) -> None:
+        """A file that was emptied, to be written anew in its place or not, is another one. Its first bytes would tell
+        more, but to close it again would take SQLite's locks on it off."""
+        self._has_content = self._has_content or size >= LEAST
+        if self._has_content and size < LEAST:
+            self._emptied = f"{self.path.name} was emptied while it was open ({size} bytes are left); {_AGAIN}"
+        if self._emptied:
+            self._give_up(self._emptied)
+
+    def _give_up(self, reason: str) -> NoReturn:
+        """Nobody in this process opens the store again, until all have closed it. Raises StoreMoved."""
+        if self._main is not None and not self._is_read_only:
+            _lost[self._main], self._taken_from = reason, self._main
+        raise StoreMoved(self._url, reason)
+
     def _raise_lost(
         self, log_seen: Identity | None, size: int, index_seen: Identity | None, take_up: Callable[[], bool]
     ) -> None:
@@ -190,10 +211,10 @@ class StoreFile:
         is_saved = is_alone and not self._is_read_only and take_up()
         name = self.log.name if log_seen != self._log else self.index.name
         saved = f"what it had is in {self.real.name} now" if is_saved else "what it has is not in the file yet"
-        reason = f"{name} was removed or replaced while it was open; {saved}; {_AGAIN}"
-        if self._main is not None and not self._is_read_only:
-            _lost[self._main], self._taken_from = reason, self._main
-        raise StoreMoved(self._url, reason)
+        known = _lost.get(self._main) if self._main is not None else None
+        if known is None or is_saved:
+            self._give_up(f"{name} was removed or replaced while it was open; {saved}; {_AGAIN}")
+        self._give_up(known)  # as it was found first
 
     # -- room --------------------------------------------------------------------------------------------------
 

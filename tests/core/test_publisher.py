@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.publishers import SPACE, STAGES
 from tests.core.publishers import answer as _answer
 from tests.core.publishers import asked as _asked
 from tests.core.publishers import follows as _follows
@@ -20,9 +21,6 @@ from inorder.protocol.wire import (
     TopicInfo,
     encode_frame,
 )
-
-SPACE = "m"
-
 
 # -- R1 --------------------------------------------------------------------------------------------------------
 

@@ -297,8 +297,8 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
         ended_kept_ms: how long a stage knows which sessions it has dropped (R1); 0: it does not, as in older releases.
         checks_claims: what clients say of numbers is checked; older releases did not (``claims``).
-        answers_kept: to how many requests of a session the answers are kept that its client does not let go; 0: all, as
-            in older releases.
+        answers_kept: to how many requests of a session answers are kept that its client does not let go; 0: to all.
+        checks_lingers: lingers that are over before their time are forgotten; older releases sent their ends up.
     """
 
     linger_ms: int = 60_000
@@ -313,6 +313,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     ended_kept_ms: int = 0
     checks_claims: bool = False
     answers_kept: int = 0
+    checks_lingers: bool = False
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):

@@ -107,6 +107,7 @@ class Snapshot(msgspec.Struct):
     ended_since: int = -1
     left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = []
     made: dict[str, int] = {}
+    lingering: int = 0
 
 
 class StageState:
@@ -139,6 +140,7 @@ class StageState:
         automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
             (R15); ``None``: nothing yet, the settings say it.
         made: how many topics were made for each owner of sessions, at the bottom stage.
+        lingering: how many of the lingers were not over when that was looked at last.
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -175,6 +177,7 @@ class StageState:
         self.clocks: dict[str, DurableClock] = {}
         self.automatic: Automatic | None = None
         self.made: dict[str, int] = {}
+        self.lingering = 0
 
     @property
     def popularity(self) -> Automatic:
@@ -293,6 +296,7 @@ class StageState:
             ended_since=self.ended_since,
             left_behind=list(self.left_behind),
             made=self.made,
+            lingering=self.lingering,
         )
 
     @classmethod
@@ -327,7 +331,7 @@ class StageState:
         state.ended = {(client, incarnation): (mark, when) for client, incarnation, mark, when in snapshot.ended}
         state.ended_since = snapshot.ended_since
         state.left_behind = deque(snapshot.left_behind)
-        state.made = snapshot.made
+        state.made, state.lingering = snapshot.made, snapshot.lingering
         return state
 
 

@@ -32,6 +32,8 @@ from inorder_worker.sequencer.topic_manager import Session
 
 PARTS_OF_A_START = 20
 """What a topic's start without base and name is reckoned at, against ``MAX_ENTRIES``."""
+LINGERS_UNCHECKED = 1_000
+"""So many of them may be over before that is looked at."""
 PART_BYTES = 9
 """Bytes of a name that count for one: as many as an entry takes at most."""
 
@@ -255,6 +257,7 @@ class Subscribing:
                 owner=ride.owner,
             )
         )
+        self._forget_lingers()
         return lingering
 
     def completed(self, ride: SubscribedRide) -> None:
@@ -280,6 +283,18 @@ class Subscribing:
         self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part))
 
     # -- linger (R10) ------------------------------------------------------------------------------------------
+
+    def _forget_lingers(self) -> None:
+        """Forget the lingers whose topics were taken again: a client that takes and leaves all topics again and again
+        makes no more of them than it has topics, and some that were not looked at yet."""
+        state = self._state
+        if state.settings.checks_lingers and len(state.lingers) > LINGERS_UNCHECKED + 2 * state.lingering:
+            state.lingers = list(filter(self._is_lingering, state.lingers))
+            state.lingering = len(state.lingers)
+
+    def _is_lingering(self, linger: Linger) -> bool:
+        known = self._state.overlaps.get(linger.client_id)
+        return known is not None and known.lingering.get(linger.topic) == (linger.incarnation, linger.version)
 
     def end_lingers(self) -> None:
         """Send the due ends of lingers up the belt; at the bottom stage only."""

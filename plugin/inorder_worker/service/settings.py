@@ -271,6 +271,7 @@ class WorkerSettings:
             ended_kept_ms=ENDED_KEPT_MS,
             checks_claims=True,
             answers_kept=ANSWERS_KEPT,
+            checks_lingers=True,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

@@ -26,7 +26,6 @@ async def audited(
     What is put into ``result`` stands in the entry as well. Errors pass through; those that say that nothing was done
     make the outcome ``refused``, all others ``unknown``.
     """
-    target = target.replace("\0", "\\0")  # PostgreSQL keeps no NUL in texts
     if principal.address:
         detail["address"] = principal.address
     number = await context.database.call(

@@ -137,6 +137,9 @@ def test_the_audit_log_tells_what_became_of_each_change(store: Store) -> None:
     assert log.page(before=second) == [oldest]
     assert log.page(limit=1) == [newest]
     assert log.count() == 2
+    for target, kept in (("a\0b", "a\\0b"), ("x" * 10**6, "x" * 1024 + "...")):  # whatever a stranger names
+        log.begin("desk", "client", "worker", "end_subscription", target, {"client": target[:9]}, outcome="refused")
+        assert log.page(limit=1)[0].target == kept
 
 
 def test_tokens_of_schema_8_are_brought_along(store: Store, tokens: TokenStore) -> None:

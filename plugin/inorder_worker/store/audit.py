@@ -19,6 +19,8 @@ from inorder_worker.store.store import Store
 OUTCOMES: Final = ("started", "done", "refused", "unknown")
 MAX_DETAIL: Final = 4096
 """Characters of what was asked for that are kept."""
+MAX_TARGET: Final = 1024
+"""Characters of what it is about that are kept: whoever is refused may have named anything."""
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -57,7 +59,7 @@ class AuditLog:
     ) -> int:
         """Write that somebody asks for a change; return the entry's id."""
         values = {
-            "at_ms": records.now_ms(), "who": who, "role": role, "via": via, "action": action, "target": target,
+            "at_ms": records.now_ms(), "who": who, "role": role, "via": via, "action": action, "target": _kept(target),
             "detail": json.dumps(dict(detail or {})), "outcome": outcome,
         }  # fmt: skip
         return int(self._store.write(lambda connection: records.add(connection, audit, values)))
@@ -97,6 +99,12 @@ def described(frame: Frame) -> tuple[str, str, dict[str, Any]]:
 def request_of(frame: Frame) -> int:
     """Return the number of a question, and of its answer; -1 where there is none."""
     return int(getattr(frame, "request", -1))
+
+
+def _kept(target: str) -> str:
+    """Return a text as a store can keep it: PostgreSQL has no NUL in texts."""
+    text = target if len(target) <= MAX_TARGET else f"{target[:MAX_TARGET]}..."
+    return text.replace("\0", "\\0")
 
 
 def _target(frame: Frame) -> str:

@@ -25,6 +25,7 @@ from inorder.protocol.wire import (
 from inorder_worker.sequencer.commands import (
     ChangeSubscription,
     Create,
+    CreateTopics,
     EndDurable,
     LeaveSession,
     OpenSession,
@@ -34,6 +35,7 @@ from inorder_worker.sequencer.commands import (
     Tick,
     TrimLog,
 )
+from inorder_worker.sequencer.quotas import NAME_BYTES
 from inorder_worker.sequencer.stage import Stage
 
 
@@ -430,6 +432,29 @@ def test_an_owner_has_so_many_of_them(most: int) -> None:
     assert not refusals(keep(stage, "b", "x", "y", version=2)), "it is there"
     assert not refusals(keep(stage, "b", version=3))
     assert not refusals(keep(stage, "c", "x", version=3)), "there is room again"
+
+
+def test_an_owner_makes_topics_with_so_many_bytes_of_names() -> None:
+    """Also behind a snapshot, and by subscribing; what is there counts for nobody; without a bound there are any."""
+    stage = Stage(0, 1)
+    for client, most in (("a", 3), ("other", 3), ("any", 0)):
+        stage.step(OpenSession(client, 1, owner=client, max_topics=most), 0)
+
+    def make(client: str, *names: str) -> list[str]:
+        effects = stage.step(CreateTopics(client, 1, 1, [(SPACE, each) for each in names]), 0)
+        return refusals([each.frame for each in effects if isinstance(each, Reply)])
+
+    half = "\u00e9" * (NAME_BYTES // 4)
+    assert not make("a", half) + make("other", half)
+    stage = Stage.restore(stage.snapshot())
+    size = NAME_BYTES // 2
+    text = f"with {NAME_BYTES} bytes of names; it has made {size}, and {size + 1} more are too many"
+    text = f"the token may make topics {text}"
+    assert make("a", "x" * (size + 1)) == [text]
+    assert refusals(keep(stage, "a", "x" * (size + 1), durable=False)) == [text]
+    assert not make("any", "x" * (size + 1), "y" * NAME_BYTES)
+    assert not make("a", "x" * (size + 1), "z" * size), "one is there, the other fits"
+    assert make("a", "y")
 
 
 def test_an_owner_has_so_many_bytes_of_filters_in_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,10 @@ from inorder_worker.sequencer.topic_manager import Session
 BYTES_EACH = 16 * 1024
 """Bytes of filters for each durable subscription that an owner may have, all of them together; the filters of one frame
 are always within it."""
+NAME_BYTES_EACH = 256
+"""Bytes of names for each topic that an owner may make, all of them together: filters are tried on all of a name."""
+NAME_BYTES = 1024 * 1024
+"""So many it may have anyhow."""
 
 
 def topics_refusal(state: StageState, session: Session | None, names: Iterable[tuple[str, str]]) -> str:
@@ -23,10 +27,25 @@ def topics_refusal(state: StageState, session: Session | None, names: Iterable[t
     if session is None or not session.max_topics:
         return ""
     made, most = state.made.get(session.owner, 0), session.max_topics
-    new = len({each for each in names if each not in state.by_name})
-    if made + new <= most or not new:
-        return ""
-    return f"the token may make {most} topics; it has made {made}, and {new} more are too many"
+    new = {each for each in names if each not in state.by_name}
+    if new and made + len(new) > most:
+        return f"the token may make {most} topics; it has made {made}, and {len(new)} more are too many"
+    size, more, room = state.made_bytes.get(session.owner, 0), _name_bytes(new), max(NAME_BYTES, most * NAME_BYTES_EACH)
+    if new and size + more > room:
+        return f"the token may make topics with {room} bytes of names; it has made {size}, and {more} more are too many"
+    return ""
+
+
+def topics_made(state: StageState, session: Session | None, names: Iterable[tuple[str, str]]) -> None:
+    """Count new topics for the session's owner."""
+    if session is not None and session.owner:
+        names = list(names)
+        state.made[session.owner] = state.made.get(session.owner, 0) + len(names)
+        state.made_bytes[session.owner] = state.made_bytes.get(session.owner, 0) + _name_bytes(names)
+
+
+def _name_bytes(names: Iterable[tuple[str, str]]) -> int:
+    return sum(len(name.encode()) for _, name in names)
 
 
 def subscription_refusal(state: StageState, session: Session | None, wanted: ChangeSubscription) -> str:

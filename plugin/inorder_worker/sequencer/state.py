@@ -108,6 +108,7 @@ class Snapshot(msgspec.Struct):
     left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = []
     made: dict[str, int] = {}
     lingering: int = 0
+    made_bytes: dict[str, int] = {}
 
 
 class StageState:
@@ -139,8 +140,9 @@ class StageState:
         clocks: what durable subscribers have saved, at the bottom stage (R18).
         automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
             (R15); ``None``: nothing yet, the settings say it.
-        made: how many topics were made for each owner of sessions, at the bottom stage.
         lingering: how many of the lingers were not over when that was looked at last.
+        made, made_bytes: how many topics were made for each owner of sessions, and the bytes of their names, at the
+            bottom stage.
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -178,6 +180,7 @@ class StageState:
         self.automatic: Automatic | None = None
         self.made: dict[str, int] = {}
         self.lingering = 0
+        self.made_bytes: dict[str, int] = {}
 
     @property
     def popularity(self) -> Automatic:
@@ -297,6 +300,7 @@ class StageState:
             left_behind=list(self.left_behind),
             made=self.made,
             lingering=self.lingering,
+            made_bytes=self.made_bytes,
         )
 
     @classmethod
@@ -331,7 +335,8 @@ class StageState:
         state.ended = {(client, incarnation): (mark, when) for client, incarnation, mark, when in snapshot.ended}
         state.ended_since = snapshot.ended_since
         state.left_behind = deque(snapshot.left_behind)
-        state.made, state.lingering = snapshot.made, snapshot.lingering
+        state.lingering = snapshot.lingering
+        state.made, state.made_bytes = snapshot.made, snapshot.made_bytes
         return state
 
 

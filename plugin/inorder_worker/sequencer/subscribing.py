@@ -24,7 +24,7 @@ from inorder_worker.sequencer.commands import (
     SubscriptionRide,
     TopicRide,
 )
-from inorder_worker.sequencer.quotas import subscription_refusal, topics_refusal
+from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
 from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topics_created
 from inorder_worker.sequencer.sequencing import Subscription, bit_set, members
 from inorder_worker.sequencer.state import MAX_ENTRIES, Linger, Outbox, StageState
@@ -89,8 +89,7 @@ class Subscribing:
                 new.append(info)
             ids.append(topic)
         if new:
-            if session is not None and session.owner:
-                state.made[session.owner] = state.made.get(session.owner, 0) + len(new)
+            topics_made(state, session, ((each.space, each.name) for each in new))
             self.topics_created(new)
         return ids
 

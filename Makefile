@@ -5,6 +5,9 @@ VENV ?= .venv
 ARGS ?=
 # A process for each processor, eight at most. Each has servers of its own.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 8 ] && echo $$n || echo 8)
+# Tests that start no server: core and client machines, checks, scenarios.
+UNIT := tests/core tests/scenarios tests/analytics/test_checks.py tests/client/test_copies.py \
+	tests/client/test_delivery.py tests/client/test_embedded.py tests/client/test_reading_time.py
 BIN := $(VENV)/bin
 READY := $(VENV)/.inorder-ready
 # The web UI's source, folders too: a file that was removed also means a new build.
@@ -12,7 +15,7 @@ WEBUI_SOURCE := $(shell find webui/app -name node_modules -prune -o -print)
 WEBUI := webui/inorder_webui/static/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist test test-long test-webui webui screenshots check format bench bench-check clean broker servers
+.PHONY: help demo dist test unit test-long test-webui webui screenshots check format bench bench-check clean broker servers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -22,6 +25,9 @@ demo: $(READY) $(WEBUI) broker ## two bridged MQTT brokers, without and then wit
 
 test: check test-webui servers ## check, then all tests except the long ones
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+unit: $(READY) ## core, client machines, checks, scenarios: no server, no lint, seconds
+	$(BIN)/python -m pytest -q -p no:schemathesis -n $(JOBS) --dist worksteal $(ARGS) $(UNIT)
 
 test-long: $(READY) servers ## the long tests alone
 	$(BIN)/python -m pytest -m long $(ARGS)

@@ -1,0 +1,348 @@
+"""The frames that workers send to clients."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from inorder.protocol.wire.frame import Frame
+from inorder.protocol.wire.parts import (
+    MAX_FRAME_BYTES,
+    Access,
+    ClientCounts,
+    ClientReport,
+    KnownNumber,
+    KnownSubscription,
+    LoggedEvent,
+    LogRule,
+    NumberAnswer,
+    OpenNumbers,
+    Position,
+    SeenLife,
+    SpaceFilter,
+    StageInfo,
+    StampedEvent,
+    TopicFigures,
+    TopicInfo,
+    TopicStart,
+)
+
+
+class Welcome(Frame, tag=32):
+    """Answers Hello. Times are milliseconds. ``order_epoch``: 0 from a worker without stages; ``stages``: every stage
+    of the domain, the top one first; ``address``: what this worker advertises; ``workers``: what all advertise that
+    live, those without stages too; ``access``: what the token allows."""
+
+    version: int
+    domain: int
+    worker: str
+    order_epoch: int
+    stages: list[StageInfo]
+    publisher_grace_ms: int
+    max_frame_bytes: int = MAX_FRAME_BYTES
+    address: str = ""
+    workers: list[str] = []
+    access: Access = Access()
+
+
+class Topics(Frame, tag=33):
+    """Answers Resolve and NameTopics; ids that no topic ever had are left out. Stages are those of ``order_epoch``."""
+
+    request: int
+    topics: list[TopicInfo]
+    order_epoch: int = 1
+
+
+class Timestamps(Frame, tag=34):
+    """Answers CreateTimestamps, in the order of completion. ``forgotten``: counters that will never be numbered.
+    ``abandoned``: counters whose number was given up (R16), as flat triples ``counter, topic, number``. ``refused``:
+    counters that get no number, because the session has as many open as its token allows. ``tops``: of those events
+    whose timestamp went above their topic's stage, flat pairs ``counter, stage``: the highest that it visited; for
+    traces, and left out where the stage does not know it any more."""
+
+    stage: int
+    epoch: int
+    events: list[StampedEvent]
+    forgotten: list[int] = []
+    abandoned: list[int] = []
+    refused: list[int] = []
+    tops: list[int] = []
+
+
+class Settled(Frame, tag=35):
+    """Answers Settle once it is durable. ``late``: flat pairs ``topic, number`` already abandoned (R16)."""
+
+    stage: int
+    epoch: int
+    request: int
+    late: list[int] = []
+
+
+class Subscribed(Frame, tag=36):
+    """Answers Subscribe: every topic of the subscription, with its start; bases only where it is new. ``more``: the
+    rest follows in further frames of this version."""
+
+    version: int
+    topics: list[TopicStart]
+    more: bool = False
+
+
+class Numbers(Frame, tag=37):
+    """Answers AskNumbers; with ``request`` 0 nobody has asked, and their publisher has made these numbers of a topic of
+    the receiver void. ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer known one
+    by one; the base counts as dependencies of the number after it. ``logged_from``: the event log has the topic's
+    numbers from there on (R18); 0: it has none."""
+
+    request: int
+    topic: int
+    answers: list[NumberAnswer]
+    expired_through: int = 0
+    expired_base: list[int] = []
+    logged_from: int = 0
+
+
+class Heads(Frame, tag=38):
+    """The highest confirmed number of topics of the receiver's subscription: flat pairs (R17)."""
+
+    heads: list[int]
+
+
+class ClusterMap(Frame, tag=39):
+    """Which worker processes which stage now, after a change; ``stages`` and ``workers`` as in Welcome."""
+
+    stages: list[StageInfo]
+    workers: list[str] = []
+
+
+class Renewed(Frame, tag=40):
+    """Answers Renew, once the store has confirmed after its arrival that the stages are this worker's: flat pairs
+    ``stage, epoch`` (R12)."""
+
+    request: int
+    stages: list[int]
+
+
+class Opened(Frame, tag=41):
+    """A stage has taken note that the client is connected (R12); one for each stage of the worker, after the Welcome.
+
+    Attributes:
+        stage, epoch: who says so.
+        known: the stage still had this session; else it has forgotten its requests (R1) and its last events (R19).
+        version: of this session's subscription there, 0 if there is none (any more).
+        session_timeout_ms: how long the client may be gone before its subscription ends.
+    """
+
+    stage: int
+    epoch: int
+    known: bool
+    version: int
+    session_timeout_ms: int
+
+
+class Moved(Frame, tag=42):
+    """The topic order changed (R14): what is not answered must be planned anew and asked again.
+
+    Attributes:
+        stage, epoch: who says so.
+        order_epoch: of the order that this stage is in.
+        since, homes: all topics that came to another stage after the order epoch ``since``; flat pairs ``topic,
+            stage``.
+    """
+
+    stage: int
+    epoch: int
+    order_epoch: int
+    since: int
+    homes: list[int]
+
+
+class TopicOrder(Frame, tag=43):
+    """Answers ShowOrder: topics from the highest on. ``more``: the rest follows in further frames."""
+
+    request: int
+    order_epoch: int
+    stages: int
+    topics: list[TopicInfo]
+    pinned: list[int]
+    more: bool = False
+
+    def by_stage(self) -> list[list[TopicInfo]]:
+        """Return the topics of each stage, the top one first."""
+        found: list[list[TopicInfo]] = [[] for _ in range(self.stages)]
+        for each in self.topics:
+            found[each.stage].append(each)
+        return found
+
+
+class OrderChanged(Frame, tag=44):
+    """Answers ChangeOrder and PinTopics when it is done. ``refusal`` says why not, if it was not."""
+
+    request: int
+    order_epoch: int
+    refusal: str = ""
+
+
+class Positions(Frame, tag=45):
+    """How far the journals of this worker's stages are, once in a while: a client keeps the last one of each stage, and
+    shows it with its next hellos. A worker whose store is an older copy finds that out by it."""
+
+    from_version: ClassVar[int] = 2
+
+    positions: list[Position]
+
+
+class LoggedEvents(Frame, tag=80):
+    """Answers ReadLog.
+
+    Attributes:
+        ranges: what was asked for.
+        through: how far the answer goes.
+        events: what was found, by number; what was asked for, up to ``through``, and is not here is not in the log.
+        first, last: the lowest and the highest number of the topic that the log has, 0 where it has none.
+        refusal: why there is no answer.
+    """
+
+    request: int
+    topic: int
+    ranges: list[int]
+    through: int
+    events: list[LoggedEvent]
+    first: int
+    last: int
+    refusal: str = ""
+
+
+class Done(Frame, tag=81):
+    """Answers ChangeLog, SaveClock and EndSubscription. ``refusal`` says why it was not done, if it was not."""
+
+    request: int
+    refusal: str = ""
+
+
+class AutomaticShown(Frame, tag=90):
+    """Answers ShowAutomatic: events are counted over ``window_ms``, 0 for never; see the settings of these names."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    window_ms: int
+    alpha: float
+    beta: float
+
+
+class WorkerShown(Frame, tag=91):
+    """Answers ShowWorker. ``stages``: that it has; ``pins``: the only ones that it may have, if there are any."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    owner: str
+    name: str
+    stages: list[int]
+    pins: list[int]
+    is_drained: bool
+
+
+class Durable(Frame, tag=83):
+    """Answers AskDurable; no filters: there is nothing to resume."""
+
+    request: int
+    filters: list[SpaceFilter]
+
+
+class Subscriptions(Frame, tag=84):
+    """Answers ShowSubscriptions. ``more``: the rest follows in further frames."""
+
+    request: int
+    subscriptions: list[KnownSubscription]
+    more: bool = False
+
+
+class Released(Frame, tag=85):
+    """Answers ReleaseNumbers: the numbers that changed, as flat pairs ``first, last``. ``refusal`` says why none
+    did."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    topic: int
+    numbers: list[int]
+    refusal: str = ""
+
+
+class TopicsShown(Frame, tag=86):
+    """Answers ShowTopics. ``behind``: whoever wants more asks behind this id; 0: that was all."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    topics: list[TopicFigures]
+    behind: int = 0
+
+
+class OpenNumbersFound(Frame, tag=87):
+    """Answers ShowOpenNumbers, by topic and number. ``riding``: timestamps on their way that another stage has not
+    taken yet, as flat triples ``topic, number, stage``. ``more``: the rest follows in further frames."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    numbers: list[OpenNumbers]
+    riding: list[int]
+    more: bool = False
+
+
+class NumberFound(Frame, tag=88):
+    """Answers FindNumber; ``None``: the topic never had it."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    known: KnownNumber | None
+
+
+class EventFound(Frame, tag=89):
+    """Answers FindEvent. ``number`` 0: it is not among the topics up to ``behind``; whoever wants more asks behind that
+    id; 0: that was all."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    topic: int = 0
+    number: int = 0
+    behind: int = 0
+
+
+class Logs(Frame, tag=82):
+    """Answers ShowLogs: the rules, and the topics that have a log by them now. ``more``: the rest of these follows in
+    further frames."""
+
+    request: int
+    rules: list[LogRule]
+    topics: list[TopicInfo]
+    more: bool = False
+
+
+class Reported(Frame, tag=112):
+    """Answers Report at once; ``at_us``: the worker's clock, µs since 1970."""
+
+    request: int
+    at_us: int
+
+
+class Reports(Frame, tag=113):
+    """Answers ShowReports.
+
+    Attributes:
+        at_us: the worker's clock, µs since 1970.
+        since_us: from when on ``totals`` count.
+        totals: sums over all clients, also of those that are gone.
+        clients: the last reports of those that are connected.
+        lives: oldest first.
+    """
+
+    request: int
+    at_us: int
+    since_us: int
+    totals: ClientCounts
+    clients: list[ClientReport]
+    lives: list[SeenLife]

@@ -1,0 +1,328 @@
+"""The frames that clients send to workers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from inorder.protocol.wire.frame import Frame
+from inorder.protocol.wire.parts import (
+    ClientCounts,
+    EventLife,
+    LogRule,
+    NewEvent,
+    NumberState,
+    Position,
+    SpaceFilter,
+    Wait,
+)
+
+
+class Hello(Frame, tag=16):
+    """First frame of a client. ``incarnation``: 64 random bits of this process start, as a signed number. ``asked``:
+    flat pairs ``stage, counter``, the highest that each stage was asked for on earlier connections; where the session
+    is forgotten, these and lower ones are never numbered (R1). ``asked_epoch``: the order epoch in which the oldest
+    open request was made; where topics came to the stage since, what was asked of others counts as well (R14).
+    ``recent``: the lowest counter that was asked for only in the last ten minutes; a stage that has not dropped the
+    session knows that it has not, and forgets nothing from there on. 0: not told. ``positions``: the last one of each
+    stage that the client was told in this domain.
+    """
+
+    lowest_version: int
+    highest_version: int
+    token: str
+    client_id: str
+    incarnation: int
+    agent: str = ""
+    asked: list[int] = []
+    asked_epoch: int = 1
+    recent: int = 0
+    positions: list[Position] = []
+
+
+class Resolve(Frame, tag=17):
+    """Asks for the ids of topics by (space, name); unknown ones are created (R13)."""
+
+    request: int
+    topics: list[tuple[str, str]]
+
+
+class NameTopics(Frame, tag=18):
+    """Asks which topics have these ids."""
+
+    request: int
+    ids: list[int]
+
+
+class CreateTimestamps(Frame, tag=19):
+    """Asks stage ``stage`` for timestamps. ``low``: the lowest counter the client still cares about there.
+    ``order_epoch``: the topic order that the requests were planned for; of an older one they are not taken (R14)."""
+
+    stage: int
+    low: int
+    events: list[NewEvent]
+    order_epoch: int = 1
+
+
+class Settle(Frame, tag=20):
+    """Tells a stage what became of numbers it issued (R16): flat triples ``topic, first, last``. ``abandoned``: the
+    broker may have been given them, and nobody will ever know what became of them."""
+
+    stage: int
+    request: int
+    confirmed: list[int]
+    void: list[int] = []
+    abandoned: list[int] = []
+
+
+class Subscribe(Frame, tag=21):
+    """The whole new subscription of a client (R7, R11): one change is outstanding at a time, versions rise.
+
+    ``bounded``: this client may take events out of turn (R6), so timestamps must stay full for it (R21). ``durable``:
+    the subscription stays, however long the client is away (R12). ``anew``: the client begins anew in topics that it
+    has already, and needs the bases of all (R12, R17).
+    """
+
+    version: int
+    filters: list[SpaceFilter]
+    bounded: bool = False
+    durable: bool = False
+    anew: bool = False
+
+
+class AskNumbers(Frame, tag=22):
+    """Asks a topic's stage what became of numbers: flat pairs ``first, last`` (R17)."""
+
+    request: int
+    stage: int
+    topic: int
+    ranges: list[int]
+
+
+class AskHeads(Frame, tag=23):
+    """Asks for all heads once more (R17): the client learned of topics from another worker than this one."""
+
+
+class Renew(Frame, tag=24):
+    """Asks a worker to show that it still has its stages (R12)."""
+
+    request: int
+
+
+class ChangeOrder(Frame, tag=25):
+    """Changes the topic order (R14).
+
+    ``order_epoch``: what it will be, one more than the present one. ``stages``: topic ids of each stage, highest
+    first; topics not named stay in their stage, behind those that are. ``by``: who asks for it, where a control plane
+    does so for somebody; the history of the order names him.
+    """
+
+    request: int
+    order_epoch: int
+    stages: list[list[int]]
+    by: str = ""
+
+
+class ShowOrder(Frame, tag=26):
+    """Asks for the topic order."""
+
+    request: int
+
+
+class PinTopics(Frame, tag=27):
+    """Keeps topics on their stage, or lets them go again (R15)."""
+
+    request: int
+    topics: list[int]
+    is_pinned: bool = True
+
+
+class ReadLog(Frame, tag=64):
+    """Asks a topic's stage for events of its log (R18): flat pairs ``first, last``, and stored at ``since_ms`` (ms
+    since 1970) or later. The answer holds as many as fit; whoever wants more asks behind its ``through``."""
+
+    request: int
+    stage: int
+    topic: int
+    ranges: list[int]
+    since_ms: int = 0
+
+
+class ChangeLog(Frame, tag=65):
+    """Gives topics an event log, or takes it from them with all that it holds (R18); a rule for the same filter takes
+    the place of the older one."""
+
+    request: int
+    rule: LogRule
+    is_on: bool = True
+
+
+class ShowLogs(Frame, tag=66):
+    """Asks which topics have a log."""
+
+    request: int
+
+
+class SaveClock(Frame, tag=67):
+    """Saves a durable subscriber's clock, at the bottom stage (R18): flat pairs ``topic, number`` of topics in which
+    the application has asked for what comes after that number."""
+
+    request: int
+    numbers: list[int]
+
+
+class AskDurable(Frame, tag=68):
+    """Asks what is left of this client's durable subscription, before it resumes (R18)."""
+
+    request: int
+
+
+class ShowSubscriptions(Frame, tag=69):
+    """Asks which clients have subscriptions."""
+
+    request: int
+
+
+class EndSubscription(Frame, tag=70):
+    """Ends the subscription of a client that is gone, a durable one too (R12)."""
+
+    request: int
+    client_id: str
+
+
+class Report(Frame, tag=96):
+    """Tells what a client has seen: for operators; nothing decides by it.
+
+    Attributes:
+        first: the first report of this client anywhere; else counts before it were told to another worker.
+        offset_us, error_us: what to add to the client's clock for the worker's, and the bound of the error; -1: not
+            known yet.
+        lives: of a sample of events, those of which the mixed bits of topic and number are lowest, so that publishers
+            and subscribers choose the same.
+        waits: what holds events up for longer than a second, the longest first; not all, where it is much.
+    """
+
+    request: int
+    first: bool
+    counts: ClientCounts
+    offset_us: int = 0
+    error_us: int = -1
+    lives: list[EventLife] = []
+    waits: list[Wait] = []
+
+
+class ShowReports(Frame, tag=97):
+    """Asks what clients have reported. ``since_us``: lives that came later, by the worker's clock (µs since 1970);
+    with ``topic``: all lives of just this event."""
+
+    request: int
+    since_us: int = 0
+    topic: int = 0
+    number: int = 0
+
+
+class ReleaseNumbers(Frame, tag=71):
+    """Settles pending numbers in place of their publisher, at the topic's stage (R16). ``to``: ``VOID`` or
+    ``ABANDONED`` for numbers that nobody should wait for any more, ``CONFIRMED`` for those that the event log has."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    topic: int
+    first: int
+    last: int
+    to: NumberState
+
+
+class ShowTopics(Frame, tag=72):
+    """Asks a stage for its topics, in the order of their ids, behind the id ``after``; ``groups``: with their
+    sequencing groups. ``only``: these, instead."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    after: int = 0
+    groups: bool = False
+    only: list[int] = []
+
+
+class ShowOpenNumbers(Frame, tag=73):
+    """Asks a stage for numbers that are open for longer than ``older_ms``."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    older_ms: int = 1_000
+
+
+class FindNumber(Frame, tag=74):
+    """Asks a topic's stage for all it knows of a number."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    topic: int
+    number: int
+
+
+class FindEvent(Frame, tag=75):
+    """Asks a stage which number an event id has there, looking at topics behind the id ``after``."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    client_id: str
+    incarnation: int
+    counter: int
+    after: int = 0
+
+
+class ShowAutomatic(Frame, tag=76):
+    """Asks whether topics change places by themselves (R15)."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+
+
+class ChangeAutomatic(Frame, tag=77):
+    """Lets topics change places by themselves (R15), or not: ``window_ms`` 0."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    window_ms: int
+    alpha: float
+    beta: float
+
+
+class ShowWorker(Frame, tag=78):
+    """Asks a worker what it is called in the store, and what it may have."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+
+
+class DrainWorker(Frame, tag=79):
+    """Lets this very worker hand over all its stages and take none, or take some again: ``is_on`` false."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    owner: str
+    is_on: bool = True
+
+
+class MoveStage(Frame, tag=98):
+    """Tells a worker which one should have a stage, itself or another."""
+
+    from_version: ClassVar[int] = 2
+
+    request: int
+    stage: int
+    owner: str

@@ -19,10 +19,12 @@ from inorder.protocol.wire import (
     AskNumbers,
     ChangeLog,
     ChangeOrder,
+    ClientCounts,
     CreateTimestamps,
     Done,
     Durable,
     EndSubscription,
+    EventLife,
     Failure,
     Frame,
     LoggedEvents,
@@ -36,9 +38,13 @@ from inorder.protocol.wire import (
     ReadLog,
     Renew,
     Renewed,
+    Report,
+    Reported,
+    Reports,
     Resolve,
     ShowLogs,
     ShowOrder,
+    ShowReports,
     ShowSubscriptions,
     SpaceFilter,
     Subscribe,
@@ -47,6 +53,7 @@ from inorder.protocol.wire import (
     Timestamps,
     TopicOrder,
     Topics,
+    Wait,
 )
 from inorder_worker.service import Worker
 from inorder_worker.store import records, schema
@@ -420,6 +427,31 @@ async def test_tokens_of_one_name_have_so_many_durable_subscriptions_and_no_more
         for client_id in ("a", "b", "d"):
             assert isinstance(await asks(running, client_id, secrets[1], durable=False, version=3), Subscribed)
         assert isinstance(await asks(running, "e", secrets[1]), Subscribed)
+
+
+async def test_of_what_clients_report_that_counts_which_their_token_lets_them_see(url: str, tokens: TokenStore) -> None:
+    """Operators are shown lives and waits of events beside what others tell of them."""
+    _, secret = tokens.issue("desk", "client", publish=["s:mine"], subscribe=["s:read"])
+    _, looking = tokens.issue("eve", "viewer")
+    _, admins = tokens.issue("admin", "admin")
+    async with worker(url) as running, RawClient(running.address, "x", token=admins) as admin:
+        mine, read, theirs = [each.id for each in await admin.resolve("mine", "read", "theirs")]
+        lives = [EventLife(topic, 1, [1, 2, 3]) for topic in (mine, read, theirs, 99)]
+        lives += [EventLife(topic, 1, [1, 2], "late") for topic in (mine, read, theirs, 99)]
+        lives += [EventLife(read, 2, [1, 2], "in_order", topic, 1) for topic in (read, theirs)]
+        waits = [Wait(topic, 1, first, 1, 1, 1) for topic in (read, theirs) for first in (read, theirs)]
+        waits.append(Wait(99, 0, read, 1, 1, 1))
+        for client_id, token in (("a", secret), ("b", looking)):
+            async with RawClient(running.address, client_id, token=token) as client:
+                client.send(Report(1, True, ClientCounts(published=7), lives=lives, waits=waits))
+                await client.next(Reported)
+                admin.send(ShowReports(1))
+                shown = await admin.next(Reports)
+                told = next(each for each in shown.clients if each.client_id == client_id)
+                assert (told.counts.published, told.waits) == (7, [waits[0], waits[4]] if token == secret else [])
+        assert {each.client_id for each in shown.lives} == {"a"}
+        seen = [(each.life.topic, each.life.verdict, each.life.waited_topic) for each in shown.lives]
+    assert seen == [(mine, "", 0), (read, "late", 0), (read, "in_order", read)]
 
 
 # -- the audit log ---------------------------------------------------------------------------------------------------

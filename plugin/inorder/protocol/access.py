@@ -137,6 +137,22 @@ class Permissions:
         """Not all topics may be published to."""
         return self._publish is not None
 
+    @property
+    def allows_all(self) -> bool:
+        """All topics may be published to and subscribed to."""
+        return self.access.role in _CLIENTS and self._publish is None and self._subscribe is None
+
+    def publishes(self, space: str, name: str) -> bool:
+        """Tell whether a topic may be published to."""
+        return self._uses(self._may_publish, space, name)
+
+    def subscribes(self, space: str, name: str) -> bool:
+        """Tell whether a topic may be subscribed to."""
+        return self._uses(self._may_read, space, name)
+
+    def _uses(self, allowed: FilterSet | None, space: str, name: str) -> bool:
+        return self.access.role in _CLIENTS and (allowed is None or allowed.covers(space, name))
+
     def check_frame(self, kind: type) -> None:
         """Raise Forbidden for a kind of frame that the role may not send."""
         allowed = MAY_SEND.get(kind, _ADMINS)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Coroutine
 from math import inf
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
 from inorder.listening import Doors, Guest, places
 from inorder.logs import logger
@@ -20,6 +22,7 @@ from inorder.protocol.wire import (
     Frame,
     NameTopics,
     ReadLog,
+    Report,
     Resolve,
     Subscribe,
     TopicInfo,
@@ -199,6 +202,25 @@ class Admission:
         if not (topics and self._host.has(stage)):
             return []
         return self._host.stage(stage).name_topics(NameTopics(0, sorted(topics))).topics
+
+    def seen(self, connection: Connection, report: Report) -> Report:
+        """Return what a client reports without what its token does not let it see: operators are shown it beside what
+        others tell of the same events."""
+        permissions, stage = connection.passed.permissions, next(iter(self._host.stages.values()), None)
+        if permissions.allows_all or stage is None:
+            return report
+        told = {0}.union(*((each.topic, each.waited_topic) for each in report.lives))
+        told = told.union(*((each.topic, each.first_topic) for each in report.waits))
+        infos = stage.name_topics(NameTopics(0, sorted(told))).topics
+        published = {each.id for each in infos if permissions.publishes(each.space, each.name)}
+        read = {each.id for each in infos if permissions.subscribes(each.space, each.name)}
+        lives = [
+            each for each in report.lives
+            if each.topic in (read if each.verdict else published) and each.waited_topic in {0, *read}
+        ]  # fmt: skip
+        # of a topic without a name it is not known yet whether it is one that it reads
+        waits = [each for each in report.waits if each.first_topic in read and (each.topic in read or not each.number)]
+        return replace(report, lives=lives, waits=waits)
 
     # -- the audit log -----------------------------------------------------------------------------------------
 

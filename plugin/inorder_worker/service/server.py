@@ -301,7 +301,7 @@ class Server:
             connection.send([self.reports.show(frame, now)])
         elif well_formed(frame):
             connection.send([Reported(frame.request, now)])
-            self.reports.take(connection.session, frame, now)
+            self.reports.take(connection.session, self._admission.seen(connection, frame), now)
         else:
             raise ProtocolError("a report is out of range or not well formed")
         self._the_host.submit(Work(connection, size, lambda: None))

@@ -12,6 +12,7 @@ from collections.abc import Sized
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from inorder.listening import Guest, places
 from inorder.logs import logger
@@ -27,6 +28,11 @@ BODY_SECONDS: Final = 30.0
 UNREAD_SECONDS: Final = 30.0
 """For which an answer may wait for a reader."""
 MAX_HEAD_BYTES: Final = 64 * 1024
+MAX_SAID_BYTES: Final = 64 * 1024
+"""Of what may come over a WebSocket in ``SAID_SECONDS``: a browser sends a pong now and then."""
+SAID_SECONDS: Final = 10.0
+MAX_PARTS: Final = 100
+"""Of a message that comes over one."""
 _TOO_LATE: Final = b"408 Request Timeout"
 _TOO_LARGE: Final = b"431 Request Header Fields Too Large"
 
@@ -167,6 +173,57 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.write(b"HTTP/1.1 %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
         self._await(None)
         self.transport.close()
+
+    def _take_unread_off(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+
+class BoundedSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, for sockets that only tell: who says much on one, or does not read it, is cut."""
+
+    _said_bytes = 0
+    _said_since = float("-inf")
+    _unread: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the other side says: pongs, and that it closes."""
+        if (now := self.loop.time()) >= self._said_since + SAID_SECONDS:
+            self._said_since, self._said_bytes = now, 0
+        self._said_bytes += len(data)
+        if self._said_bytes > MAX_SAID_BYTES:
+            self._cut("it says too much")
+        else:
+            super().data_received(data)
+
+    def handle_cont(self, event: Any) -> None:
+        """Take a part of a message: empty ones are of no size, but kept."""
+        if len(self.frames) >= MAX_PARTS:
+            self._cut("its message has too many parts")
+        else:
+            super().handle_cont(event)
+
+    def pause_writing(self) -> None:
+        """The other side does not read."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(UNREAD_SECONDS, self._cut, "it does not read")
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        super().resume_writing()
+        self._take_unread_off()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self._take_unread_off()
+        super().connection_lost(exc)
+
+    def _cut(self, reason: str) -> None:
+        if not self.transport.is_closing():
+            log.warning("event=socket_cut peer=%s reason=%s", self.client, reason)
+        self.transport.abort()
 
     def _take_unread_off(self) -> None:
         if self._unread is not None:

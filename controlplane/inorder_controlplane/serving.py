@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from inorder.errors import InvalidOption, PortInUse
 from inorder.listening import NO_PASS_PHRASE, RenewableTls, TlsListener, queue_length
 from inorder.logs import logger
-from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, Waiting
+from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, BoundedSocket, Waiting
 from inorder_controlplane.settings import ControlPlaneSettings
 from inorder_worker.service.settings import is_loopback
 
@@ -157,6 +157,7 @@ class _Server(uvicorn.Server):
 def _config(app: FastAPI, settings: ControlPlaneSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        ws=BoundedSocket,
         log_config=None,
         log_level="warning",
         access_log=False,

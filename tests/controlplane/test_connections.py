@@ -15,11 +15,24 @@ from tests.worker.helpers import PATIENCE, until
 from uvicorn.server import ServerState
 
 from inorder_controlplane import connections
-from inorder_controlplane.connections import MAX_HEAD_BYTES, BoundedProtocol, Waiting
+from inorder_controlplane.connections import (
+    MAX_HEAD_BYTES,
+    MAX_PARTS,
+    MAX_SAID_BYTES,
+    BoundedProtocol,
+    BoundedSocket,
+    Waiting,
+)
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"
+UPGRADE = GET[:-2] + (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+PING = b"\x89\x80\0\0\0\0"
+BEGIN, PART = b"\x01\x80\0\0\0\0", b"\x00\x80\0\0\0\0"
 
 
 @dataclass
@@ -36,6 +49,14 @@ class Served:
         self.waiting = Waiting(self.state.connections)
 
     async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[..., Any]) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            if self.size > 2:
+                await send({"type": "websocket.send", "bytes": b"x" * self.size})
+            while (await receive())["type"] != "websocket.disconnect":
+                pass
+            return
         while (message := await receive()).get("more_body"):
             pass
         if message["type"] == "http.disconnect":
@@ -66,7 +87,7 @@ async def rest(reader: asyncio.StreamReader) -> bytes:
 async def served() -> AsyncIterator[Served]:
     found = Served()
     found.may_answer.set()
-    config = uvicorn.Config(found, lifespan="off", log_config=None, access_log=False)
+    config = uvicorn.Config(found, ws=BoundedSocket, lifespan="off", log_config=None, access_log=False)
     config.load()
     protocol = partial(BoundedProtocol, found.waiting, config=config, server_state=found.state, app_state={})
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
@@ -158,3 +179,30 @@ async def test_a_connection_serves_one_request_after_another(served: Served) -> 
         for _ in range(3):
             served.writers[0].write(GET)
             assert (await reader.readuntil(b"\r\n\r\nxx")).startswith(OK)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (PING * (MAX_SAID_BYTES // len(PING) + 1), "it says too much"),
+        (BEGIN + PART * MAX_PARTS, "its message has too many parts"),
+    ],
+    ids=["pings", "parts"],
+)
+async def test_who_says_much_on_a_socket_is_cut(
+    served: Served, caplog: pytest.LogCaptureFixture, said: bytes, reason: str
+) -> None:
+    """Nobody has to say anything there; each ping is answered, and empty parts of a message are of no size."""
+    reader = await served.opened(UPGRADE)
+    await reader.readuntil(b"\r\n\r\n")
+    served.writers[0].write(said)
+    await until(lambda: not served.state.connections)
+    assert reason in caplog.text
+
+
+async def test_a_socket_that_is_not_read_is_cut(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.05)
+    served.size = 64 * 1024 * 1024
+    reader = await served.opened(UPGRADE)
+    await until(lambda: not served.state.connections)
+    reader._transport.abort()  # type: ignore[attr-defined]

@@ -8,13 +8,15 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.costs import steps
+from tests.costs import ROOM, steps
 
+from inorder.endpoint.subscriber import Subscriber
+from inorder.protocol.access import Permissions
 from inorder.protocol.covering import Coverage, FilterSet
 from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS
 from inorder.protocol.names import Filter, FilterKind
-from inorder.protocol.wire import SpaceFilter
-from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession
+from inorder.protocol.wire import Access, LogRule, SpaceFilter, Subscribed, TopicInfo, TopicStart
+from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession, SetLogRule
 from inorder_worker.sequencer.stage import Stage
 
 LEVELS = st.sampled_from(["", "a", "b", "$a", "é"])
@@ -77,6 +79,18 @@ def test_a_long_name_is_read_as_far_as_filters_go() -> None:
     assert steps(lambda: found.covers("s", "a/" * 30_000)) < 100
 
 
+def test_a_new_topic_is_tried_once_on_all_rules_of_logs() -> None:
+    def cost(rules: int) -> int:
+        stage = Stage(0, 1)
+        stage.step(OpenSession("p", 1), 0)
+        for at in range(rules):
+            stage.step(SetLogRule("", 0, 0, LogRule("s", mqtt(f"+/{at}/x")), is_on=True), 0)
+        new = [("s", f"a/{each}") for each in range(200)]
+        return steps(lambda: stage.step(CreateTopics("p", 1, 1, new), 0))
+
+    assert cost(40) < 1.1 * cost(1)
+
+
 def test_a_new_topic_is_tried_once_on_all_subscriptions_with_the_same_wildcards() -> None:
     """A thousand readers of everything are no thousand looks at each topic, and who has no wildcards is no look."""
 
@@ -93,3 +107,26 @@ def test_a_new_topic_is_tried_once_on_all_subscriptions_with_the_same_wildcards(
     assert cost(20, mqtt("a/#")) < 1.2 * cost(1, mqtt("a/#"))
     known = [Filter(f"b/{each}", FilterKind.EXACT, f"b/{each}") for each in range(200)]
     assert cost(20, *known) < 1.1 * cost(1, *known)
+
+
+def test_a_client_that_leaves_one_of_many_topics_looks_at_each_once() -> None:
+    def cost(size: int) -> int:
+        subscriber = Subscriber(bounded=False)
+        filters = [SpaceFilter("s", Filter(str(each), FilterKind.EXACT, str(each))) for each in range(size)]
+        subscriber.begin(filters)
+        starts = [TopicStart(TopicInfo(each + 1, "s", str(each), 0), 0, []) for each in range(size)]
+        assert subscriber.completed(Subscribed(1, starts))
+        found = steps(lambda: subscriber.dropped(filters[1:]))
+        assert subscriber.dropped(filters[1:]) == [1]
+        return found
+
+    assert cost(200) < ROOM * cost(100)
+
+
+def test_a_name_is_tried_once_on_all_that_a_token_allows() -> None:
+    def cost(size: int) -> int:
+        permissions = Permissions(Access("client", publish=[f"s:+/{each}" for each in range(size)]))
+        permissions.check_publish("s", f"a/{size - 1}")
+        return steps(lambda: permissions.check_publish("s", f"a/{size - 1}"))
+
+    assert cost(100) < 1.1 * cost(10)

@@ -10,6 +10,7 @@ from collections import deque
 
 import msgspec
 
+from inorder.protocol.covering import FilterSet
 from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer.commands import (
     AnyCommand,
@@ -175,7 +176,7 @@ class StageState:
         self.window_began = 0
         self.looked_at = 0
         self.tally = Tally()
-        self.rules: list[LogRule] = []
+        self.rules = []
         self.clocks: dict[str, DurableClock] = {}
         self.automatic: Automatic | None = None
         self.made: dict[str, int] = {}
@@ -217,9 +218,18 @@ class StageState:
         manager = self.topics[topic]
         return TopicInfo(topic, manager.space, manager.name, manager.stage, manager.logged)
 
+    @property
+    def rules(self) -> list[LogRule]:
+        """The rules of event logs; a new list takes the place of this one."""
+        return self._rules
+
+    @rules.setter
+    def rules(self, rules: list[LogRule]) -> None:
+        self._rules, self._logged = rules, FilterSet((each.space, each.filter) for each in rules)
+
     def is_logged(self, space: str, name: str) -> bool:
         """Tell whether a topic has an event log by the rules (R18)."""
-        return any(each.covers(space, name) for each in self.rules)
+        return self._logged.covers(space, name)
 
     def raise_number(self, manager: TopicManager, number: int) -> None:
         """A number of this topic was created here, passed, or was announced: it is the most recent now."""

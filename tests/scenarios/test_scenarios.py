@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.core.without import RULES
+from tests.design import DESIGN, entries, sections
 from tests.scenarios.language import ScenarioError, ScenarioFailed
 from tests.scenarios.player import VERBS, play, run
 
@@ -62,6 +63,16 @@ def test_a_scenario_fails_without_its_rule(name: str, rule: str, monkeypatch: py
 
 def test_every_rule_has_a_scenario_that_needs_it() -> None:
     assert set(NEEDS.values()) == set(RULES)
+
+
+def test_what_shows_a_rule_stands_with_it() -> None:
+    """docs/DESIGN.md names every scenario that is called after a rule, and everything that can be switched off."""
+    shown = {rule: entries(body, "Shown by") for rule, body in sections(DESIGN.read_text()).items()}
+    named = {rule: {Path(path).stem for path, _ in found} for rule, found in shown.items()}
+    off = {name for found in shown.values() for path, names in found for name in names if path.endswith("/without.py")}
+    called = [name for name in SCENARIOS if name.startswith("r")]
+    assert [name for name in called if name not in named[int(name[1:3])]] == []
+    assert [name for name in RULES if name not in off] == []
 
 
 # -- the language --------------------------------------------------------------------------------------------------

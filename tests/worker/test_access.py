@@ -138,10 +138,11 @@ async def test_the_workers_own_token_counts_as_admin(url: str, tokens: TokenStor
             assert client.welcome.access.role == "admin"
             failure = await refusal(RawClient(running.address, "raw", 2, token=secret))  # throws nobody out
             assert (failure.code, failure.message.split(" (")[0]) == (
-                "forbidden", "the client id 'raw' is another token's",
+                "forbidden", "the client id 'raw' is connected by the workers' own token",
             )  # fmt: skip
             await client.ping()
-        async with RawClient(running.address, "desk", token=secret) as client:
+        await until(lambda: not running._host.stage(0)._state.connected)
+        async with RawClient(running.address, "raw", 2, token=secret) as client:  # it has moved to the token
             assert client.welcome.access.role == "client"
         assert (await refusal(RawClient(running.address))).code == "unauthorized"
 

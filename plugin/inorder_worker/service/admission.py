@@ -135,7 +135,8 @@ class Admission:
                 continue
             try:
                 if holder.owner or is_shared:
-                    raise Forbidden(f"the client id {client_id!r} is another token's", "connect")
+                    whose = "another token's" if holder.owner else "connected by the workers' own token"
+                    raise Forbidden(f"the client id {client_id!r} is {whose}", "connect")
                 passed.permissions.check_filters(holder.filters)
             except Forbidden as error:
                 connection.fail("forbidden", f"{error} (token: {passed.who}); tokens of one name share client ids")

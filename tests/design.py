@@ -14,6 +14,7 @@ from tests.sizes import definitions
 PROJECT = Path(__file__).parent.parent
 DESIGN = PROJECT / "docs/DESIGN.md"
 GLOSSARY = PROJECT / "docs/GLOSSARY.md"
+CASES = PROJECT / "tests/CASES.md"
 
 NOT_BUILT = frozenset({22, 23, 25})
 """Rules that have no code yet. This list only gets shorter."""
@@ -21,6 +22,7 @@ NOT_BUILT = frozenset({22, 23, 25})
 RULE = re.compile(r"^### R(\d+) (.+?)$\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 CITED = re.compile(r"\bR(\d+)\b|\b(?:test_)?r(\d\d?)[-_](?=[a-z])")
 CASE = re.compile(r"\b(?:[Cc]ase(?:\s|#)+([CE]\d+[a-z]?)|(P-\d\d))\b")
+REPORT = re.compile(r"\bB(\d\d)\b|\btest_b(\d\d)_")
 HEADING = re.compile(r"\bDESIGN, \"([^\"]+)\"")
 ENTRY = re.compile(r"\[[^\]]+\]\(\.\./([^)#]+)\)((?: `[^`]+`)*)")
 TEXTS = frozenset({".py", ".pyi", ".md", ".txt", ".toml", ".ts", ".tsx", ".css", ".sql", ""})
@@ -117,9 +119,10 @@ def texts() -> dict[str, str]:
 
 
 def wrong_citations(
-    where: str, text: str, rules: frozenset[int], cases: str, headings: frozenset[str]
+    where: str, text: str, rules: frozenset[int], cases: str, headings: frozenset[str], reports: frozenset[str]
 ) -> Iterator[str]:
-    """Say what a text cites that is nowhere. ``cases``: the table of the papers' problems and cases."""
+    """Say what a text cites that is nowhere. ``cases``: the table of the papers' problems and cases. ``reports``: those
+    from public reports."""
     stem = Path(where).name if where.startswith("tests/scenarios/") else ""
     for upper, lower in CITED.findall(f"{stem}\n{text}"):
         if int(upper or lower) not in rules:
@@ -127,4 +130,7 @@ def wrong_citations(
     for run, problem in CASE.findall(text):
         if not re.search(rf"\b{run or problem}\b", cases):
             yield f"{where} cites {run or problem}, which DESIGN.md does not have"
+    if where.endswith(".py"):
+        numbers = {f"B{upper or lower}" for upper, lower in REPORT.findall(text)}
+        yield from (f"{where} cites {each}, which CASES.md does not have" for each in sorted(numbers - reports))
     yield from (f"{where} cites {each!r} of DESIGN.md" for each in HEADING.findall(text) if each not in headings)

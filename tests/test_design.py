@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.design import (
+    CASES,
     DESIGN,
     ENTRY,
     GLOSSARY,
@@ -43,11 +44,12 @@ def test_every_rule_is_there_once_and_at_a_glance() -> None:
 def test_what_is_cited_anywhere_exists() -> None:
     text = DESIGN.read_text()
     rules, headings = frozenset(sections(text)), frozenset(re.findall(r"^#+ (.+)$", text, re.MULTILINE))
+    reports = frozenset(re.findall(r"^\| (B\d\d) \|", CASES.read_text(), re.MULTILINE))
     cases = text.partition("## Where the published algorithm fails")[2]
     assert [
         problem
         for where, each in sorted(texts().items())
-        for problem in wrong_citations(where, each, rules, cases, headings)
+        for problem in wrong_citations(where, each, rules, cases, headings, reports)
     ] == []
 
 
@@ -133,9 +135,10 @@ def test_a_rule_that_is_not_built_says_so_and_has_nothing_else(planted: Path, bo
         ("tests/scenarios/r27_x.txt", "", ["tests/scenarios/r27_x.txt cites R27, which is no rule"]),
         ("a.py", "# case C99", ["a.py cites C99, which DESIGN.md does not have"]),
         ("a.py", "# P-98", ["a.py cites P-98, which DESIGN.md does not have"]),
+        ("a.py", "def test_b98_x(): ... # B12", ["a.py cites B98, which CASES.md does not have"]),
         ("a.py", '# DESIGN, "Verses"', ["a.py cites 'Verses' of DESIGN.md"]),
     ],
 )
 def test_a_citation_of_what_does_not_exist_is_found(where: str, text: str, expected: list[str]) -> None:
-    rules, headings = frozenset(range(1, 26)), frozenset({"Vocabulary"})
-    assert [*wrong_citations(where, text, rules, "| P-10 | ... | C7a |", headings)] == expected
+    rules, headings, reports = frozenset(range(1, 26)), frozenset({"Vocabulary"}), frozenset({"B12"})
+    assert [*wrong_citations(where, text, rules, "| P-10 | ... | C7a |", headings, reports)] == expected

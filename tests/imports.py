@@ -28,11 +28,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.errors": "",
         # What clients and workers have in common; both sides of it are sans-I/O, and neither knows the other.
         "inorder.protocol": "inorder.errors",
+        "inorder.protocol.arrival": "",
         "inorder.protocol.globs": "",
         "inorder.protocol.names": "inorder.protocol.globs",
         "inorder.protocol.filters": "inorder.errors inorder.protocol.names inorder.protocol.globs",
         "inorder.endpoint": "inorder.errors inorder.protocol",
-        "inorder.ports": "inorder.errors inorder.protocol.names",
+        "inorder.ports": "inorder.errors inorder.protocol.arrival inorder.protocol.names",
         "inorder.traces": "inorder.errors inorder.protocol inorder.endpoint inorder.logs inorder.private",
         "inorder.logs": "",
         "inorder.listening": "",

@@ -121,14 +121,14 @@ async def read(client: Client, write: Write) -> None:
 
 def note_saves(client: Client, write: Write) -> None:
     """Write down each clock of a durable subscriber that the workers say they have."""
-    clock = client._durable
+    clock = client._endpoint.durable
     assert clock is not None
     saved = clock._saved
 
     def note(frame: Done) -> None:
         saving = clock._saving
         if saving is not None and saving[0] == frame.request:
-            names = client._arrivals._names
+            names = client._endpoint.arrivals._names
             write(Saved(numbers={names[topic].name: number for topic, number in saving[1].items()}))
         saved(frame)
 

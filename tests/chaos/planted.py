@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core import without
 
-from inorder.client.arrivals import Arrivals
+from inorder.endpoint.arrivals import Arrivals
 from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import Fenced
 from inorder.protocol.wire import Subscribed, TopicStart

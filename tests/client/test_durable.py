@@ -67,7 +67,7 @@ async def kill(client: Client) -> None:
         link.drop()
     for each in client._links.values():
         await each.ens.close()
-    clock: Any = client._durable
+    clock: Any = client._endpoint.durable
     clock._unsaved.clear()
     clock._saving = None
     await client.close()
@@ -131,7 +131,7 @@ def clock_of(site: Site, client_id: str = "desk") -> dict[int, int]:
 
 def is_saved(client: Client) -> bool:
     """The store has the clock. The worker has it in memory before, when a backup may be without it."""
-    clock: Any = client._durable
+    clock: Any = client._endpoint.durable
     return bool(clock.is_saved)
 
 

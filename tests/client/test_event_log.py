@@ -164,12 +164,12 @@ async def test_logs_are_turned_on_and_off_while_everything_runs(site: Site) -> N
         await published(publisher, "b", 2)
         assert await take(one, 1) == [Gap("memory", "b", 1, 2, GapReason.LOST)]
         set_rule(site, "b", is_on=True)
-        await until(lambda: publisher._publishing.machine.is_logged(("memory", "b")), "the news")
+        await until(lambda: publisher._endpoint.publishing.publisher.is_logged(("memory", "b")), "the news")
         await published(publisher, "b", 2, first=2)
         assert payloads(await take(one, 2)) == [b"2", b"3"]
         assert rows(site) == [(1, 3), (1, 4)]
         set_rule(site, "b", is_on=False)
-        await until(lambda: not publisher._publishing.machine.is_logged(("memory", "b")), "the news")
+        await until(lambda: not publisher._endpoint.publishing.publisher.is_logged(("memory", "b")), "the news")
         await until(lambda: rows(site) == [], "the end of the rows")
         await published(publisher, "b", 1, first=4)
         assert await take(one, 1) == [Gap("memory", "b", 5, 5, GapReason.LOST)]

@@ -80,7 +80,7 @@ async def publish(publisher: Client, chance: random.Random, name: str) -> list[R
 
 
 def passed(client: Client, last: Iterable[Receipt]) -> bool:
-    ids, clock = client._arrivals._ids, client._ordering.clock
+    ids, clock = client._endpoint.arrivals._ids, client._endpoint.ordering.clock
     return all(clock.get(ids.get(("memory", each.topic), 0), 0) >= (each.number or 0) for each in last)
 
 

@@ -40,7 +40,7 @@ class Cut:
         self.proxy.cut()
 
     async def lapsed(self, client: Client) -> None:
-        await until(lambda: clock.waking_or_sleeping() >= client._lease.until, "the end of the lease")
+        await until(lambda: clock.waking_or_sleeping() >= client._endpoint.lease.until, "the end of the lease")
 
     async def expired(self) -> None:
         state = self.site.worker._host.stage(0)._state
@@ -129,8 +129,9 @@ async def test_a_bounded_reader_tags_meanwhile(cut: Cut) -> None:
         assert [(each.number, str(each.verdict)) for each in seen] == [(1, "in_order"), (2, "late"), (3, "late")]
         await cut.expired()
         await cut.proxy.heal()
-        await until(lambda: away.stats().connected and away._lease.until > clock.waking_or_sleeping(), "the lease")
-        await until(lambda: not away._ordering.interrupted, "the new start")
+        lease = away._endpoint.lease
+        await until(lambda: away.stats().connected and lease.until > clock.waking_or_sleeping(), "the lease")
+        await until(lambda: not away._endpoint.ordering.interrupted, "the new start")
         await published(publisher, "a", 1, first=3)
         (last,) = await take(away, 1)
         assert [(each.number, str(each.verdict)) for each in events_of([last])] == [(4, "in_order")]
@@ -143,7 +144,7 @@ async def test_who_is_back_in_time_has_missed_nothing(tmp_path: Path) -> None:
         async with cut.client() as away, site.client("p") as publisher:
             await away.subscribe("a", "b")
             cut.away()
-            away._lease.until = 0.0
+            away._endpoint.lease.until = 0.0
             await published(publisher, "a", 3)
             await until(lambda: away.stats().waiting == 3, "held events")
             await cut.proxy.heal()
@@ -172,9 +173,9 @@ async def test_a_subscriber_that_is_served_keeps_its_lease(cut: Cut) -> None:
     """Over several timeouts, idle and without anything to commit."""
     async with cut.client() as client:
         await client.subscribe("a")
-        first = client._lease.until
-        await until(lambda: client._lease.until > first + 2 * TIMEOUT, "renewals")
-        assert client._ordering.is_leased
+        first = client._endpoint.lease.until
+        await until(lambda: client._endpoint.lease.until > first + 2 * TIMEOUT, "renewals")
+        assert client._endpoint.ordering.is_leased
         assert cut.proxy.accepted == 1
 
 

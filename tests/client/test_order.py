@@ -22,7 +22,7 @@ from tests.client.helpers import (
 )
 
 from inorder import Bounded, Client, Event, GapReason, Verdict
-from inorder.client import publishing
+from inorder.endpoint import endpoint
 from inorder.protocol.stamp import FifoStamp, Stamp, encode_stamp
 from inorder_adapters.memory.delivery import Line
 from inorder_adapters.memory.hub import WireMessage
@@ -87,7 +87,7 @@ async def test_strict_reports_each_lost_range_once_and_keeps_the_order(site: Sit
 
 def is_complete(client: Client, count: int) -> bool:
     """Tell whether a subscriber of topics a and b has passed ``count`` numbers."""
-    return sum(client._ordering.clock.values()) == count
+    return sum(client._endpoint.ordering.clock.values()) == count
 
 
 @pytest.mark.parametrize("mode", [Bounded(buffer=3), Bounded(buffer=None, max_wait=0.01), "tag"])
@@ -143,7 +143,7 @@ async def test_a_fifo_stamp_does_not_tell_the_sessions_incarnation(site: Site, m
         stamps.append(stamp)
         return encode_stamp(stamp)
 
-    monkeypatch.setattr(publishing, "encode_stamp", encode)
+    monkeypatch.setattr(endpoint, "encode_stamp", encode)
     async with site.client("publisher") as publisher:
         await published(publisher, "a", 2, order="fifo")
         first, second = stamps

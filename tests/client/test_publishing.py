@@ -239,7 +239,7 @@ CONFIRM_TIMEOUT = 60.0
 
 def is_late(publish: asyncio.Future[Receipt]) -> bool:
     """Tell whether a publish has waited for more than a grace of 0.2 s."""
-    return clock.waking_or_sleeping() - publish.asked_at > 0.2  # type: ignore[attr-defined, no-any-return]
+    return clock.waking_or_sleeping() - publish.publication.asked_at > 0.2  # type: ignore[attr-defined, no-any-return]
 
 
 async def test_a_confirmation_that_comes_too_late_is_an_error_of_the_publish(tmp_path: Path) -> None:
@@ -448,13 +448,13 @@ async def burst(publisher: Client, one: Client, count: int) -> None:
 def sizes(publisher: Client, one: Client) -> dict[str, int]:
     """Return the number of elements in every container of the machines inside two clients."""
     machines = {
-        "publisher": publisher._publishing.machine,
+        "publisher": publisher._endpoint.publishing.publisher,
         "publishing": publisher._publishing,
         "link": publisher._links["memory"],
-        "ordering": one._ordering,
-        "room": one._ordering._room,
-        "arrivals": one._arrivals,
-        "subscriber": one._subscriber,
+        "ordering": one._endpoint.ordering,
+        "room": one._endpoint.ordering._room,
+        "arrivals": one._endpoint.arrivals,
+        "subscriber": one._endpoint.subscriber,
     }
     return {
         f"{name}.{attribute}": deep_size(value)

@@ -166,14 +166,14 @@ async def test_waiting_for_a_number_takes_no_time_of_the_cpu(site: Site, mode: A
             await site.stop()
             await until(lambda: not one.stats().connected)
         turns = 0
-        pump = one._pump
+        flush = one._endpoint.flush
 
-        def counted(settle: bool = False) -> None:
+        def counted(**how: bool) -> None:
             nonlocal turns
             turns += 1
-            pump(settle)
+            flush(**how)
 
-        one._pump = counted  # type: ignore[method-assign]
+        one._endpoint.flush = counted  # type: ignore[method-assign]
         await asyncio.sleep(0.5)
         assert turns <= 40
         if not has_worker:
@@ -228,11 +228,11 @@ async def test_damaged_and_foreign_stamps_are_delivered_unsequenced(
     async with site.client("one") as one, site.client("publisher") as publisher:
         await one.subscribe("a", "b")
         await published(publisher, "a", 1)
-        domain = one._domain
+        domain = one._endpoint.domain
         for stamp in (
             b"", b"!", b"AAAA", b"none", b"\xff\xfe",
             encode_stamp(TotalStamp(domain + 1, 1, 1, [])), encode_stamp(TotalStamp(domain + 1, 1, 2, [])),
-            encode_stamp(TotalStamp(domain, one._arrivals._ids["memory", "b"], 1, [])),
+            encode_stamp(TotalStamp(domain, one._endpoint.arrivals._ids["memory", "b"], 1, [])),
             encode_stamp(TotalStamp(domain, 99_999, 1, [])),
         ):  # fmt: skip
             raw_publish(site, "a", b"raw", stamp)
@@ -254,9 +254,9 @@ async def test_a_number_that_nobody_issued_holds_nothing_up(site: Site) -> None:
     async with site.client("one") as one, site.client("publisher") as publisher:
         await one.subscribe("a")
         await published(publisher, "a", 1)
-        topic = one._arrivals._ids["memory", "a"]
+        topic = one._endpoint.arrivals._ids["memory", "a"]
         for number, deps in ((2**40, []), (2**63 - 1, [topic, 2**40]), (2, [topic, 2**50])):
-            raw_publish(site, "a", b"forged", encode_stamp(TotalStamp(one._domain, topic, number, deps)))
+            raw_publish(site, "a", b"forged", encode_stamp(TotalStamp(one._endpoint.domain, topic, number, deps)))
         await until(lambda: one.stats().delivered["unsequenced"] >= 2)
         await published(publisher, "a", 3, first=1)
         seen = await take_through(one, b"3")
@@ -417,7 +417,7 @@ async def test_a_message_that_breaks_every_connection_is_given_up(
             await poison
         await behind
         assert broken == 3
-        assert not publisher._publishing.machine._void
+        assert not publisher._endpoint.publishing.publisher._void
         await until(lambda: publisher.stats().pending == 0)
         if order == "total":
             await until(lambda: state_of(site, 2) is NumberState.ABANDONED, "the publisher's word")

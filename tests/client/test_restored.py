@@ -51,7 +51,7 @@ class Restorable:
 
 
 def settled(client: Client) -> bool:
-    subscribing = client._subscribing
+    subscribing = client._endpoint.subscribing
     return client.stats().connected and not (subscribing.is_changing or subscribing.is_holding)
 
 
@@ -67,12 +67,12 @@ async def test_subscribers_begin_anew_and_agree(site: Site, tmp_path: Path) -> N
         for each in (one, two):
             assert keys(await take_events(each, 7))[-1] == ("a", 5)
         await point.put_back(one, two, publisher)
-        domain = one._domain
+        domain = one._endpoint.domain
         await published(publisher, "news/other", 1, prefix="n")  # gets the id that news/later had
         await published(publisher, "a", 2, prefix="new ")
         await published(publisher, "news/later", 1, prefix="n")
         seen = [await take(each, 6) for each in (one, two)]
-    assert one._domain == two._domain == publisher._domain == domain
+    assert one._endpoint.domain == two._endpoint.domain == publisher._endpoint.domain == domain
     for its in seen:
         assert {(gap.topic, gap.first, gap.last, gap.reason) for gap in gaps_of(its)} == {
             ("a", 6, 6, "restored"),
@@ -115,7 +115,7 @@ async def test_open_publishes(site: Site, tmp_path: Path) -> None:
         await site.stop()
         asked = publisher.publish("a", b"asked")
         publication = asked.publication  # type: ignore[attr-defined]
-        publisher._publishing.requests()  # as if it had left, and the answer been lost
+        publisher._endpoint.publishing.requests()  # as if it had left, and the answer been lost
         assert publication.is_asked
         fresh = publisher.publish("a", b"fresh")
         await site.start()
@@ -126,7 +126,7 @@ async def test_open_publishes(site: Site, tmp_path: Path) -> None:
         assert (await fresh).number == 2
         seen = await take_through(one, b"fresh")
         assert payloads(seen)[-1] == b"fresh"
-        assert publisher._publishing.machine.pending <= 1
+        assert publisher._endpoint.publishing.publisher.pending <= 1
         await until(lambda: publisher._publishing.pending == 0, "the confirmation")
 
 
@@ -148,7 +148,7 @@ async def test_an_outcome_of_the_former_domain_confirms_nothing(
             await slow
         assert caught.value.may_be_delivered
         outcomes[0](None)
-        assert publisher._publishing.machine.settlements() == []
+        assert publisher._endpoint.publishing.publisher.settlements() == []
         await asyncio.gather(publisher.publish("a", b"next"))
         assert (await take_through(one, b"next"))[-1].number == 1  # type: ignore[union-attr]
 
@@ -213,7 +213,7 @@ async def test_an_older_copy_is_found_out_by_what_clients_show_and_goes_on_once_
         with pytest.raises(StoreOutdated, match=r"clients were told of row .* run `inorder renew`"):
             await site.start()
         assert not waiting.done()
-        former = one._domain
+        former = one._endpoint.domain
         renewed = renew(url, beat_interval=0.0)
         assert (renewed.former, verify(url).problems) == (former, [])
         await site.start()
@@ -221,4 +221,4 @@ async def test_an_older_copy_is_found_out_by_what_clients_show_and_goes_on_once_
         seen = await take_through(one, b"new")
         assert [(gap.first, gap.last, gap.reason) for gap in gaps_of(seen)] == [(6, 6, "restored")]
         assert [(each.number, each.verdict) for each in events_of(seen)] == [(3, "in_order")]
-        assert one._domain == publisher._domain == renewed.domain
+        assert one._endpoint.domain == publisher._endpoint.domain == renewed.domain

@@ -122,8 +122,8 @@ class Told:
         self.errors: list[Exception] = []
         self.failures: list[InorderError] = []
 
-    def asked_epoch(self) -> int:
-        return 1
+    def greeting(self, hello: Hello) -> Hello:
+        return hello
 
     def other_domain(self, domain: int) -> int:
         self.domains.append(domain)

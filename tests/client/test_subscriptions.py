@@ -246,7 +246,7 @@ async def test_a_refused_subscribe_changes_nothing(site: Site, monkeypatch: pyte
         await published(publisher, "c", 1)
         await published(publisher, "a", 1, prefix="a")
         assert payloads(await take(one, 1)) == [b"a0"]
-        assert [each.filter.text for each in one._subscriber.filters] == ["a"]
+        assert [each.filter.text for each in one._endpoint.subscriber.filters] == ["a"]
 
 
 async def test_a_filter_that_is_refused_after_a_reconnection_is_said_to_who_waits(
@@ -293,7 +293,7 @@ async def test_bad_subscribes_are_refused_before_anything_changes(site: Site) ->
                 await one.subscribe("fine", bad)
         with pytest.raises(InvalidFilter, match="not subscribed"):
             await one.unsubscribe("fine")
-        assert one._routes.all() == []
+        assert one._endpoint.routes.all() == []
 
 
 async def test_a_client_without_workers_has_no_total_order(site: Site) -> None:

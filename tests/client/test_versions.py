@@ -103,7 +103,7 @@ async def test_publishers_wait_where_a_worker_adds_nothing_above(
     """R19: stages of the older version would complete a timestamp without what its event follows further up."""
     speak(monkeypatch, client=NEW, worker=worker)
     async with site.client("one") as one:
-        assert one._publishing.machine.adds_above is adds_above
+        assert one._endpoint.publishing.publisher.adds_above is adds_above
 
 
 def test_a_frame_that_a_version_lacks_is_left_out(monkeypatch: Patch) -> None:

@@ -57,7 +57,7 @@ async def test_it_never_delivers_in_an_order_of_its_own(mosquitto: Mosquitto, pr
 
         proxy.stall()
         proxy.cut()
-        await until(lambda: clock.waking_or_sleeping() >= away._lease.until, "the end of the lease")
+        await until(lambda: clock.waking_or_sleeping() >= away._endpoint.lease.until, "the end of the lease")
         pairs = await _publish_to_the_end(publishers) + 10
         for _ in range(10):
             await _pair(publishers)
@@ -66,7 +66,7 @@ async def test_it_never_delivers_in_an_order_of_its_own(mosquitto: Mosquitto, pr
         assert {str(each.verdict) for each in events_of(meanwhile)} == (set() if mode == "strict" else {"late"})
 
         await proxy.heal()
-        await until(lambda: not away._ordering.interrupted and away.stats().connected, "the new start")
+        await until(lambda: not away._endpoint.ordering.interrupted and away.stats().connected, "the new start")
         for _ in range(10):
             assert await _pair(publishers)
         last = await take_events(away, 20)

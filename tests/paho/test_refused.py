@@ -100,10 +100,10 @@ def test_what_the_token_does_not_allow_is_refused_at_once(mosquitto: Mosquitto, 
     topic, client = unique("t"), make()
     log = subscribed(client, mosquitto, topic)
     engine = client._ordering.life.engine
-    engine._permissions = Permissions(Access("client", ["mqtt:else/#"], ["mqtt:#"]))
+    engine._driver.permissions = Permissions(Access("client", ["mqtt:else/#"], ["mqtt:#"]))
     codes = [client.publish(topic, "x", qos).rc for qos in (0, 1)]
     assert codes == [mqtt.MQTT_ERR_ACL_DENIED] * 2
-    engine._permissions = Permissions()
+    engine._driver.permissions = Permissions()
     client.publish(topic, "allowed")
     until(lambda: log.messages != [], "the message")
     assert [each.inorder.sequence for each in log.messages] == [1]

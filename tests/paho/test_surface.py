@@ -334,7 +334,7 @@ def test_what_a_slow_callback_keeps_from_being_read_is_not_missing(mosquitto: Mo
     passed: list[float] = []
 
     def on_message(client: Any, userdata: Any, message: Any) -> None:
-        now, since = client._ordering.life.engine._now, time.monotonic()
+        now, since = client._ordering.life.engine._clock.now, time.monotonic()
         before = now()
         until(lambda: time.monotonic() - since > 2 * ReadingTime.PATIENCE)
         passed.append(now() - before)

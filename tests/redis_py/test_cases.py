@@ -447,7 +447,7 @@ def test_an_application_that_does_not_read_loses_nothing(
             client.publish(channel, str(at))
         assert pubsub._inner is not None
         engine = pubsub._inner.subscriber._client
-        until(lambda: engine._stands_still)  # longer than gaps are waited for: their time stands still
+        until(lambda: engine._endpoint._stands_still)  # longer than gaps are waited for: their time stands still
         assert data(take(pubsub, 300)) == [b"%d" % at for at in range(300)]
         assert gaps == []
 

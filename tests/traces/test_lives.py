@@ -177,7 +177,7 @@ async def test_open_publishes_of_another_domain(site: Site, tmp_path: Path) -> N
         point = Restorable(site, tmp_path)
         await site.stop()
         asked = pub.publish("a", b"asked")
-        pub._publishing.requests()  # as if it had left, and the answer been lost
+        pub._endpoint.publishing.requests()  # as if it had left, and the answer been lost
         fresh = pub.publish("a", b"fresh")
         await site.start()
         await point.put_back(one, pub)
@@ -281,8 +281,11 @@ async def test_a_client_that_was_replaced(site: Site, tmp_path: Path) -> None:
         first._fail(Replaced("another process has this client id"))
         first._links["memory"].ens.close = partial(asyncio.sleep, 0)  # type: ignore[method-assign]
         now = asyncio.get_running_loop().time()
-        clock = first._ordering.clock[1]
-        first._arrivals.deliver(first._ordering.receive(1, clock + 1, [], ("memory", Arrival("a", b""), 0), 0, now))
+        clock = first._endpoint.ordering.clock[1]
+        endpoint = first._endpoint
+        content = "memory", Arrival("a", b""), 0
+        endpoint.arrivals.deliver(endpoint.ordering.receive(1, clock + 1, [], content, 0, now))
+        first._driver.perform()
         await first.close()
         await published(pub, "a", 1, first=1)
     (life,) = lives_of(folder, "one")

@@ -24,7 +24,7 @@ async def test_publishes_and_notifications(site: Site, tmp_path: Path) -> None:
         await pub.publish("b", b"")
         await take_events(sub, 2)
         incarnations = {"sub": sub.incarnation, "pub": pub.incarnation}
-        domain = sub._domain
+        domain = sub._endpoint.domain
     ended = datetime.datetime.now(UTC)
     rows = rows_in(folder)
     for row in rows:
@@ -121,7 +121,7 @@ async def test_the_clocks_offset(site: Site, tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     async with recording(site, "sub", folder, times=times(report_interval=0.02)) as sub:
         await sub.subscribe("t")
-        await until(lambda: sub._observer.offset[1] >= 0, "the worker's answer")
+        await until(lambda: sub._reporting.observer.offset[1] >= 0, "the worker's answer")
     rows: list[Any] = of(rows_in(folder), "sub", "clock")
     assert rows
     for row in rows:

@@ -11,8 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from inorder.client.client import NAMES_ASKED
 from inorder.client.replaying import Replaying
+from inorder.endpoint.asking import NAMES_ASKED
 from inorder.errors import ProtocolError
 from inorder.protocol.names import MAX_NAME_BYTES, Filter, FilterKind, mqtt_covers
 from inorder.protocol.portions import PORTION_BYTES, fitting, portions

@@ -1,6 +1,7 @@
 """The client: plugs into an application on asyncio and gives its brokers one total order."""
 
-from inorder.client.client import Client, ClientStats
+from inorder.client.client import Client
 from inorder.client.options import ClientTimes
+from inorder.client.stats import ClientStats
 
 __all__ = ["Client", "ClientStats", "ClientTimes"]

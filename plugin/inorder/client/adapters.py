@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import urlsplit
 
+from inorder.client.checking import checked_space
 from inorder.errors import InvalidOption
 from inorder.ports import Ens, EnsFactory
 
@@ -36,3 +37,25 @@ def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
     known = ", ".join(f"{each}://" for each in schemes())
     # the URL may hold a password, so only its scheme is repeated
     raise InvalidOption("broker URL scheme", scheme, f"one of {known}")
+
+
+def make_brokers(
+    brokers: str | Ens | Mapping[str, str | Ens], space: str | None, *, client_id: str, options: Mapping[str, Any]
+) -> dict[str, Ens]:
+    """Return connections by space, none of them connected. Raises InvalidOption, MissingExtra."""
+    if isinstance(brokers, (str, Ens)):
+        ens = _make(brokers, client_id, options)
+        return {checked_space(ens.space if space is None else space): ens}
+    if not isinstance(brokers, Mapping) or not brokers:
+        # what holds URLs may hold passwords, so only its type is named
+        given = type(brokers) if isinstance(brokers, Iterable) and brokers else brokers
+        raise InvalidOption("brokers", given, "a URL, or a mapping with at least one URL by space")
+    if space is not None:
+        raise InvalidOption("space", space, "only together with a single broker URL; several are given by space")
+    return {checked_space(name): _make(broker, client_id, options) for name, broker in brokers.items()}
+
+
+def _make(broker: str | Ens, client_id: str, options: Mapping[str, Any]) -> Ens:
+    if isinstance(broker, str) or not isinstance(broker, Ens):
+        return open_ens(broker, client_id=client_id, options=options)
+    return broker

@@ -6,6 +6,7 @@ The event loop's clock stands still on a suspended machine, while the workers' s
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 """Linux has its own; on macOS the monotonic clock goes on during sleep, and so does Python's on Windows."""
@@ -14,6 +15,22 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 def waking_or_sleeping() -> float:
     """Return the time, s."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
+class LoopClock:
+    """The clock of a client's endpoint.
+
+    Attributes:
+        now: returns the time by which missing events are waited for, s: the event loop's, or another one.
+    """
+
+    def __init__(self) -> None:
+        self.now: Callable[[], float] = time.monotonic
+
+    @staticmethod
+    def uptime() -> float:
+        """Return the time with that which the machine slept, s."""
+        return waking_or_sleeping()
 
 
 class ReadingTime:

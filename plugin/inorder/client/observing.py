@@ -5,6 +5,7 @@ Nothing waits for it and nothing decides by it; while no worker is reached it is
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Final
 
 from inorder.endpoint.notifications import Verdict
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.wire import ClientCounts, EventLife, Report, Reported, Wait
+from inorder.protocol.wire import ClientCounts, EventLife, Frame, Report, Reported, Wait
 
 SAMPLED: Final = 32
 """Lives of publishes in one report at most, and as many of notifications."""
@@ -175,3 +176,47 @@ class Observer:
         if not self._since_epoch:
             self._wall_us()
         return int((at + self._since_epoch) * 1_000_000)
+
+
+class Reporting:
+    """Tells the workers, again and again, what a client has seen.
+
+    Args:
+        interval: how often, s; 0: never.
+        is_heard: tells whether the worker of the bottom stage is reached.
+        next_request: returns an id for a report.
+        send: sends one.
+    """
+
+    def __init__(
+        self,
+        observer: Observer,
+        interval: float,
+        is_heard: Callable[[], bool],
+        next_request: Callable[[], int],
+        send: Callable[[Frame], None],
+    ) -> None:
+        self.observer, self._interval = observer, interval
+        self._is_heard, self._next_request, self._send = is_heard, next_request, send
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Report from now on."""
+        if self._interval:
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self._report_due)
+
+    def _report_due(self) -> None:
+        self.report()
+        self.begin()
+
+    def report(self) -> None:
+        """Tell what was seen since the last time."""
+        if self._interval and self._is_heard():
+            report = self.observer.report(self._next_request())
+            if report is not None:
+                self._send(report)
+
+    def end(self) -> None:
+        """Report no more."""
+        if self._timer is not None:
+            self._timer.cancel()

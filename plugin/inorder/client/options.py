@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from inorder.endpoint.endpoint import EndpointTimes
 from inorder.endpoint.ordering import OrderingTimes
 from inorder.errors import InvalidOption
 
@@ -57,6 +58,7 @@ class ClientTimes:
             if not (is_number and (value > 0 or (may_be_off and value == 0))):
                 raise InvalidOption(field.name, value, "a number above 0" + (", or 0 for never" if may_be_off else ""))
 
-    def ordering(self) -> OrderingTimes:
-        """Return those of the ordering module."""
-        return OrderingTimes(self.gap_timeout, self.loss_timeout, self.max_waiting, self.max_waiting_bytes)
+    def endpoint(self) -> EndpointTimes:
+        """Return those of the endpoint."""
+        ordering = OrderingTimes(self.gap_timeout, self.loss_timeout, self.max_waiting, self.max_waiting_bytes)
+        return EndpointTimes(ordering, self.settle_delay, self.save_delay)

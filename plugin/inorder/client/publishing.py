@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from math import inf, nan
+from math import nan
 
-from inorder.client import clock
 from inorder.client.ens_link import EnsLink
 from inorder.client.observing import Observer
 from inorder.client.recording import Recording
+from inorder.endpoint.effects import Failed, HandOver, Published, Requeued
+from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.notifications import Receipt
-from inorder.endpoint.publisher import Publication, PublicationState, Publisher
-from inorder.errors import Abandoned, Forgotten, InorderError, PayloadTooLarge, QueueFull, Refused, TooManyUnconfirmed
+from inorder.endpoint.publisher import Publication, PublicationState
+from inorder.errors import InorderError, PayloadTooLarge, QueueFull
 from inorder.logs import logger
 from inorder.ports import Outgoing
-from inorder.protocol.stamp import FifoStamp, TotalStamp, encode_stamp
-from inorder.protocol.wire import (
-    MAX_FRAME_BYTES,
-    CreateTimestamps,
-    Frame,
-    Logged,
-    Settled,
-    Timestamps,
-    TopicInfo,
-    encode_logged,
-)
+from inorder.protocol.wire import MAX_FRAME_BYTES, Logged, encode_logged
 
 _log = logger("inorder.client")
 
@@ -51,8 +41,6 @@ class Publish(asyncio.Future[Receipt]):
         self.accepted_at = nan
         self.counter = 0  # of a fifo stream
         self.is_recorded = False
-        self.asked_at = inf  # when its request left, by the clock that goes on while the machine sleeps
-        self.is_asked_twice = False
         self.on_cancel: Callable[[Publish], None] | None = None
 
     def cancel(self, msg: object = None) -> bool:
@@ -64,63 +52,45 @@ class Publish(asyncio.Future[Receipt]):
 
 
 class Publishing:
-    """All publishes of a client.
+    """All publishes of a client: each is a future, those in total order a publication of its endpoint, too.
 
     Args:
-        send: sends a frame to the workers, or drops it while there is no connection.
-        domain: returns the domain id once a worker told it.
-        names: returns a topic by id, where known.
+        endpoint: decides about the order.
+        perform: carries out what the endpoint wants done.
         limit: publishes that may be unfinished.
 
     Attributes:
-        grace: how long the workers keep the numbers of a publisher that is gone, s (R16).
         max_logged_bytes: payloads up to this size can be stored in event logs (R18).
-        late_confirms: numbers that were abandoned before they were confirmed.
-        accepted: numbered events that brokers have accepted.
-        observer: told of each of them.
+        observer: told of each numbered event that a broker has accepted.
         recording: told of each publish that ended.
     """
 
-    def __init__(
-        self,
-        send: Callable[[Frame], None],
-        domain: Callable[[], int],
-        names: Callable[[list[int]], tuple[tuple[str, int], ...]],
-        limit: int,
-    ) -> None:
-        self.machine = Publisher()
-        self._send, self._domain, self._names, self._limit = send, domain, names, limit
-        # not the session's incarnation: all readers see it, and who knows that one could speak for the session
-        self._stream = secrets.randbits(64) - 2**63
-        self._fifo: dict[tuple[str, str], int] = {}
+    def __init__(self, endpoint: Endpoint, perform: Callable[[], None], limit: int) -> None:
+        self._endpoint, self._perform, self._limit = endpoint, perform, limit
         self._plain: dict[str, deque[Publish]] = {}
         self._open: set[Publish] = set()
-        self._slow: list[Publication] = []  # accepted so late that they may have been abandoned before
-        self.grace = 10.0
         self.max_logged_bytes = MAX_FRAME_BYTES - LOG_ALLOWANCE
-        self.settle_wanted: Callable[[], None] = lambda: None
-        self.late_confirms = 0
-        self.accepted = 0
         self.observer: Observer | None = None
         self.recording: Recording | None = None
 
     def check_log(self, space: str, message: Outgoing) -> None:
         """Raise PayloadTooLarge for what the event log of its topic could not take (R18)."""
         size = len(message.payload)
-        if size > self.max_logged_bytes and self.machine.is_logged((space, message.topic)):
+        is_logged = self._endpoint.publishing.publisher.is_logged
+        if size > self.max_logged_bytes and is_logged((space, message.topic)):
             raise PayloadTooLarge(size, self.max_logged_bytes)
 
     @property
     def pending(self) -> int:
         """Publishes that are not accepted, and numbers the workers do not know the fate of yet."""
-        return max(len(self._open), self.machine.pending)
+        return max(len(self._open), self._endpoint.publishing.publisher.pending)
 
     def check_room(self, more: int = 0) -> None:
         """Raise QueueFull at the limit; ``more`` are on their way here."""
         if len(self._open) + more >= self._limit:
             raise QueueFull(self._limit)
 
-    # -- the three orders --------------------------------------------------------------------------------------
+    # -- with total order --------------------------------------------------------------------------------------
 
     def total(self, publish: Publish) -> None:
         """Queue a publish that gets a timestamp."""
@@ -128,8 +98,59 @@ class Publishing:
         message = publish.message
         size = len(message.payload) + sum(len(name) + len(value) for name, value in message.properties)
         to_log = partial(_to_log, message) if size <= self.max_logged_bytes else None
-        publish.publication = self.machine.publish((publish.link.space, message.topic), publish, to_log, size)
+        publish.publication = self._endpoint.publish((publish.link.space, message.topic), publish, to_log, size)
         publish.on_cancel = self._cancelled
+
+    def _cancelled(self, publish: Publish) -> None:
+        self._open.discard(publish)
+        publication, publish.publication = publish.publication, None
+        if publication is not None:
+            self._endpoint.cancel(publication)
+            if not publication.handed:  # else the broker's word tells what became of it
+                self._record(publish, publication, None)
+            self._perform()
+
+    def hand_over(self, effect: HandOver) -> None:
+        """See :class:`~inorder.endpoint.effects.HandOver`."""
+        publication = effect.publication
+        if publication.state is not PublicationState.STAMPED:
+            return
+        publish: Publish = publication.content
+        message = publish.message
+        publish.stamped_at = publish.get_loop().time()
+        message.stamp, message.in_payload = effect.stamp, publication.in_payload
+        # without a connection it stays stamped; the reconnection asks for it again
+        publication.handed |= publish.link.hand_over(message, partial(self._outcome, publication))
+
+    def _outcome(self, publication: Publication, error: Exception | None) -> None:
+        if not self._endpoint.publishing.publisher.owns(publication):
+            return  # of a former domain: nobody is to be told (and the caller was)
+        publish: Publish = publication.content
+        if error is not None:
+            self._endpoint.refused(publication, error)
+        else:
+            if self.recording is not None:
+                publish.accepted_at = self.recording.clock()
+            if self.observer is not None:
+                number = publication.number
+                self.observer.accepted(publication.topic_id, number, publish.published_at, publish.stamped_at)
+            self._endpoint.accepted(publication)
+        self._perform()
+
+    def published(self, effect: Published) -> None:
+        """See :class:`~inorder.endpoint.effects.Published`."""
+        self._finish(effect.publication.content, effect.publication, effect.receipt)
+
+    def failed(self, effect: Failed) -> None:
+        """See :class:`~inorder.endpoint.effects.Failed`."""
+        self._finish(effect.publication.content, effect.publication, effect.error)
+
+    @staticmethod
+    def requeued(effect: Requeued) -> None:
+        """See :class:`~inorder.endpoint.effects.Requeued`."""
+        effect.publication.content.publication = effect.publication
+
+    # -- without -----------------------------------------------------------------------------------------------
 
     def plain(self, publish: Publish, *, fifo: bool) -> None:
         """Hand over a publish without a timestamp; ``fifo`` numbers it per topic."""
@@ -144,10 +165,7 @@ class Publishing:
         if not link.is_restored:
             return
         if publish.is_fifo and message.stamp is None:  # numbered only now: one that is cancelled before leaves no hole
-            key = link.space, message.topic
-            counter = self._fifo[key] = self._fifo.get(key, 0) + 1
-            message.stamp = encode_stamp(FifoStamp(self._stream, counter))
-            publish.counter = counter
+            message.stamp, publish.counter = self._endpoint.fifo_stamp(link.space, message.topic)
             # who reads properties is known for total order only: the payload form is read by all of ours
             message.in_payload = not link.ens.capabilities.properties
         publish.was_handed, publish.is_doubtful = True, publish.was_handed
@@ -172,6 +190,16 @@ class Publishing:
             publish.accepted_at = self.recording.clock()
         self._finish(publish, None, error or Receipt(publish.link.space, publish.message.topic, None))
 
+    def restored(self, link: EnsLink) -> None:
+        """A broker is back: what it may not have got is handed over again."""
+        for publish in list(self._plain.get(link.space, ())):
+            if publish.done():
+                self._leave_plain(publish)
+            else:
+                self._hand_over_plain(publish)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
     def _finish(self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception) -> None:
         if self.recording is not None:
             self.recording.publish_ended(publish, publication, outcome)
@@ -183,166 +211,10 @@ class Publishing:
             else:
                 publish.set_exception(outcome)
 
-    def _record(self, publish: Publish, publication: Publication | None, outcome: Receipt | Exception | None) -> None:
-        """A publish ended; ``None``: its caller cancelled it before it was handed over."""
+    def _record(self, publish: Publish, publication: Publication | None, outcome: None) -> None:
+        """A publish was cancelled by its caller before it was handed over."""
         if self.recording is not None:
             self.recording.publish_ended(publish, publication, outcome)
-
-    def _cancelled(self, publish: Publish) -> None:
-        self._open.discard(publish)
-        publication, publish.publication = publish.publication, None
-        if publication is not None:
-            self._take_back(publication)
-            if not publication.handed:  # else the broker's word tells what became of it
-                self._record(publish, publication, None)
-
-    def _take_back(self, publication: Publication) -> None:
-        """Nobody wants it any more: unless it was handed over, its number becomes void."""
-        self.machine.cancel(publication)
-        if not publication.handed:
-            self.machine.refused(publication)
-        self.settle_wanted()
-
-    def requests(self) -> list[CreateTimestamps]:
-        """Return the requests that leave now."""
-        frames = self.machine.requests()
-        for publication, cause in self.machine.take_spoilt():
-            error = Refused(f"the event log cannot take what was published: {cause}")
-            self._finish(publication.content, publication, error)
-        now = clock.waking_or_sleeping() if frames else 0.0
-        for frame in frames:
-            for event in frame.events:
-                self.machine.publication(event.counter).content.asked_at = now
-        return frames
-
-    # -- answers of the workers --------------------------------------------------------------------------------
-
-    def answered(self, frame: Timestamps) -> None:
-        """Timestamps arrived: hand the events over, in order."""
-        answers = self.machine.answered(frame)
-        self.machine.ask_again(self._to_be_asked_again(answers.ready))
-        for publication in answers.ready:
-            if publication.state is PublicationState.STAMPED:
-                self._hand_over(publication)
-        for publication in answers.forgotten:
-            self._finish(
-                publication.content, publication, Forgotten(publication.topic[1], may_be_delivered=publication.handed)
-            )
-        for publication in answers.refused:
-            limit = self.machine.max_open
-            self._finish(publication.content, publication, TooManyUnconfirmed(publication.topic[1], limit))
-        for publication in answers.abandoned:
-            self._finish(publication.content, publication, Abandoned(publication.topic[1], publication.number))
-        self.settle_wanted()  # what was cancelled meanwhile
-
-    def _to_be_asked_again(self, ready: list[Publication]) -> list[Publication]:
-        """R16: an answer that took half the grace (this process stood still, or the network did) may be about numbers
-        that were abandoned since. They are asked about once more; once, for a worker may just be that slow."""
-        before = clock.waking_or_sleeping() - self.grace / 2
-        late = [
-            each for each in ready
-            if each.content.asked_at < before and not (each.handed or each.content.is_asked_twice)
-        ]  # fmt: skip
-        for each in late:
-            each.content.is_asked_twice = True
-        return late
-
-    def _hand_over(self, publication: Publication) -> None:
-        publish: Publish = publication.content
-        if publish.done() and not publication.handed:
-            self.machine.refused(publication)
-            self.settle_wanted()
-            return
-        message = publish.message
-        publish.stamped_at = publish.get_loop().time()
-        message.stamp = encode_stamp(
-            TotalStamp(self._domain(), publication.topic_id, publication.number, publication.deps)
-        )
-        message.in_payload = publication.in_payload
-        # without a connection it stays stamped; the reconnection asks for it again
-        publication.handed |= publish.link.hand_over(message, partial(self._outcome, publication))
-
-    def _outcome(self, publication: Publication, error: Exception | None) -> None:
-        publish: Publish = publication.content
-        if not self.machine.owns(publication):
-            return  # of a former domain: nobody is to be told (and the caller was)
-        if error is not None:
-            self.machine.refused(publication)
-            self._finish(publish, publication, error)
-        else:
-            self.machine.accepted(publication)
-            self.accepted += 1
-            if self.recording is not None:
-                publish.accepted_at = self.recording.clock()
-            if self.observer is not None:
-                self.observer.accepted(
-                    publication.topic_id, publication.number, publish.published_at, publish.stamped_at
-                )
-            if clock.waking_or_sleeping() - publish.asked_at > self.grace / 2:
-                self._slow.append(publication)  # the answer to its confirmation tells whether it was abandoned
-            else:
-                self._finish(publish, publication, self._receipt(publication))
-        self.settle_wanted()
-
-    def _receipt(self, publication: Publication) -> Receipt:
-        space, topic = publication.topic
-        return Receipt(space, topic, publication.number, self._names(publication.deps))
-
-    def settled(self, frame: Settled) -> None:
-        """Numbers are settled; a confirmation that came too late is an abandoned number (R16)."""
-        late = self.machine.settled(frame)
-        for topic, number in late:
-            self.late_confirms += 1
-            names = self._names([topic, number])
-            _log.error("event=late_confirmation topic=%s number=%d", names[0][0] if names else topic, number)
-        slow, self._slow = self._slow, []
-        for each in slow:
-            if each.state is not PublicationState.DONE:
-                self._slow.append(each)
-            elif (each.topic_id, each.number) in late:
-                self._finish(each.content, each, Abandoned(each.topic[1], each.number))
-            else:
-                self._finish(each.content, each, self._receipt(each))
-        self.settle_wanted()  # what was accepted while these were on their way
-
-    # -- connections -------------------------------------------------------------------------------------------
-
-    def named(self, topics: Iterable[TopicInfo], order_epoch: int) -> None:
-        """Workers named topics."""
-        self.machine.named(topics, order_epoch)
-
-    def stages_reached(self, stages: set[int]) -> None:
-        """Ask everything unanswered of these stages again."""
-        for frame in self.machine.connected(stages):
-            self._send(frame)
-
-    def other_domain(self) -> None:
-        """The workers serve another domain, whose numbers are others. What was never asked for gets its number there;
-        all else that is open fails: it may have a number of the former domain, and must not get a second one."""
-        former, self.machine = self.machine, Publisher()
-        self.machine.max_open = former.max_open
-        self._slow.clear()
-        for publication in former.unfinished():
-            publish: Publish = publication.content
-            if publish.publication is not publication:
-                # accepted or cancelled: the caller knows, and the workers need not
-                self._record(publish, publication, Forgotten(publication.topic[1], may_be_delivered=True))
-            elif publication.is_asked:
-                self._finish(publish, publication, Forgotten(publication.topic[1], may_be_delivered=publication.handed))
-            else:
-                publish.publication = self.machine.publish(
-                    publication.topic, publish, publication.to_log, publication.size
-                )
-
-    def ens_restored(self, link: EnsLink) -> None:
-        """A broker is back: what it may not have got is handed over again; stamped events only after their numbers
-        were found to stand (R16)."""
-        self.machine.ask_again(self.machine.handed_over(link.space))
-        for publish in list(self._plain.get(link.space, ())):
-            if publish.done():
-                self._leave_plain(publish)
-            else:
-                self._hand_over_plain(publish)
 
     def give_up(self, error: InorderError) -> None:
         """The client closes. What was not handed over becomes void; what was, and is not accepted, may have been
@@ -354,7 +226,7 @@ class Publishing:
             if self.recording is not None:
                 self.recording.publish_given_up(publish, publication)
             if publication is not None:
-                self._take_back(publication)
+                self._endpoint.cancel(publication)
             self._finish(publish, publication, error)
             publish.exception()  # said above, once for all: not again for each that nobody awaits
         if self.recording is not None:
@@ -362,7 +234,7 @@ class Publishing:
 
     def _record_handed(self, recording: Recording) -> None:
         """Nobody will know what became of publishes that were cancelled when the broker had been given them."""
-        for publication in self.machine.unfinished():
+        for publication in self._endpoint.publishing.publisher.unfinished():
             recording.publish_given_up(publication.content, publication)
         for waiting in self._plain.values():
             for publish in waiting:

@@ -6,17 +6,20 @@ There is one only where the client was given ``traces``; nothing here is done ot
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from math import nan
 from typing import TYPE_CHECKING, Literal
 
-from inorder.endpoint.notifications import Gap, Receipt, Verdict
+from inorder.endpoint.notifications import Bounded, Gap, Receipt, Verdict
+from inorder.endpoint.ordering import Mode
 from inorder.endpoint.publisher import Publication
 from inorder.endpoint.waiting import Sequenced
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed, UsageError
 from inorder.ports import Arrival
 from inorder.protocol.wire import TopicInfo
 from inorder.traces.lanes import NOTHING, REPAIRED, TopicName
+from inorder.traces.options import Traces
 from inorder.traces.recorder import BATCH, Recorder, flags_of
 
 if TYPE_CHECKING:
@@ -57,11 +60,11 @@ class Recording:
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
-    def opened(self, incarnation: int, domain: int, mode: str) -> None:
+    def opened(self, incarnation: int, domain: int, mode: Mode) -> None:
         """The client is there; or it goes on in another domain, as if it were new."""
         self._settle()
         self._told_offset = 0
-        self._recorder.opened(incarnation, domain, mode)
+        self._recorder.opened(incarnation, domain, "bounded" if isinstance(mode, Bounded) else mode)
 
     def flush_every(self, seconds: float) -> None:
         """Hand over what there is at least this often."""
@@ -236,3 +239,23 @@ def _outcome(publish: Publish, publication: Publication | None, outcome: Receipt
     if publish.is_doubtful if publication is None else publication.doubtful:
         return "unknown"  # this hand-over certainly failed; of an earlier one nobody may know
     return "refused" if isinstance(outcome, (Refused, TooManyUnconfirmed, UsageError)) else "failed"
+
+
+async def begun(
+    traces: Traces,
+    client_id: str,
+    incarnation: int,
+    name_of: Callable[[int], TopicInfo | None],
+    id_of: Callable[[str, str], int | None],
+    offset: Callable[[], tuple[int, int, int]],
+) -> Recording:
+    """Return what records a client, once traces were found to be writable; that loads libraries and may wait for the
+    disk. Raises InvalidOption where they are not. See :class:`Recording` for the rest."""
+    loop = asyncio.get_running_loop()
+    # asyncio's own loops only pass on the clock of the system, which is quicker without them
+    clock = time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
+    recorder = Recorder(traces, client_id, clock)
+    await asyncio.to_thread(recorder.prepare, incarnation)
+    recording = Recording(recorder, clock, name_of, id_of, offset)
+    recording.flush_every(traces.flush_interval)
+    return recording

@@ -16,25 +16,20 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from inorder.client import clock
 from inorder.client.options import ClientTimes
 from inorder.client.worker_link import FATAL, WorkerLink
-from inorder.endpoint.asked import Asked
+from inorder.endpoint.effects import Send
 from inorder.errors import InorderError, LinkError, WorkerUnreachable
 from inorder.logs import logger
 from inorder.protocol.wire import (
     AskHeads,
-    AskNumbers,
     ClusterMap,
-    CreateTimestamps,
     Frame,
     Hello,
     Opened,
     Position,
     Positions,
-    ReadLog,
     Renew,
-    Settle,
     StageInfo,
     Welcome,
     WorkerFrame,
@@ -46,8 +41,8 @@ _log = logger("inorder.client")
 class WorkerEvents(Protocol):
     """What is reported, on the event loop's thread."""
 
-    def asked_epoch(self) -> int:
-        """Return the order epoch in which the oldest open request was made first, for a hello (R14)."""
+    def greeting(self, hello: Hello) -> Hello:
+        """Return a hello with what the stages were asked for."""
 
     def other_domain(self, domain: int) -> int:
         """The workers now serve another domain (R4): whatever is known of the former one is void. Return the
@@ -108,7 +103,6 @@ class Workers:
         self._epochs: dict[int, int] = {}  # of the routes
         self._needed: set[int] = set()
         self._was_reached: set[int] = set()
-        self._asked = Asked()
         self._positions: dict[int, Position] = {}
         self._domain = 0
         self._is_lacking = asyncio.Event()
@@ -156,19 +150,17 @@ class Workers:
 
     # -- sending -----------------------------------------------------------------------------------------------
 
-    def send(self, *frames: Frame) -> None:
+    def send(self, *sends: Send) -> None:
         """Send each frame to the worker of its stage, those of one worker in one write. One for a stage that is not
         reached is dropped: when it is, everything unanswered is asked again."""
         by_link: dict[WorkerLink, list[Frame]] = {}
-        for frame in frames:
-            stage = frame.stage if isinstance(frame, CreateTimestamps | Settle | AskNumbers | ReadLog) else self.bottom
+        for each in sends:
+            stage = each.stage
             if stage not in self._needed:
                 self.need([stage])
             link = self._routes.get(stage)
             if link is not None:
-                by_link.setdefault(link, []).append(frame)
-                if isinstance(frame, CreateTimestamps):
-                    self._asked.note(stage, frame.events[-1].counter, clock.waking_or_sleeping())
+                by_link.setdefault(link, []).append(each.frame)
         for link, its in by_link.items():
             link.send(*its)
 
@@ -239,13 +231,7 @@ class Workers:
         return WorkerLink(address, self._greeting, self, self._times, self._tls)
 
     def _greeting(self) -> Hello:
-        return replace(
-            self._hello,
-            asked=self._asked.pairs(),
-            asked_epoch=self._events.asked_epoch(),
-            recent=self._asked.recent(clock.waking_or_sleeping()),
-            positions=list(self._positions.values()),
-        )
+        return self._events.greeting(replace(self._hello, positions=list(self._positions.values())))
 
     def _open(self, address: str) -> None:
         """Add a link; it connects by itself."""
@@ -361,7 +347,6 @@ class Workers:
         self._others = []
         self._routes.clear()
         self._needed.clear()
-        self._asked.clear()
         self._positions.clear()
         self._hello = replace(self._hello, incarnation=self._events.other_domain(welcome.domain))
         for link in self._links:

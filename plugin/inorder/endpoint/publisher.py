@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from itertools import islice, takewhile
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -92,10 +93,13 @@ class Publication:
             must know to add theirs; ``through``: the highest of them, where that is above its topic's own, else -1.
         use, before: this publication and the one before it in its topic, as R19 counts them.
         is_asked: a stage may have numbered it; asked first in the order epoch ``asked_epoch``.
+        asked_at: when its request left last (s), for its owner; ``is_asked_twice``: it was asked about again since the
+            answer took so long (R16).
     """
 
     __slots__ = (
         "after",
+        "asked_at",
         "asked_epoch",
         "before",
         "cancelled",
@@ -108,6 +112,7 @@ class Publication:
         "in_payload",
         "info",
         "is_asked",
+        "is_asked_twice",
         "number",
         "relies",
         "size",
@@ -129,7 +134,8 @@ class Publication:
         self.info: TopicInfo | None = None
         self.use: _LastUse | None = None
         self.before: _LastUse | None = None
-        self.is_asked = False
+        self.is_asked = self.is_asked_twice = False
+        self.asked_at = inf
         self.asked_epoch = 0
         self.number = 0
         self.deps: list[int] = []

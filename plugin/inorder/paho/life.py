@@ -117,7 +117,7 @@ class Life:
         """Raise Forbidden for a topic that the token does not allow to publish to."""
         if self.opened:
             (space,) = self.engine._links
-            self.engine._permissions.check_publish(space, topic)
+            self.engine._driver.permissions.check_publish(space, topic)
 
     # -- publishing: the event loop's thread from here on ------------------------------------------------------
 

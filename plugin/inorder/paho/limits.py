@@ -9,7 +9,7 @@ import msgspec
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from inorder.client.client import STAMP_ALLOWANCE
+from inorder.client.checking import STAMP_ALLOWANCE
 from inorder.errors import InvalidOption, PayloadTooLarge
 from inorder.paho.aliases import alias_of
 

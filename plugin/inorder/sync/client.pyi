@@ -7,12 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from inorder.client.client import ClientStats, Order
+from inorder.client.client import Order
 from inorder.client.delivery import Notification
 from inorder.client.options import ClientTimes
-from inorder.client.routing import Ordering
+from inorder.client.stats import ClientStats
 from inorder.endpoint.notifications import Event, Gap
 from inorder.endpoint.ordering import Mode
+from inorder.endpoint.routing import Ordering
 from inorder.ports import Ens
 from inorder.sync.pending import PendingPublish
 from inorder.sync.reading import Notifications

@@ -34,7 +34,8 @@ class Engine(inorder.Client):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._crossing = Crossing(THREAD)
-        self.inbox = Inbox[Notification](THREAD, self._stream.take, None if self._durable is None else self._asked)
+        asked = None if self._endpoint.durable is None else self._asked
+        self.inbox = Inbox[Notification](THREAD, self._stream.take, asked)
 
     def events(self) -> AsyncIterator[Notification]:
         """See :meth:`inorder.Client.events`; at the end all was moved to the inbox."""

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
-from inorder.client import clock
-from inorder.client.kept import KeptCopies
-from inorder.client.observing import Observer
-from inorder.client.recording import Recording
-from inorder.client.routing import Routes
-from inorder.client.taking import Taker
+from inorder.endpoint.effects import (
+    Alarm,
+    Clock,
+    LeaseTurned,
+    Missed,
+    Notify,
+    Outbox,
+    Unrouted,
+    WasOverlap,
+)
 from inorder.endpoint.fifo import FifoSequencer
+from inorder.endpoint.kept import KeptCopies
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.notifications import Event, Gap, Verdict
 from inorder.endpoint.ordering import Found, GapFound, OrderingModule, Output
+from inorder.endpoint.routing import Routes
 from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.waiting import Sequenced
-from inorder.logs import logger
-from inorder.ports import Arrival
+from inorder.protocol.arrival import Arrival
 from inorder.protocol.stamp import FifoStamp, TotalStamp, decode_stamp
 from inorder.protocol.wire import LoggedEvent, LoggedEvents, TopicInfo, TopicStart, decode_logged
-
-_log = logger("inorder.client")
 
 LOOP_COPIES = 8
 """Repetitions of one event from which on a loop of bridges is suspected."""
@@ -53,10 +56,13 @@ class Arrivals:
     """Turns arrivals into notifications.
 
     Args:
-        ordering, subscriber, routes, lease: the client's.
-        domain: returns the domain id once a worker told it.
-        notify: takes each notification, in order; returns whether the application gets it.
+        ordering, subscriber, routes, lease, outbox: the endpoint's.
         gap_timeout: for ``fifo`` streams, s.
+
+    Attributes:
+        domain: the domain id, once a worker told it.
+        is_watched: arrivals that no subscription covers, and overlaps, are told as effects.
+        delivered: events notified of, by verdict; ``gaps``, and ``missed`` numbers in them.
     """
 
     def __init__(
@@ -65,12 +71,12 @@ class Arrivals:
         subscriber: Subscriber,
         routes: Routes,
         lease: Lease,
-        domain: Callable[[], int],
-        notify: Callable[[Event | Gap], bool],
+        outbox: Outbox,
+        clock: Clock,
         gap_timeout: float,
     ) -> None:
         self._ordering, self._subscriber, self._routes = ordering, subscriber, routes
-        self._lease, self._domain, self._notify = lease, domain, notify
+        self._lease, self._outbox, self._clock = lease, outbox, clock
         self._names: dict[int, TopicInfo] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._alarmed: set[tuple[str, str, str]] = set()
@@ -82,10 +88,8 @@ class Arrivals:
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
         self.gaps = self.missed = 0
         self._count = 0  # arrivals for the ordering module in this domain
-        self.observer: Observer | None = None
-        self.recording: Recording | None = None
-        self.taker: Taker | None = None
-        """Gets events and gaps instead of ``notify``."""
+        self.domain = 0
+        self.is_watched = False
 
     def learn(self, topics: Iterable[TopicInfo]) -> None:
         """Workers named topics."""
@@ -93,8 +97,9 @@ class Arrivals:
             self._names[info.id] = info
             self._ids[info.space, info.name] = info.id
 
-    def other_domain(self) -> None:
+    def enter_domain(self, domain: int) -> None:
         """The workers serve another domain: ids stand for other topics there."""
+        self.domain = domain
         self._count = 0
         self._names.clear()
         self._ids.clear()
@@ -124,8 +129,8 @@ class Arrivals:
         """A broker notified."""
         route = self._routes.of(space, arrival.topic)
         if route is None:
-            if self.taker is not None:
-                self.taker.unrouted(arrival)
+            if self.is_watched:
+                self._outbox.effects.append(Unrouted(arrival))
             return
         stamp = None
         if arrival.stamp is not None:
@@ -151,7 +156,7 @@ class Arrivals:
         counts = self._ordering.counts
         before = counts.duplicates
         self._count += 1
-        if not self._ordering.is_leased or clock.waking_or_sleeping() >= self._lease.until:
+        if not self._ordering.is_leased or self._clock.uptime() >= self._lease.until:
             self.check_lease(now)
         outputs = self._ordering.receive(
             stamp.topic,
@@ -166,8 +171,8 @@ class Arrivals:
         if counts.duplicates != before and self._is_overlap(space, arrival, stamp, overlaps):
             counts.duplicates = before
             self.counts.overlaps += 1
-            if self.recording is not None:
-                self.recording.was_overlap()
+            if self.is_watched:
+                self._outbox.effects.append(WasOverlap())
         if outputs:
             self.deliver(outputs)
 
@@ -196,7 +201,7 @@ class Arrivals:
     def _is_ours(self, space: str, arrival: Arrival, stamp: TotalStamp) -> bool:
         """Tell whether a stamp is of this domain and of the topic it arrived on; if not, say so once."""
         info = self._names.get(stamp.topic)
-        if stamp.domain != self._domain():
+        if stamp.domain != self.domain:
             why = f"of another domain ({stamp.domain})"
         elif info is not None and (info.space, info.name) != (space, arrival.topic):
             why = f"of the topic {info.name!r} in space {info.space!r}; does a bridge rename topics?"
@@ -210,7 +215,7 @@ class Arrivals:
         """Warn of something that is wrong with a topic, once; ``number`` is that of the event it was seen at."""
         if (kind, space, topic) not in self._alarmed:
             self._alarmed.add((kind, space, topic))
-            _log.warning("event=alarm kind=%s space=%s topic=%s number=%d hint=%s", kind, space, topic, number, hint)
+            self._outbox.effects.append(Alarm(kind, space, topic, number, hint))
 
     def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
         topic = self._ids.get((space, arrival.topic))
@@ -222,8 +227,7 @@ class Arrivals:
 
     def _plain(self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, arrived: float) -> None:
         """Notify of what the ordering module has nothing to do with."""
-        if self._out(space, arrival, verdict, number, []) and self.recording is not None:
-            self.recording.notified_plain(space, arrival, verdict, number, arrived)
+        self._out(space, arrival, verdict, number, [], None, arrived)
 
     def _fifo(
         self,
@@ -266,17 +270,13 @@ class Arrivals:
 
     def check_lease(self, now: float) -> None:
         """Before anything is notified in order: has every stage of the subscription answered in time?"""
-        is_leased = clock.waking_or_sleeping() < self._lease.until
+        is_leased = self._clock.uptime() < self._lease.until
         if is_leased == self._ordering.is_leased:
             return
+        self._outbox.effects.append(LeaseTurned(is_leased))
         if is_leased:
-            _log.info("event=lease_renewed")
             self.deliver(self._ordering.renewed(now))
         else:
-            how = "events wait until they do" if self._ordering.mode == "strict" else "events are tagged as late"
-            _log.warning(
-                "event=lease_lapsed hint=%s", f"not all workers of the subscription have answered in time: {how}"
-            )
             self._ordering.lapse()
 
     # -- notifications -----------------------------------------------------------------------------------------
@@ -286,16 +286,13 @@ class Arrivals:
         for output in outputs:
             if isinstance(output, Sequenced):
                 space, arrival, _ = output.content
-                if output.verdict is Verdict.UNSEQUENCED:
+                verdict, number = output.verdict, output.number
+                if verdict is Verdict.UNSEQUENCED:
                     self._discredited(space, arrival, output)
-                else:
-                    if self._repeats and output.number <= self._repeats.get(output.topic, 0):
-                        arrival.redelivered = True
-                    is_told = self._out(space, arrival, output.verdict, output.number, output.deps, output.repaired)
-                    if self.observer is not None:
-                        self.observer.notified(output, output.verdict)
-                    if is_told and self.recording is not None:
-                        self.recording.notified(output)
+                    continue
+                if self._repeats and number <= self._repeats.get(output.topic, 0):
+                    arrival.redelivered = True
+                self._out(space, arrival, verdict, number, output.deps, output, output.arrived)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
 
@@ -303,9 +300,7 @@ class Arrivals:
         """The ordering module has no place for its stamp; its topic may have been unsubscribed while it waited."""
         if self._routes.of(space, arrival.topic) is not None:
             self.counts.unsequenced += 1
-            is_told = self._out(space, arrival, Verdict.UNSEQUENCED, entry.number, [])
-            if is_told and self.recording is not None:
-                self.recording.notified(entry)
+            self._out(space, arrival, Verdict.UNSEQUENCED, entry.number, [], entry, entry.arrived)
 
     def _gap(self, found: GapFound, info: TopicInfo) -> None:
         self.gaps += 1
@@ -313,14 +308,7 @@ class Arrivals:
         if found.reason == "unstamped":
             hint = "messages without stamps arrived instead: a bridge or an old protocol version strips them"
             self._alarm("unstamped", info.space, info.name, found.first, hint)
-        gap = Gap(info.space, info.name, found.first, found.last, found.reason)
-        if self.taker is not None:
-            self.taker.gap(gap)
-            is_told = True
-        else:
-            is_told = self._notify(gap)
-        if is_told and self.recording is not None:
-            self.recording.gap(gap)
+        self._outbox.effects.append(Missed(Gap(info.space, info.name, found.first, found.last, found.reason)))
 
     def caught_up(self, space: str, now: float) -> None:
         """Everything has been read that a broker had when it was asked (R24)."""
@@ -341,9 +329,10 @@ class Arrivals:
         verdict: Verdict,
         number: int | None,
         deps: list[int],
-        repaired: bool = False,
-    ) -> bool:
-        """Notify of an event; return whether the application gets it."""
+        entry: Sequenced | None,
+        arrived: float,
+    ) -> None:
+        """Notify of an event."""
         self.delivered[verdict] += 1
         event = Event(
             space,
@@ -356,9 +345,6 @@ class Arrivals:
             arrival.redelivered,
             arrival.qos,
             arrival.properties,
-            repaired,
+            entry is not None and entry.repaired,
         )
-        if self.taker is None:
-            return self._notify(event)
-        self.taker.event(event, arrival)
-        return True
+        self._outbox.effects.append(Notify(event, arrival, entry, arrived))

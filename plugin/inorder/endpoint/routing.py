@@ -13,12 +13,14 @@ ORDERINGS: tuple[Ordering, ...] = ("total", "fifo", "none")
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """One filter that the application subscribed to."""
+    """One filter that the application subscribed to. ``properties``: stamps of its topics may come beside the payload,
+    as this client's connection to their broker can read them there."""
 
     space: str
     filter: Filter
     ordering: Ordering
     qos: int
+    properties: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,47 +7,47 @@ ended comes again: every event is worked on at least once.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
+from inorder.endpoint.effects import Clock, Outbox, Resumed
 from inorder.endpoint.notifications import Event, Gap, Reconnected, Verdict
-from inorder.errors import InorderError
 from inorder.protocol.pairs import flat
-from inorder.protocol.wire import AskDurable, Done, Durable, Frame, SaveClock, SpaceFilter
+from inorder.protocol.wire import AskDurable, Done, Durable, SaveClock
 
 ASK_AGAIN = 1.0
 """Seconds after which an answer counts as lost."""
 
 
-class DurableClock:
+class SavedClock:
     """What is done with, and how far that is saved.
 
     Args:
-        send: sends a frame to the workers, or drops it while there is no connection.
-        next_request: returns an id for a question.
         topic_id: returns the id of a topic by space and name, where a worker has told it.
-        delay: s; how long saving may wait for company.
+        delay: how long saving may wait for company, s.
+
+    Attributes:
+        due_at: when something is to be saved, or asked again, by the clock's uptime; ``None``: nothing is.
     """
 
-    def __init__(
-        self,
-        send: Callable[[Frame], None],
-        next_request: Callable[[], int],
-        topic_id: Callable[[str, str], int | None],
-        delay: float,
-    ) -> None:
-        self._send, self._next_request, self._topic_id, self._delay = send, next_request, topic_id, delay
+    def __init__(self, outbox: Outbox, clock: Clock, topic_id: Callable[[str, str], int | None], delay: float) -> None:
+        self._outbox, self._clock, self._topic_id, self._delay = outbox, clock, topic_id, delay
         self._unsaved: dict[int, int] = {}
         self._saving: tuple[int, dict[int, int]] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._asked: asyncio.Future[Durable] | None = None
-        self._is_stopped = False
+        self._is_asking = self._is_stopped = False
         self._foreign = 0
+        self.due_at: float | None = None
 
     @property
     def is_saved(self) -> bool:
         """Nothing is left to save."""
         return not self._unsaved and self._saving is None
+
+    @property
+    def saving(self) -> dict[int, int]:
+        """The numbers, by topic, that are on their way to be saved."""
+        return {} if self._saving is None else self._saving[1]
+
+    # -- what the application is done with ---------------------------------------------------------------------
 
     def done_with(self, item: Event | Gap | Reconnected) -> None:
         """The application asks for what follows this notification."""
@@ -60,40 +60,45 @@ class DurableClock:
         topic = self._topic_id(item.space, item.topic)
         if topic is not None and number > self._unsaved.get(topic, 0):
             self._unsaved[topic] = number
-            if self._timer is None and self._saving is None and not self._is_stopped:
-                self._timer = asyncio.get_running_loop().call_later(self._delay, self.save)
+            self._save_soon()
+
+    def _save_soon(self) -> None:
+        if self.due_at is None and self._saving is None and not self._is_stopped:
+            self.due_at = self._clock.uptime() + self._delay
+            self._outbox.wants_timer = True
 
     def save(self) -> None:
         """Save what is not saved yet; the next time when this is answered."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if not self._is_asking:
+            self.due_at = None
         if self._unsaved and self._saving is None:
-            self._saving, self._unsaved = (self._next_request(), self._unsaved), {}
-            self._send_clock()
+            self._saving, self._unsaved = (self._outbox.next_request(), self._unsaved), {}
+            self._send()
 
-    def _send_clock(self) -> None:
+    def _send(self) -> None:
         if self._saving is not None:
             request, numbers = self._saving
-            self._send(SaveClock(request, flat(numbers)))
+            self._outbox.send(SaveClock(request, flat(numbers)))
+
+    # -- what the bottom stage says ----------------------------------------------------------------------------
 
     def told(self, frame: Done | Durable) -> None:
         """An answer of the bottom stage."""
-        if isinstance(frame, Durable):
-            if self._asked is not None and not self._asked.done():
-                self._asked.set_result(frame)
-        else:
+        if isinstance(frame, Done):
             self._saved(frame)
+        elif self._is_asking:
+            self._is_asking, self.due_at = False, None
+            self._outbox.effects.append(Resumed(frame.filters))
 
     def _saved(self, frame: Done) -> None:
         if self._saving is not None and frame.request == self._saving[0]:
             self._saving = None
-            if self._unsaved and not self._is_stopped:
-                self._timer = self._timer or asyncio.get_running_loop().call_later(self._delay, self.save)
+            if self._unsaved:
+                self._save_soon()
 
     def reached(self) -> None:
         """The bottom stage is reached (again)."""
-        self._send_clock()
+        self._send()
 
     def forget(self, foreign: int) -> None:
         """Topics of another domain have other numbers: those of the next ``foreign`` notifications are of no use."""
@@ -101,25 +106,24 @@ class DurableClock:
         self._saving = None
         self._foreign = foreign
 
-    async def ask(self) -> list[SpaceFilter]:
-        """Return the filters of the durable subscription that waits for this client. Raises the error of ``stop``."""
-        while True:
-            self._asked = asyncio.get_running_loop().create_future()
-            self._send(AskDurable(self._next_request()))
-            try:
-                async with asyncio.timeout(ASK_AGAIN):
-                    return (await self._asked).filters
-            except TimeoutError:
-                continue
+    # -- the beginning and the end -----------------------------------------------------------------------------
 
-    def stop(self, error: InorderError) -> None:
-        """Nothing more is saved but by :meth:`save`."""
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._asked is not None and not self._asked.done():
-            self._asked.set_exception(error)
+    def ask(self) -> None:
+        """Ask which subscription waits for this client."""
+        self._is_asking, self.due_at = True, self._clock.uptime() + ASK_AGAIN
+        self._outbox.wants_timer = True
+        self._outbox.send(AskDurable(self._outbox.next_request()))
+
+    def tick(self) -> None:
+        """It is ``due_at``."""
+        if self._is_asking:
+            self.ask()
+        else:
+            self.save()
+
+    def stop(self) -> None:
+        """Nothing more is asked, and saved only by :meth:`save`."""
+        self._is_stopped, self._is_asking, self.due_at = True, False, None
 
 
 def _number_of(item: Event | Gap | Reconnected) -> int | None:

@@ -1,0 +1,50 @@
+"""What an endpoint asks the workers: about missing numbers (R17, R18) and unknown topics (R13)."""
+
+from __future__ import annotations
+
+from inorder.endpoint.effects import Outbox
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.subscriber import Subscriber
+from inorder.protocol.wire import AskNumbers, NameTopics, ReadLog
+
+NAMES_ASKED = 100
+"""Topics whose names are asked for at once: as long as they may be, they fit into one answer."""
+
+
+class Asking:
+    """The questions of one endpoint. The ordering module knows which are due; of names, which were asked for."""
+
+    def __init__(self, ordering: OrderingModule, subscriber: Subscriber, outbox: Outbox) -> None:
+        self._ordering, self._subscriber, self._outbox = ordering, subscriber, outbox
+        self._naming: dict[int, list[int]] = {}
+
+    @property
+    def naming(self) -> set[int]:
+        """Ids of topics whose names were asked for on this connection, and are not told yet."""
+        return {each for ids in self._naming.values() for each in ids}
+
+    def forget_names(self) -> None:
+        """The bottom stage is reached again: what was asked for on the connection before is not answered any more."""
+        self._naming.clear()
+
+    def named(self, request: int) -> list[int] | None:
+        """Return the ids that a question asked for whose answer is there; ``None``: it was none of these."""
+        return self._naming.pop(request, None)
+
+    def ask(self, now: float, *, hold: bool) -> None:
+        """Ask what is due. ``hold``: nothing is fetched from event logs."""
+        outbox, infos = self._outbox, self._subscriber.topics
+        for question in self._ordering.questions(now):
+            info = infos.get(question.topic)
+            if info is not None:
+                outbox.send(AskNumbers(outbox.next_request(), info.stage, question.topic, question.ranges))
+        for fetch in self._ordering.fetches(now, hold=hold):
+            info = infos.get(fetch.topic)
+            if info is not None:
+                outbox.send(ReadLog(outbox.next_request(), info.stage, fetch.topic, fetch.ranges))
+        asked = self.naming
+        unnamed = [each for each in self._ordering.unnamed() if each not in asked]
+        for at in range(0, len(unnamed), NAMES_ASKED):
+            request, ids = outbox.next_request(), unnamed[at : at + NAMES_ASKED]
+            self._naming[request] = ids
+            outbox.send(NameTopics(request, ids))

@@ -1,0 +1,258 @@
+"""Changing subscriptions: broker first, then the topic managers; one change at a time (R7, R11)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from inorder.endpoint.arrivals import Arrivals
+from inorder.endpoint.changes import Change
+from inorder.endpoint.effects import AskAllHeads, AskBroker, Changed, Clock, Expired, Need, Outbox
+from inorder.endpoint.lease import Lease
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.routing import Routes
+from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.subscriber import Subscriber
+from inorder.errors import InvalidFilter
+from inorder.protocol.filters import number_problem
+from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.wire import Moved, Opened, SpaceFilter, Subscribed, TopicInfo
+
+
+class Subscribing:
+    """A client's subscription changes, and what begins anew of itself.
+
+    Args:
+        subscriber, ordering, routes, arrivals, outbox: the endpoint's.
+        lease: is told what a change needs and proves (R12).
+
+    Attributes:
+        is_holding: a subscribe is outstanding: which topics it has is not known yet, so nothing is foreign (R9).
+    """
+
+    def __init__(
+        self,
+        subscriber: Subscriber,
+        ordering: OrderingModule,
+        routes: Routes,
+        arrivals: Arrivals,
+        lease: Lease,
+        outbox: Outbox,
+        clock: Clock,
+    ) -> None:
+        self._subscriber, self._ordering, self._routes = subscriber, ordering, routes
+        self._arrivals, self._lease, self._outbox, self._clock = arrivals, lease, outbox, clock
+        self._queue: deque[Change] = deque()
+        self._current: Change | None = None
+        self._began = 0.0
+        self._is_anew_due = self._is_stopped = False
+        self.is_holding = False
+
+    @property
+    def is_changing(self) -> bool:
+        """A change is on its way to the topic managers."""
+        return self._subscriber.change is not None
+
+    # -- what the application asks for -------------------------------------------------------------------------
+
+    def change(self, adds: Iterable[Subscription], removes: Iterable[tuple[str, Filter]], content: Any) -> Change:
+        """Begin a change, when those before it are complete."""
+        change = Change(list(adds), list(removes), content)
+        self._queue.append(change)
+        self._go_on()
+        return change
+
+    def _go_on(self) -> None:
+        """Begin the next change, if none is on its way; what begins anew goes along with it, or alone."""
+        while self._current is None and not self.is_changing and self._queue:
+            self._begin(self._queue.popleft())
+        if self._is_anew_due and self._current is None and not self.is_changing:
+            self._ask_stages()
+
+    def _begin(self, change: Change) -> None:
+        error = self._too_many(change)
+        if error is not None:
+            self._outbox.effects.append(Changed(change, error))
+            return
+        self._current, routes = change, self._routes
+        change.before = [routes.get(each.space, each.filter) for each in change.adds]
+        for space, filter in change.removes:
+            routes.remove(space, filter)
+            self._arrivals.kept.dropped(space, filter)
+        if change.removes and self._wanted() != self._subscriber.filters:
+            self._drop(self._wanted())
+            self._outbox.wants_flush = True
+        for each in change.adds:
+            routes.add(each)
+        change.is_total = self._wanted() != self._subscriber.filters
+        if change.adds and change.is_total:
+            self.is_holding = True
+            self._ordering.subscribing()  # R9: from here on, until the clock is known
+        self._outbox.effects.append(AskBroker(change))
+
+    def _too_many(self, change: Change) -> InvalidFilter | None:
+        """Return what is wrong with more wildcards than workers take."""
+        known = ((each, self._routes.get(each.space, each.filter)) for each in change.adds if each.ordering == "total")
+        more = [each for each, before in known if before is None or before.ordering != "total"]
+        new = [each.filter for each in more if each.filter.kind is not FilterKind.EXACT]
+        problem = number_problem([*new, *(each.filter for each in self._subscriber.filters)]) if new else None
+        return None if problem is None else InvalidFilter(new[-1].text, problem)
+
+    def broker_answered(self, change: Change, error: Exception | None) -> None:
+        """The brokers have done what a change asks for, or refused it: then all of it is undone."""
+        if change is not self._current:
+            return  # the client was stopped meanwhile
+        if error is not None and change.error is None:
+            self._take_back(change, error)
+            return
+        if change.error is not None:
+            self._taken_back(change)
+        elif change.is_total:
+            if change.adds:
+                self._drop(self._wanted())  # what a call made weaker than total
+            self._ask_stages()
+            return
+        self._finish(change.error)
+
+    def _take_back(self, change: Change, error: Exception) -> None:
+        change.error, new = error, []
+        for each, before in zip(change.adds, change.before, strict=True):
+            if before is None:
+                self._routes.remove(each.space, each.filter)
+                new.append((each.space, each.filter))
+            else:
+                self._routes.add(before)
+        change.subscribes, change.unsubscribes = [], new
+        self._outbox.effects.append(AskBroker(change))
+
+    def _taken_back(self, change: Change) -> None:
+        if change.is_total and not self._is_anew_due:
+            now = self._clock.now()
+            self.is_holding = False
+            self._arrivals.check_lease(now)
+            self._arrivals.deliver(self._ordering.subscribed([], now, filters=self._subscriber.has_wildcards))
+            self._outbox.wants_flush = True
+
+    def _finish(self, error: Exception | None = None) -> None:
+        change, self._current = self._current, None
+        if change is not None:
+            self._outbox.effects.append(Changed(change, error))
+        self._go_on()
+
+    def _drop(self, wanted: list[SpaceFilter]) -> None:
+        dropped = self._subscriber.dropped(wanted)
+        if dropped:
+            now = self._clock.now()
+            self._arrivals.check_lease(now)  # what waited for these topics may go out (R12)
+            self._arrivals.deliver(self._ordering.unsubscribed(dropped, now))
+
+    def _wanted(self) -> list[SpaceFilter]:
+        """The whole subscription with total order, as the application wants it."""
+        is_durable = self._subscriber.is_durable
+        return [
+            SpaceFilter(each.space, each.filter, each.properties, each.qos if is_durable else 0)
+            for each in self._routes.all()
+            if each.ordering == "total"
+        ]
+
+    # -- the topic managers ------------------------------------------------------------------------------------
+
+    def _ask_stages(self) -> None:
+        self._began = self._clock.uptime()
+        self._subscriber.begin(self._wanted(), anew=self._is_anew_due)
+        self.request()
+
+    def request(self) -> None:
+        """Ask for the change on its way; again after each reconnection."""
+        frame = self._subscriber.request()
+        if frame is not None:
+            self._outbox.send(frame)
+
+    def completed(self, frame: Subscribed) -> None:
+        """The clock arrived (R7)."""
+        self._arrivals.learn(each.topic for each in frame.topics)
+        starts = self._subscriber.completed(frame)
+        if starts is not None:
+            now = self._clock.now()
+            self._arrivals.note_repeats(starts)
+            self.is_holding = self._is_anew_due = False
+            self._need_stages()
+            self._lease.completed(self._began)
+            self._arrivals.check_lease(now)
+            outputs = self._ordering.subscribed(starts, now, filters=self._subscriber.has_wildcards)
+            self._arrivals.deliver(outputs)
+        if not frame.more:
+            self._outbox.effects += (Need(self._stages()), AskAllHeads())
+        if starts is not None:
+            self._finish()
+
+    def moved(self, frame: Moved) -> None:
+        """The topic order has changed (R14): others are to be asked about gaps."""
+        self._subscriber.moved(frame)
+        self._need_stages()
+        self._outbox.effects.append(Need(self._stages()))
+
+    def named(self, topics: list[TopicInfo], asked: list[int], now: float) -> None:
+        """Workers named topics that an event or a head was of (R13). While a subscribe is outstanding its answer names
+        the topics, with their clocks (R9)."""
+        if self.is_holding:
+            return
+        mine, foreign = self._subscriber.named(each for each in topics if each.id in asked)
+        known = {each.id for each in topics}
+        foreign += [each for each in asked if each not in known]
+        self._need_stages()
+        self._arrivals.check_lease(now)
+        self._arrivals.deliver(self._ordering.named(mine, foreign, now))
+        if mine:
+            self._outbox.effects.append(Need({self._subscriber.topics[each].stage for each in mine}))
+
+    def _stages(self) -> set[int]:
+        return {each.stage for each in self._subscriber.topics.values()}
+
+    def _need_stages(self) -> None:
+        """The subscription's topics, or their stages, have changed: these must answer from now on (R12)."""
+        self._lease.needs(self._stages() if self._subscriber.filters else None)
+
+    # -- what begins anew --------------------------------------------------------------------------------------
+
+    def opened(self, frame: Opened) -> None:
+        """The bottom stage tells what it has of this session: has the subscription expired (R12)?"""
+        if self._subscriber.is_lost(known=frame.known, version=frame.version):
+            if self._subscriber.topics:
+                self._outbox.effects.append(Expired())
+            self._subscriber.expired()
+            topics = list(self._subscriber.topics)
+            self._arrivals.deliver(self._ordering.expired(topics, self._clock.now()))
+            self.begin_anew()
+
+    def enter_domain(self) -> None:
+        """The workers serve another domain: all topics begin anew."""
+        self._subscriber.other_domain()
+        if not self._is_stopped and (self._subscriber.filters or self.is_changing or self.is_holding):
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The ordering module has given topics up, whose new starts it needs."""
+        self._ordering.subscribing()
+        self.is_holding = self._is_anew_due = True
+        if self.is_changing:
+            self._subscriber.begin_anew()
+            self.request()
+        else:
+            self._go_on()
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """No more changes are begun; one that the brokers are asked for is not carried on."""
+        self._is_stopped = True
+        self._queue.clear()
+        if not self.is_changing:
+            self._current = None
+
+    def leave(self) -> None:
+        """The client closes: end its subscription, if no change is on its way."""
+        if not self.is_changing and self._subscriber.filters:
+            self._subscriber.begin([])
+            self.request()

@@ -1,0 +1,34 @@
+"""What a broker delivers, in the words of the ports; :mod:`inorder.ports` has it, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Arrival:
+    """One message that the broker notified.
+
+    Attributes:
+        topic: the exact topic it was published to.
+        payload: the bytes after the envelope, or all of them where there was none.
+        stamp: the envelope's text (property value, or the one stripped from the payload), or ``None``.
+        retained: the broker's retain flag: sent because it was kept, or (MQTT 5, *Retain As Published*) published so.
+        redelivered: the broker says it may have sent it before (MQTT's DUP).
+        via: the filters (as given to :meth:`Ens.subscribe`) that the broker says it was sent for; empty where
+            the broker does not say. A client that gets one message once for each of its overlapping filters
+            tells the copies apart by it.
+        qos: as delivered.
+        properties: the user's own properties, without ours, in order.
+        source: whatever the adapter's owner wants back with it.
+    """
+
+    topic: str
+    payload: bytes
+    stamp: bytes | None = None
+    retained: bool = False
+    redelivered: bool = False
+    via: tuple[str, ...] = ()
+    qos: int = 0
+    properties: tuple[tuple[str, str], ...] = ()
+    source: object = None

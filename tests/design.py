@@ -71,8 +71,8 @@ def missing_names(project: Path, path: str, names: list[str]) -> Iterator[str]:
         yield from (f"{path} has no {name}" for name in names if name not in names_in(project / path))
 
 
-def cites(text: str, rule: int) -> bool:
-    return any(int(upper or lower) == rule for upper, lower in CITED.findall(text))
+def cited(text: str) -> set[int]:
+    return {int(upper or lower) for upper, lower in CITED.findall(text)}
 
 
 def problems_of(project: Path, number: int, body: str) -> Iterator[str]:
@@ -95,13 +95,13 @@ def problems_of(project: Path, number: int, body: str) -> Iterator[str]:
     for path, names in code + shown:
         gone = [*missing_names(project, path, names)]
         yield from (f"R{number}: {problem}" for problem in gone)
-        if not gone and not cites(f"{Path(path).name}\n{(project / path).read_text()}", number):
+        if not gone and number not in cited(f"{Path(path).name}\n{(project / path).read_text()}"):
             yield f"R{number}: {path} does not cite it"
     for path, names in shown:
         if path == "tests/core/without.py":
             sources = names_in(project / path)
             yield from (
-                f"R{number}: {name} is of other rules" for name in names if not cites(sources.get(name, ""), number)
+                f"R{number}: {name} is of other rules" for name in names if number not in cited(sources.get(name, ""))
             )
 
 
@@ -124,9 +124,8 @@ def wrong_citations(
     """Say what a text cites that is nowhere. ``cases``: the table of the papers' problems and cases. ``reports``: those
     from public reports."""
     stem = Path(where).name if where.startswith("tests/scenarios/") else ""
-    for upper, lower in CITED.findall(f"{stem}\n{text}"):
-        if int(upper or lower) not in rules:
-            yield f"{where} cites R{upper or lower}, which is no rule"
+    for rule in sorted(cited(f"{stem}\n{text}") - rules):
+        yield f"{where} cites R{rule}, which is no rule"
     for run, problem in CASE.findall(text):
         if not re.search(rf"\b{run or problem}\b", cases):
             yield f"{where} cites {run or problem}, which DESIGN.md does not have"

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sized
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from inorder.listening import Guest, places
@@ -28,6 +28,10 @@ BODY_SECONDS: Final = 30.0
 UNREAD_SECONDS: Final = 30.0
 """For which an answer may wait for a reader."""
 MAX_HEAD_BYTES: Final = 64 * 1024
+MAX_SENT_BYTES: Final = 2 * 1024 * 1024
+"""Of a body, with all that is sent about it: the sizes of its parts, and headers behind it."""
+MAX_PIPELINED: Final = 8
+"""Requests that wait for the answer to the one before; browsers and proxies send none ahead of it."""
 MAX_SAID_BYTES: Final = 64 * 1024
 """Of what may come over a WebSocket in ``SAID_SECONDS``: a browser sends a pong now and then."""
 SAID_SECONDS: Final = 10.0
@@ -90,7 +94,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, waiting: Waiting, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._all_waiting = waiting
-        self._head_bytes = 0
+        self._head_bytes = self._body_bytes = 0
+        self._answered: RequestResponseCycle | None = None
         self._awaited: object = None
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -105,7 +110,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def abort(self) -> None:
         """See Guest."""
+        self._stop_answering()
         self.transport.abort()
+
+    def _stop_answering(self) -> None:
+        """uvicorn does so to the last request that came; while others wait it is another one that is answered."""
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request, or some requests."""
@@ -120,10 +132,25 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(_TOO_LARGE)
         else:
             self._head_bytes = 0
+            self._body_bytes = self._body_bytes + len(data) if cycle.more_body else 0
+            if self._body_bytes > MAX_SENT_BYTES:  # what is no body is kept as well, or takes time
+                self.abort()
             self._await(cycle if cycle.more_body else None, BODY_SECONDS)
+
+    def on_headers_complete(self) -> None:
+        """Take a request. uvicorn reads on while others wait, and keeps all of them."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            log.warning("event=connection_cut peer=%s reason=%s", self.client, "it sends requests ahead of answers")
+            self.abort()
+            raise ValueError("too many requests")  # ends the parsing of what was read
+        super().on_headers_complete()
+        if not self.pipeline:
+            self._answered = self.cycle
 
     def on_response_complete(self) -> None:
         """Another request may come; how long that may take, without a byte of it, is uvicorn's."""
+        if self.pipeline:
+            self._answered, _ = self.pipeline[-1]
         super().on_response_complete()
         if not (self.transport.is_closing() or self.pipeline):
             self._all_waiting.begin(self)
@@ -132,6 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """It is gone."""
         self._await(None)
         self._take_unread_off()
+        self._stop_answering()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:

@@ -18,7 +18,9 @@ from inorder_controlplane import connections
 from inorder_controlplane.connections import (
     MAX_HEAD_BYTES,
     MAX_PARTS,
+    MAX_PIPELINED,
     MAX_SAID_BYTES,
+    MAX_SENT_BYTES,
     BoundedProtocol,
     BoundedSocket,
     Waiting,
@@ -179,6 +181,32 @@ async def test_a_connection_serves_one_request_after_another(served: Served) -> 
         for _ in range(3):
             served.writers[0].write(GET)
             assert (await reader.readuntil(b"\r\n\r\nxx")).startswith(OK)
+
+
+async def test_what_is_sent_about_a_body_is_bounded(served: Served) -> None:
+    reader = await served.opened(POST.replace(b"Content-Length: 10", b"Transfer-Encoding: chunked") + b"0\r\n")
+    (connection,) = served.state.connections
+    assert isinstance(connection, BoundedProtocol)
+    served.writers[0].write(b"X: y\r\n" * (MAX_SENT_BYTES // 3))
+    await until(lambda: not served.state.connections)
+    assert OK not in await rest(reader)
+    assert len(connection.headers) < MAX_SENT_BYTES // 4
+
+
+async def test_requests_ahead_of_answers_are_bounded(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    """They may be thousands in what is read at once, and none of them may be kept for later then."""
+    reader = await served.opened()
+    served.writers[0].write(GET * (1 + MAX_PIPELINED))
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(1 + MAX_PIPELINED):
+            assert (await reader.readuntil(b"\r\n\r\nxx")).startswith(OK)
+    served.may_answer.clear()
+    (connection,) = served.state.connections
+    assert isinstance(connection, BoundedProtocol)
+    served.writers[0].write(GET * 2000)
+    await until(lambda: not served.state.connections)
+    assert len(connection.pipeline) <= MAX_PIPELINED
+    assert caplog.text.count("event=connection_cut") == 1
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ def test_every_rule_is_there_once_and_at_a_glance() -> None:
     slugs = {number: re.sub(r"[^\w -]", "", f"R{number} {title}".lower()).replace(" ", "-") for number, title in found}
     glance = dict(re.findall(r"^\| \[R(\d+)\]\(#([^)]+)\) \|", text, re.MULTILINE))
     assert glance == {str(number): slugs[number] for number in range(1, 26)}
+    unbuilt = re.findall(r"^\| \[R(\d+)\].* Not built\. \|$", text, re.MULTILINE)
+    assert {int(number) for number in unbuilt} == NOT_BUILT
 
 
 def test_what_is_cited_anywhere_exists() -> None:

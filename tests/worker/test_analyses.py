@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-import sqlalchemy as sa
 
 from inorder.testing.services import PostgresServer
 from inorder_worker.store import records, schema
@@ -284,38 +283,3 @@ def test_a_backup_holds_them(url: str, store: Store, tmp_path: Path) -> None:
     assert Schedules(copy).list() == [schedule]
     copy.close()
     assert verify(restored).problems == []
-
-
-def test_rows_of_schema_6_are_brought_along(url: str, store: Store) -> None:
-    """As they were, but for what an older release cannot have known; one that was damaged stays damaged."""
-    from inorder_worker.store import upgrading
-    from inorder_worker.store.chain import seal
-
-    def make(connection: sa.Connection) -> None:
-        schema.metadata.drop_all(connection)
-        upgrading.migrate(connection, 0, 6)
-        for id_, is_whole in (("r1", True), ("r2", False)):
-            values = (id_, "analyze", "/traces", 1000, 2000, "done", '{"events": 1}', "said", "ann")
-            names = ("id", "kind", "source", "started_ms", "ended_ms", "outcome", "detail", "log", "by")
-            row = dict(zip(names, values, strict=True))
-            put(connection, "analytics_runs", {**row, "seal": seal("analytics_runs", *values) if is_whole else "x"})
-        schedule = ("s1", "nightly", "0 3 * * *", '{"kind": "analyze", "source": "/t"}', True, 500, "ann")
-        row = dict(zip(("id", "name", "cron", "job", "is_on", "created_ms", "by"), schedule, strict=True))
-        put(connection, "schedules", {**row, "seal": seal("schedules", *schedule)})
-        upgrading.migrate(connection, 6)
-
-    store.write(make)
-    found: Any = store.run(lambda connection: connection.execute(sa.select(schema.analytics_runs)).mappings().all())
-    problems = {row["id"]: records.record_problem(schema.analytics_runs, row) for row in found}
-    assert (problems["r1"], problems["r2"] is not None) == (None, True)
-    run = Analyses(store).get("r1")
-    assert run is not None
-    assert (run.outcome, run.queued_ms, run.started_ms, run.ended_ms, run.by) == ("done", 1000, 1000, 2000, "ann")
-    assert (Analyses(store).result("r1"), Analyses(store).log("r1")) == ({"events": 1}, "said")
-    schedule = Schedules(store).get("s1")
-    assert schedule is not None
-    assert (schedule.name, schedule.job.source, schedule.is_on) == ("nightly (s1)", "/t", False)
-
-
-def put(connection: sa.Connection, table: str, row: dict[str, Any]) -> None:
-    connection.execute(sa.table(table, *map(sa.column, row)).insert(), row)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.worker import second_schema
 from tests.worker.helpers import PATIENCE, settings
 from tests.worker.raw_client import RawClient
 
@@ -364,37 +365,17 @@ async def test_a_restore_that_fails_in_the_middle_leaves_the_store_as_it_was(
     assert await next_number(url) == (21, domain)
 
 
-def test_an_older_release_backup_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_older_release_backup_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tables are made as they were then, and brought up to date as those of a store are."""
-    from inorder_worker.store import backup as module
-    from inorder_worker.store.upgrading import migrate
-
-    url, file = sqlite_url(tmp_path, "old.db"), tmp_path / "old.backup"
-    old = Store(url)
-    old.run(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode=WAL"))
-    SqlJournal(sqlite_url(tmp_path, "new.db")).open(1)
-    values = {"id": 1, "schema_version": 2, "domain": 77, "stages": 1, "created": "then", "topic_order": "[]"}
-
-    def make(connection: sa.Connection) -> None:
-        migrate(connection, 0, 2)
-        connection.execute(sa.table("meta", *map(sa.column, values)).insert(), [values])
-        row = {"stage": 0, "epoch": 4, "owner": "", "beat": 9, "address": ""}
-        connection.execute(sa.table("stages", *map(sa.column, row)).insert(), [row])
-
-    old.write(make)
-    with file.open("wb") as out:
-        writer = module._Writer(out)
-        writer.put(module.Header(1, 2, 77, 1, "then"))
-        for name in ("meta", "stages"):
-            read = sa.select(sa.text("*")).select_from(sa.table(name))
-            found = old.run(lambda connection, read=read: connection.execute(read).mappings().all())  # type: ignore[misc]
-            writer.put(module.Table(name, list(found[0])))
-            writer.put(module.Rows([list(row.values()) for row in found]))
-        writer.put(module.End(2))
-        writer.finish()
-    old.close()
-    done = restore(sqlite_url(tmp_path, "restored.db"), file)
-    assert (done.former, done.stages) == (77, 1)
-    report = verify(sqlite_url(tmp_path, "restored.db"))
+    file, restored = tmp_path / "old.backup", sqlite_url(tmp_path, "restored.db")
+    domain = await used(sqlite_url(tmp_path))
+    header, _ = back_up(sqlite_url(tmp_path), file)
+    second_schema.plant(monkeypatch, tmp_path)
+    done = restore(restored, file)
+    assert (done.former, done.stages) == (domain, header.stages)
+    report = verify(restored)
     assert report.is_ok, report.problems
-    assert report.stages[0].epoch > 4
+    store = Store(restored)
+    version = store.run(store.read_version)
+    store.close()
+    assert (header.schema_version, version) == (second_schema.SECOND - 1, second_schema.SECOND)

@@ -11,9 +11,8 @@ import sqlalchemy as sa
 
 from inorder.errors import InvalidFilter, InvalidOption, StoreCorrupt
 from inorder.testing.services import PostgresServer
-from inorder_worker.store import schema, upgrading
+from inorder_worker.store import schema
 from inorder_worker.store.audit import AuditLog
-from inorder_worker.store.chain import seal
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.tokens import PREFIX, TokenStore
@@ -140,29 +139,3 @@ def test_the_audit_log_tells_what_became_of_each_change(store: Store) -> None:
     for target, kept in (("a\0b", "a\\0b"), ("x" * 10**6, "x" * 1024 + "...")):  # whatever a stranger names
         log.begin("desk", "client", "worker", "end_subscription", target, {"client": target[:9]}, outcome="refused")
         assert log.page(limit=1)[0].target == kept
-
-
-def test_tokens_of_schema_8_are_brought_along(store: Store, tokens: TokenStore) -> None:
-    """They are bound as the workers are set; one that was damaged stays damaged."""
-
-    def make(connection: sa.Connection) -> None:
-        schema.metadata.drop_all(connection)
-        upgrading.migrate(connection, 0, 8)
-        for id_ in ("whole", "torn"):
-            row: dict[str, object] = {
-                "id": id_, "name": "desk", "role": "client", "hash": id_, "publish": None, "subscribe": '["s:a"]',
-                "max_unconfirmed": 7, "created_ms": 1, "expires_ms": None, "revoked_ms": None, "internal": False,
-                "by": "ann",
-            }  # fmt: skip
-            row["seal"] = seal("tokens", *row.values()) if id_ == "whole" else "x"
-            names = (sa.column(name, sa.Boolean if name == "internal" else None) for name in row)
-            connection.execute(sa.insert(sa.table("tokens", *names)), row)
-        upgrading.migrate(connection, 8)
-
-    store.write(make)
-    found = tokens.get("whole")
-    assert found is not None
-    assert (found.max_unconfirmed, found.max_topics, found.max_subscriptions) == (7, None, None)
-    assert (found.subscribe, found.by) == (("s:a",), "ann")
-    with pytest.raises(StoreCorrupt):
-        tokens.get("torn")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -13,23 +12,21 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.worker import second_schema
 from tests.worker.helpers import settings
 from tests.worker.raw_client import RawClient
 
 from inorder.errors import Fenced, StoreVersionMismatch
-from inorder.protocol.wire import StampedEvent
 from inorder.testing.services import PostgresServer
 from inorder_worker.service import Worker
 from inorder_worker.store import schema, upgrading
-from inorder_worker.store.journal import Batch
+from inorder_worker.store.journal import Batch, StoreInfo
 from inorder_worker.store.seals import stage_seal
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import verify
 
-OLD = Path(__file__).parent / "stores" / "schema_2.sqlite.sql"
-DOMAIN = 1394945407
-OWNER = "old/16760/508cb874a491ebeb"
+ORDER = (("s:top",), ("s:low",))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -40,28 +37,17 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return postgres.database()
 
 
-def statements(version: int, dialect: str) -> list[str]:
-    """Return what makes the old store again. PostgreSQL gets its own names of the same types."""
-    text = OLD.read_text()
-    if dialect == "postgresql":
-        text = re.sub(r"X'([0-9A-F]*)'", r"'\\x\1'", text.replace(" BLOB ", " BYTEA "))
-    if version == 1:
-        text = text.replace("\ttopic_order TEXT DEFAULT '[]' NOT NULL, \n", "")
-        text = text.replace("\taddress TEXT DEFAULT '' NOT NULL, \n", "")
-        text = re.sub(r"'127\.0\.0\.1:\d+',", "", text)
-        text = re.sub(r"VALUES\(1,2,(\d+),2,('.*?'),'.*'\)", r"VALUES(1,1,\1,2,\2)", text)
-    return [part for part in text.split(";\n") if part.split()[:1] not in ([], ["BEGIN"], ["COMMIT"])]
-
-
-def make_old(url: str, version: int) -> None:
-    store = Store(url)
-
-    def make(connection: sa.Connection) -> None:
-        for statement in statements(version, connection.dialect.name):
-            connection.exec_driver_sql(statement)
-
-    store.write(make)
-    store.close()
+def make_first(url: str) -> StoreInfo:
+    """Make a store of the first schema, whose worker has gone on without a word."""
+    journal = SqlJournal(url)
+    info = journal.open(2, ORDER)
+    for stage in range(2):
+        epoch = journal.claim(stage, "old")
+        for seq in (1, 2, 3):
+            journal.append([Batch(stage, epoch, seq, b"row %d" % seq)])
+        journal.save_snapshot(stage, epoch, 2, b"state")
+    journal.close()
+    return info
 
 
 def shape(url: str) -> dict[str, Any]:
@@ -106,7 +92,7 @@ def fresh(empty: str, request: pytest.FixtureRequest) -> str:
 
 def test_all_migrations_give_the_schema(empty: str, fresh: str) -> None:
     store = Store(empty)
-    store.write(lambda connection: upgrading.migrate(connection, 0))
+    store.write(upgrading.migrate)
     store.close()
     assert shape(empty) == shape(fresh)
 
@@ -116,7 +102,7 @@ def test_alembic_itself_sees_no_difference(empty: str) -> None:
     from alembic.runtime.migration import MigrationContext
 
     store = Store(empty)
-    store.write(lambda connection: upgrading.migrate(connection, 0))
+    store.write(upgrading.migrate)
 
     def differences(connection: sa.Connection) -> list[Any]:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
@@ -126,20 +112,6 @@ def test_alembic_itself_sees_no_difference(empty: str) -> None:
     store.close()
     # Comments are for readers of the code, and in no database.
     assert [each for each in found if "comment" not in str(each)] == []
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_the_first_migrations_give_what_older_releases_made(empty: str, version: int) -> None:
-    make_old(empty, version)
-    made = shape(empty)
-    store = Store(empty)
-    for table in made:
-        store.run(lambda connection, table=table: connection.exec_driver_sql(f"DROP TABLE {table}"))  # type: ignore[misc]
-    store.write(lambda connection: upgrading.migrate(connection, 0, target=version))
-    store.close()
-    migrated = shape(empty)
-    assert migrated.pop("alembic_version")
-    assert migrated == made
 
 
 def test_the_newest_migration_is_the_schemas_version() -> None:
@@ -159,60 +131,57 @@ def test_the_migrations_are_in_the_wheel() -> None:
 # -- old stores ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_old_store_is_brought_up_to_date(empty: str, fresh: str, version: int) -> None:
-    make_old(empty, version)
-    with pytest.raises(StoreVersionMismatch, match=f"version {version}; a worker of this release brings it up to date"):
+def test_an_old_store_is_brought_up_to_date(empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, before = make_first(empty), shape(empty)
+    second_schema.plant(monkeypatch, tmp_path)
+    with pytest.raises(StoreVersionMismatch, match="version 1; a worker of this release brings it up to date"):
         verify(empty)
     journal = SqlJournal(empty)
-    info = journal.open(5)
-    assert (info.domain, info.stages, len(info.key)) == (DOMAIN, 2, 32)
-    assert info.topic_order == (() if version == 1 else (("s:top",), ("s:low",)))
-    assert shape(empty) == shape(fresh)
+    assert journal.open(5) == made
+    assert made.topic_order == ORDER
+    after = shape(empty)
+    assert after.pop(second_schema.TABLE)
+    assert after == before
     report = verify(empty)
     assert report.problems == []
-    assert [(each.first, each.last, each.snapshots) for each in report.stages] == [(9, 18, [8, 15]), (10, 21, [9, 16])]
+    assert [(each.first, each.last, each.snapshots) for each in report.stages] == [(1, 3, [2]), (1, 3, [2])]
     epoch = journal.claim(0, "new")
-    journal.append([Batch(0, epoch, 19, b"behind rows of format 0")])
+    journal.append([Batch(0, epoch, 4, b"behind rows of the older release")])
     journal.close()
     assert verify(empty).problems == []
     again = SqlJournal(empty)
-    assert again.open(5) == info
+    assert again.open(5) == made
     again.close()
 
 
-async def test_an_old_store_keeps_its_numbers(empty: str) -> None:
-    """What was stored before formats is read as it was meant: same events, same numbers, and on from there.
-
-    This fails when the encoding of commands or of a stage's state changes: raise ROW_FORMAT or SNAPSHOT_FORMAT (and
-    read both), or, while nothing is released, make the dump anew.
-    """
-    make_old(empty, 2)
+async def test_an_old_store_keeps_its_numbers(empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was stored before is read as it was meant: same events, same numbers, and on from there."""
     async with Worker(settings(store=empty, stages=2)) as worker, RawClient(worker.address, "writer", 7) as client:
         top, low = await client.resolve("top", "low")
-        old_low = await client.create(low, 7)
-        old_top = await client.create(top, 8)
-        assert old_low == [StampedEvent(7, low.id, 4, [top.id, 3])]
-        assert old_top == [StampedEvent(8, top.id, 4, [low.id, 4])]
+        before = [await client.create(low, 7), await client.create(top, 8)]
+    second_schema.plant(monkeypatch, tmp_path)
+    async with Worker(settings(store=empty, stages=2)) as worker, RawClient(worker.address, "writer", 7) as client:
+        assert await client.resolve("top", "low") == [top, low]
+        assert [await client.create(low, 7), await client.create(top, 8)] == before
         (event,) = await client.create(low, 9)
-        assert event.number == 5
+        assert event.number == before[0][0].number + 1
     assert verify(empty).problems == []
 
 
 async def test_what_is_whole_but_of_another_encoding_is_not_called_damaged(empty: str) -> None:
-    make_old(empty, 2)
     journal = SqlJournal(empty)
     journal.open(2)
     epoch = journal.claim(0, "a")
-    journal.append([Batch(0, epoch, 19, b"\x01")])
+    journal.append([Batch(0, epoch, 1, b"\x01")])
     journal.close()
-    with pytest.raises(StoreVersionMismatch, match="stage 0: row or snapshot 19 is whole, but not of this release's"):
+    with pytest.raises(StoreVersionMismatch, match="stage 0: row or snapshot 1 is whole, but not of this release's"):
         await Worker(settings(store=empty, stages=2)).__aenter__()
 
 
-def test_a_worker_of_the_older_release_is_fenced(empty: str) -> None:
+def test_a_worker_of_the_older_release_is_fenced(empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It still runs when the store is upgraded under it: what it wrote would be misread."""
-    make_old(empty, 2)
+    make_first(empty)
+    second_schema.plant(monkeypatch, tmp_path)
     journal = SqlJournal(empty)
     journal.open(2)
     store = Store(empty)
@@ -220,7 +189,7 @@ def test_a_worker_of_the_older_release_is_fenced(empty: str) -> None:
     assert store.run(lambda connection: connection.exec_driver_sql(beat).rowcount) == 0
     store.close()
     with pytest.raises(Fenced):
-        journal.claim(0, OWNER, 1)
+        journal.claim(0, "old", 1)
     journal.close()
 
 
@@ -242,8 +211,9 @@ async def test_a_worker_that_lives_through_an_upgrade_stops(fresh: str) -> None:
     store.close()
 
 
-def test_many_workers_upgrade_one_store(empty: str) -> None:
-    make_old(empty, 2)
+def test_many_workers_upgrade_one_store(empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_first(empty)
+    second_schema.plant(monkeypatch, tmp_path)
     found: list[object] = []
     barrier = threading.Barrier(4)
 
@@ -266,8 +236,9 @@ def test_many_workers_upgrade_one_store(empty: str) -> None:
     assert [each.epoch for each in verify(empty).stages] == [2, 2]  # raised once, not by each
 
 
-def test_an_upgrade_that_fails_changes_nothing(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_old(empty, 2)
+def test_an_upgrade_that_fails_changes_nothing(empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_first(empty)
+    second_schema.plant(monkeypatch, tmp_path)
     before = shape(empty)
     journal = SqlJournal(empty)
     with monkeypatch.context() as patch:
@@ -276,6 +247,7 @@ def test_an_upgrade_that_fails_changes_nothing(empty: str, monkeypatch: pytest.M
             journal.open(2)
     assert shape(empty) == before
     assert journal.open(2).stages == 2
+    assert second_schema.TABLE in shape(empty)
     journal.close()
 
 
@@ -293,17 +265,17 @@ def test_a_newer_store_is_refused_and_left_alone(empty: str, fresh: str) -> None
 def test_alembic_is_imported_only_for_an_upgrade(tmp_path: Path) -> None:
     """A start costs nothing for it; and where it is missing, the extra is named."""
     old, new = tmp_path / "old.db", tmp_path / "new.db"
-    with sqlite3.connect(old) as connection:
-        connection.executescript(OLD.read_text())
-    connection.close()
+    make_first(f"sqlite:///{old}")
     code = f"""
 import sys
 sys.modules["alembic"] = None
 from inorder.errors import MissingExtra
+from inorder_worker.store import schema
 from inorder_worker.store.sql_journal import SqlJournal
 journal = SqlJournal("sqlite:///{new}")
 journal.open(1)
 journal.close()
+schema.SCHEMA_VERSION += 1
 try:
     SqlJournal("sqlite:///{old}").open(2)
 except MissingExtra as error:

@@ -236,7 +236,7 @@ def test_a_newer_format_is_named_and_not_misread(filled: str) -> None:
     snapshot, row = verify(filled).problems
     assert (snapshot.what, snapshot.stage, snapshot.seq, snapshot.is_newer) == ("snapshots", 1, 11, True)
     assert (row.what, row.stage, row.seq, row.is_newer) == ("journal", 1, 11, True)
-    assert f"has format {ROW_FORMAT + 1}, this release knows 0 to {ROW_FORMAT}" in row.detail
+    assert f"has format {ROW_FORMAT + 1}, this release knows {ROW_FORMAT}" in row.detail
     journal = SqlJournal(filled)
     journal.open(2)
     with pytest.raises(StoreVersionMismatch, match="snapshot of stage 1 at row 11 has format 7"):

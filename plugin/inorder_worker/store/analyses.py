@@ -279,7 +279,7 @@ def has_open(connection: sa.Connection, schedule: str) -> bool:
 
 
 def job_of(text: str) -> Job:
-    """Return a stored job. Other kinds of an older release have nothing that could be run, and an empty source."""
+    """Return a stored job."""
     return msgspec.json.decode(text, type=Job, strict=False)
 
 

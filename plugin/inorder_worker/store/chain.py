@@ -18,7 +18,7 @@ from inorder.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 ROW_FORMAT: Final = 1
 """How the entries of new journal rows are encoded (see ``hosted``). Raised by whatever makes older releases misread
-them. Rows of format 0 are from before rows had one: encoded as 1, and their hash does not cover the format."""
+them."""
 SNAPSHOT_FORMAT: Final = 1
 """The same for the state in new snapshots."""
 
@@ -82,8 +82,7 @@ def row_hash(stage: int, seq: int, epoch: int, prev_hash: bytes, entries: bytes,
     """Return a row's hash: SHA-256 over the hash before it and all its fields, each of fixed length or last."""
     digest = hashlib.sha256(prev_hash)
     digest.update(b"%020d%020d%020d" % (stage, seq, epoch))
-    if form:
-        digest.update(b"%020d" % form)
+    digest.update(b"%020d" % form)
     digest.update(entries)
     return digest.digest()
 
@@ -127,7 +126,7 @@ def _problem(row: Row, stage: int, seq: int, right: bytes, previous: set[bytes],
         return Problem("journal", stage, row.seq, f"{name} is damaged (its hash does not fit the row before it)")
     if row.epoch < epoch:
         return Problem("journal", stage, row.seq, f"{name} is of epoch {row.epoch} after {epoch}")
-    if not 0 <= row.format <= ROW_FORMAT:
+    if not 1 <= row.format <= ROW_FORMAT:
         return Problem("journal", stage, row.seq, f"{name} {_unknown(row.format, ROW_FORMAT)}", is_newer=True)
     return None
 
@@ -148,10 +147,10 @@ def snapshot_problem(
     name = f"snapshot of stage {stage} at row {seq}"
     if state_hash != snapshot_hash(stage, seq, covered, state, form):
         return Problem("snapshots", stage, seq, f"{name} is damaged (its hash does not fit)")
-    if not 0 <= form <= SNAPSHOT_FORMAT:
+    if not 1 <= form <= SNAPSHOT_FORMAT:
         return Problem("snapshots", stage, seq, f"{name} {_unknown(form, SNAPSHOT_FORMAT)}", is_newer=True)
     return None
 
 
 def _unknown(form: int, highest: int) -> str:
-    return f"has format {form}, this release knows 0 to {highest}; use the release that wrote it, or a newer one"
+    return f"has format {form}, this release knows {highest}; use the release that wrote it, or a newer one"

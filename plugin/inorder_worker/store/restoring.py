@@ -116,8 +116,7 @@ class _State:
         found = connection.execute(sa.select(stages.stage, stages.owner, stages.epoch, stages.beat)).all()
         first_row = connection.execute(sa.select(schema.journal.c.seq).limit(1)).first()
         first_snapshot = connection.execute(sa.select(schema.snapshots.c.seq).limit(1)).first()
-        there = sa.inspect(connection).has_table(schema.workers.name)  # older stores have none
-        members = connection.execute(sa.select(schema.workers.c.owner, schema.workers.c.beat)).all() if there else []
+        members = connection.execute(sa.select(schema.workers.c.owner, schema.workers.c.beat)).all()
         return cls(
             tuple(sorted((*row,) for row in found)),
             tuple(sorted((*row,) for row in members)),
@@ -165,7 +164,7 @@ def _replace(store: Store, connection: sa.Connection, backup: Backup, before: _S
     _require_unchanged(store, before, _State.read(store, connection))
     schema.metadata.drop_all(connection)
     version = backup.header.schema_version
-    upgrading.migrate(connection, 0, version)
+    upgrading.migrate(connection, version)
     connection.execute(schema.alembic_version.delete())
     count = sum(_insert(connection, backup, table, rows) for table, rows in backup.tables())
     if version < schema.SCHEMA_VERSION:

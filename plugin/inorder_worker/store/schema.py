@@ -11,10 +11,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 1
 """As a number; as Alembic's revision it has four digits."""
-ALEMBIC_SINCE: Final = 3
-"""Stores of older versions have no ``alembic_version``."""
 
 metadata = sa.MetaData()
 
@@ -26,10 +24,10 @@ meta = sa.Table(
     sa.Column("domain", sa.BigInteger, nullable=False, comment="32 random bits, made with the store"),
     sa.Column("stages", sa.Integer, nullable=False, comment="number of stages, fixed when the store is made"),
     sa.Column("created", sa.Text, nullable=False, comment="ISO 8601, UTC; for people only"),
-    sa.Column("topic_order", sa.Text, nullable=False, server_default="[]", comment="JSON: topics of each stage"),
-    sa.Column("witness_key", sa.Text, nullable=False, server_default="", comment="hexadecimal; see attesting"),
-    sa.Column("outdated", sa.Text, nullable=False, server_default="", comment="how it was found an older copy, if so"),
-    sa.Column("seal", sa.Text, nullable=False, server_default="", comment="SHA-256 over the other columns but id"),
+    sa.Column("topic_order", sa.Text, nullable=False, comment="JSON: topics of each stage"),
+    sa.Column("witness_key", sa.Text, nullable=False, comment="hexadecimal; see attesting"),
+    sa.Column("outdated", sa.Text, nullable=False, comment="how it was found an older copy, if so"),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns but id"),
 )
 
 stages = sa.Table(
@@ -38,9 +36,9 @@ stages = sa.Table(
     sa.Column("stage", sa.Integer, primary_key=True, autoincrement=False, comment="0 is the top"),
     sa.Column("epoch", sa.BigInteger, nullable=False, comment="rises at each take-over"),
     sa.Column("owner", sa.Text, nullable=False, comment="the process that claimed it last; empty: it let it go"),
-    sa.Column("address", sa.Text, nullable=False, server_default="", comment="host:port that the owner advertises"),
+    sa.Column("address", sa.Text, nullable=False, comment="host:port that the owner advertises"),
     sa.Column("beat", sa.BigInteger, nullable=False, comment="rises while the owner lives"),
-    sa.Column("seal", sa.Text, nullable=False, server_default="", comment="SHA-256 over the other columns"),
+    sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),
 )
 
 journal = sa.Table(
@@ -52,7 +50,7 @@ journal = sa.Table(
     sa.Column("prev_hash", sa.LargeBinary, nullable=False),
     sa.Column("hash", sa.LargeBinary, nullable=False, comment="SHA-256 over prev_hash and the other columns"),
     sa.Column("entries", sa.LargeBinary, nullable=False, comment="one group commit of commands"),
-    sa.Column("format", sa.Integer, nullable=False, server_default="0", comment="of the entries; see chain.ROW_FORMAT"),
+    sa.Column("format", sa.Integer, nullable=False, comment="of the entries; see chain.ROW_FORMAT"),
 )
 
 snapshots = sa.Table(
@@ -63,7 +61,7 @@ snapshots = sa.Table(
     sa.Column("hash", sa.LargeBinary, nullable=False, comment="hash of that journal row"),
     sa.Column("state_hash", sa.LargeBinary, nullable=False, comment="SHA-256 over the other columns"),
     sa.Column("state", sa.LargeBinary, nullable=False),
-    sa.Column("format", sa.Integer, nullable=False, server_default="0", comment="of the state"),
+    sa.Column("format", sa.Integer, nullable=False, comment="of the state"),
 )
 
 event_log = sa.Table(

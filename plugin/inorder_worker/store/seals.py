@@ -7,15 +7,13 @@ from typing import Any, Final
 
 from inorder_worker.store.chain import Problem, seal
 
-META_SINCE: Final = {"topic_order": 2, "seal": 3, "witness_key": 8, "outdated": 8}
-"""Columns of meta that older stores lack."""
 _META_SEALED: Final = ("schema_version", "domain", "stages", "created", "topic_order", "witness_key", "outdated")
 _STAGE_SEALED: Final = ("stage", "epoch", "owner", "address", "beat")
 
 
 def meta_seal(row: Mapping[Any, Any]) -> str:
     """Return the seal of the row of ``meta``."""
-    return seal("meta", *(row[name] for name in _META_SEALED if name in row))
+    return seal("meta", *(row[name] for name in _META_SEALED))
 
 
 def stage_seal(row: Mapping[Any, Any]) -> str:

@@ -37,7 +37,7 @@ from inorder_worker.store import schema, upgrading
 from inorder_worker.store.failpoints import reach
 from inorder_worker.store.identity import Process, locks_of
 from inorder_worker.store.journal import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
-from inorder_worker.store.seals import META_SINCE, meta_problem, meta_seal, stage_seal
+from inorder_worker.store.seals import meta_problem, meta_seal, stage_seal
 from inorder_worker.store.sqlite_file import Room, StoreFile
 from inorder_worker.store.sqlite_place import cannot_open, check_place, keep_private
 from inorder_worker.store.store_errors import Busy, Conflict, is_not_opened, reason_of, translate
@@ -143,8 +143,7 @@ class Store:
         """Read what the store is, ``None`` if there is none yet. Changes nothing."""
 
         def read(connection: sa.Connection) -> StoreInfo | None:
-            version = self.read_version(connection)
-            return None if version is None else self._read_meta(connection, version)
+            return None if self.read_version(connection) is None else self._read_meta(connection)
 
         return self.run(read)
 
@@ -379,8 +378,7 @@ class Store:
                 f"its schema has version {version}, this release knows {schema.SCHEMA_VERSION}; "
                 "use the release that wrote it, or a newer one",
             )
-        if version >= schema.ALEMBIC_SINCE:
-            self._check_revision(connection, version)
+        self._check_revision(connection, version)
         return version
 
     def require_current(self, connection: sa.Connection) -> None:
@@ -398,14 +396,12 @@ class Store:
         if found != [schema.revision(version)]:
             raise StoreCorrupt(self.url, f"meta is of schema version {version}, alembic_version says {found}")
 
-    def _read_meta(self, connection: sa.Connection, version: int = schema.SCHEMA_VERSION) -> StoreInfo:
-        columns = [column for column in schema.meta.c if version >= META_SINCE.get(column.name, 0)]
-        found = connection.execute(sa.select(*columns)).mappings().one()
-        if "seal" in found and (problem := meta_problem(found)):
+    def _read_meta(self, connection: sa.Connection) -> StoreInfo:
+        found = connection.execute(sa.select(schema.meta)).mappings().one()
+        if problem := meta_problem(found):
             raise problem.error(self.url)
-        order = frozen_order(json.loads(found.get("topic_order", "[]")))
-        key, outdated = bytes.fromhex(found.get("witness_key", "")), found.get("outdated", "")
-        return StoreInfo(found["domain"], found["stages"], order, key, outdated)
+        order, key = frozen_order(json.loads(found["topic_order"])), bytes.fromhex(found["witness_key"])
+        return StoreInfo(found["domain"], found["stages"], order, key, found["outdated"])
 
     def upgrade(self, connection: sa.Connection) -> None:
         """Inside a transaction: step by step, unless another worker did so meanwhile."""
@@ -413,7 +409,7 @@ class Store:
         version = self.read_version(connection)
         if version is None or version == schema.SCHEMA_VERSION:
             return
-        upgrading.migrate(connection, version)
+        upgrading.migrate(connection)
         connection.execute(schema.meta.update().values(schema_version=schema.SCHEMA_VERSION))
         found = connection.execute(sa.select(schema.meta)).mappings().one()
         connection.execute(schema.meta.update().values(seal=meta_seal(found)))

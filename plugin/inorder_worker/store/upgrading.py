@@ -17,8 +17,10 @@ from inorder_worker.store import schema
 FOLDER: Final = Path(__file__).parent / "migrations"
 
 
-def migrate(connection: sa.Connection, version: int, target: int = schema.SCHEMA_VERSION) -> None:
-    """Run the steps from ``version`` (0: no tables yet) to ``target``. Raises MissingExtra."""
+def migrate(connection: sa.Connection, target: int | None = None) -> None:
+    """Run the steps from the version that the store has (none: no tables yet) to ``target``, else to the one of this
+    release. Raises MissingExtra."""
+    revision = schema.revision(target or schema.SCHEMA_VERSION)
     try:
         from alembic.config import Config
         from alembic.runtime.environment import EnvironmentContext
@@ -28,11 +30,7 @@ def migrate(connection: sa.Connection, version: int, target: int = schema.SCHEMA
     config = Config()
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     script = ScriptDirectory.from_config(config)
-    # Stores from before Alembic say their version in meta only.
-    schema.alembic_version.create(connection, checkfirst=True)
-    if version and connection.execute(sa.select(schema.alembic_version)).first() is None:
-        connection.execute(schema.alembic_version.insert(), {"version_num": schema.revision(version)})
-    steps: Callable[..., Any] = lambda current, _: script._upgrade_revs(schema.revision(target), current)  # noqa: E731
+    steps: Callable[..., Any] = lambda current, _: script._upgrade_revs(revision, current)  # noqa: E731
     with EnvironmentContext(config, script, fn=steps) as environment:
         # The connection is inside a transaction, so Alembic begins and commits none of its own.
         environment.configure(connection=connection)

@@ -80,6 +80,16 @@ def test_r19_a_number_is_looked_at_by_its_stage_on_the_way() -> None:
     assert entries(cluster.stamp("liar", "top", at=2, after=[2, 1])) == {2: 1}
 
 
+def test_r19_what_is_said_when_a_request_is_asked_again_counts_for_nothing() -> None:
+    """Its number is known, so nobody looks at what it follows; so the stages above must not believe it either."""
+    cluster = cluster_of(top=0, below=1)
+    cluster.subscribe("r", "top", "below")
+    first = cluster.stamp("liar", "top", at=1)
+    again = cluster.request("liar", "top", at=1, counter=first.counter, after=[2, FOREVER]) or cluster.run()
+    assert [first] in [frame.events for frame in again if isinstance(frame, Timestamps)]
+    assert forgotten(cluster, "liar", "top", [2, FOREVER])
+
+
 def test_r19_what_a_stage_of_an_older_release_let_enter_goes_no_further() -> None:
     """It names a topic that nobody has, and the ride was under way when its worker was upgraded."""
     cluster = cluster_of(top=0, below=1)

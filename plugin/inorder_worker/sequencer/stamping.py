@@ -95,9 +95,10 @@ class Stamping:
             manager.riding[number] = self._state.index
 
     def _send_up(self, session: Session, manager: TopicManager, event: NewEvent, again: int = 0) -> None:
-        """R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up."""
+        """R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up. Of one
+        that is asked again its home knows what it follows; what is said of that now nobody has looked at."""
         session.answers[event.counter] = (manager.id, 0)
-        after = event.after + session.follow(manager.id, event.counter)
+        after = ([] if again else event.after) + session.follow(manager.id, event.counter)
         self._outbox.up(
             StampRide(
                 client_id=session.client_id,

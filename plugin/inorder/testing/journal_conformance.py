@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from inorder.errors import Fenced, StoreCorrupt
+from inorder.errors import Fenced, StoreCorrupt, StoreOutdated
 from inorder_worker.sequencer.commands import LogDeps, LogTrim
 from inorder_worker.store.chain import EMPTY_TAIL, NO_HASH, Row, Tail, row_hash
 from inorder_worker.store.journal import Batch, Journal, Member
@@ -121,7 +121,8 @@ class JournalConformance:
         assert other.claim(0, "b", epoch, beat=seen.beat) == epoch + 1
 
     def test_workers_show_themselves(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """With stages or without; each beat counts, the last word is what others read, and who left is forgotten."""
+        """With stages or without; each beat counts, the last word is read, and who left is forgotten; not in an
+        older copy for mere silence."""
         other = make_journal()
         other.open(3)
         epoch = journal.claim(1, "a")
@@ -134,6 +135,9 @@ class JournalConformance:
         other.forget_members(["a", "nobody"])
         assert [each.owner for each in journal.read_members()] == ["b"]
         journal.beat([(1, epoch)], Member("a", "a.example:1"))
+        journal.mark_outdated("row 9 is missing")
+        with pytest.raises(StoreOutdated, match="row 9 is missing"):
+            other.forget_members(["a"], are_silent=True)
         assert sorted(each.owner for each in other.read_members()) == ["a", "b"]
 
     def test_an_owner_that_was_fenced_does_not_show_itself(self, make_journal: MakeJournal, journal: Journal) -> None:

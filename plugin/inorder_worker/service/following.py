@@ -53,9 +53,9 @@ class Follower:
             return self._journal.read_map(), self._journal.read_members()
 
     def forget(self, owners: list[str]) -> None:
-        """See Journal.forget_members."""
+        """Take workers off the list that are silent. See Journal.forget_members."""
         with self._lock:
-            self._journal.forget_members(owners)
+            self._journal.forget_members(owners, are_silent=True)
 
     def unblock(self, owner: str) -> bool:
         """See Journal."""

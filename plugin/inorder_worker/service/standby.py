@@ -253,8 +253,8 @@ class Standby:
             )  # fmt: skip
 
     async def _forget_the_dead(self) -> None:
-        """Take workers that are gone for good off the list; not ourselves, who cannot beat while nobody may go on with
-        the store: ``inorder renew`` must see us."""
+        """Take workers that are gone for good off the list; not ourselves, and nobody in an older copy, where none can
+        beat: ``inorder renew`` must see us all. Raises StoreError."""
         others = [each for each in self._members if each != self._claims.owner]
         dead = [each for each in others if is_gone(each) or self._watch.state(each) == "dead"]
         if dead:

@@ -168,8 +168,9 @@ class Journal(Protocol):
     def read_members(self) -> list[Member]:
         """Return all workers that have shown themselves by a beat, dead or alive."""
 
-    def forget_members(self, owners: Collection[str]) -> None:
-        """These workers are gone, or leave; one that is not shows itself again."""
+    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> None:
+        """These workers are gone, or leave; one that is not shows itself again. ``are_silent``: that is all that is
+        known of them, so raise StoreOutdated in an older copy, where those that live show nothing either."""
 
     def unblock(self, owner: str) -> bool:
         """An owner was silent for a whole lease: if it stands still in the middle of a write, so that nobody else can
@@ -408,9 +409,11 @@ class MemoryJournal:
         with self.store.lock:
             return list(self.store.members.values())
 
-    def forget_members(self, owners: Collection[str]) -> None:
+    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> None:
         """See Journal."""
         with self.store.lock:
+            if are_silent and self.store.outdated:
+                raise StoreOutdated(self.url, self.store.outdated)
             for owner in owners:
                 self.store.members.pop(owner, None)
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreCorrupt, StoreUnreachable, StoreVersionMismatch
+from inorder.errors import StoreCorrupt, StoreOutdated, StoreUnreachable, StoreVersionMismatch
 from inorder_worker.store import log_rows
 from inorder_worker.store.chain import (
     EMPTY_TAIL,
@@ -285,8 +285,10 @@ class SqlJournal:
         """See Journal."""
         return self._store.run(read_workers)
 
-    def forget_members(self, owners: Collection[str]) -> None:
+    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> None:
         """See Journal."""
+        if are_silent and (reason := self._store.run(lambda connection: connection.execute(_META).one()).outdated):
+            raise StoreOutdated(self.url, reason)
         self._store.write(lambda connection: connection.execute(workers.delete().where(workers.c.owner.in_(owners))))
 
     def unblock(self, owner: str) -> bool:

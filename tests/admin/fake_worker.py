@@ -29,7 +29,7 @@ class FakeWorker(FrameServer):
         access: what the welcome says of the token.
     """
 
-    def __init__(self, answers: Callable[[ClientFrame], list[Frame] | None], *, version: int = 2) -> None:
+    def __init__(self, answers: Callable[[ClientFrame], list[Frame] | None], *, version: int = 1) -> None:
         super().__init__()
         self._answers, self._version = answers, version
         self.asked: list[ClientFrame] = []

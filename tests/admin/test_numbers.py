@@ -23,6 +23,7 @@ from inorder.protocol.wire import (
     NumberState,
     Report,
     Reported,
+    ShowOpenNumbers,
     TopicInfo,
     Wait,
     encode_logged,
@@ -220,9 +221,10 @@ async def test_a_wrong_question_is_refused_before_it_is_asked() -> None:
         assert worker.accepted == 0
 
 
-async def test_a_worker_of_an_older_release_is_not_asked_what_it_does_not_know() -> None:
+async def test_a_worker_of_an_older_release_is_not_asked_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would close the connection, which all questions share."""
-    async with FakeWorker(lambda frame: [], version=1) as worker, Cluster([worker.address]) as cluster:
+    monkeypatch.setattr(ShowOpenNumbers, "from_version", 2)
+    async with FakeWorker(lambda frame: []) as worker, Cluster([worker.address]) as cluster:
         with pytest.raises(Refused, match="upgrade it first"):
             await cluster.stuck()
         assert worker.asked == []

@@ -92,18 +92,7 @@ async def test_neighbours_work_together(site: Site, monkeypatch: Patch, client: 
     monkeypatch.setattr(Renew, "from_version", 2)
     names = left_out(monkeypatch)
     await works(site, lambda: client is worker or {"Heads", "Renew"} & {*names})
-    left = {*names} - {"Positions"}  # the second version's own frame, once a second
-    assert left == {(OLD, NEW): {"Heads"}, (NEW, OLD): {"Renew"}, (NEW, NEW): set()}[client, worker]
-
-
-@pytest.mark.parametrize(("worker", "adds_above"), [(OLD, False), (NEW, True)])
-async def test_publishers_wait_where_a_worker_adds_nothing_above(
-    site: Site, monkeypatch: Patch, worker: Versions, adds_above: bool
-) -> None:
-    """R19: stages of the older version would complete a timestamp without what its event follows further up."""
-    speak(monkeypatch, client=NEW, worker=worker)
-    async with site.client("one") as one:
-        assert one._endpoint.publishing.publisher.adds_above is adds_above
+    assert {*names} == {(OLD, NEW): {"Heads"}, (NEW, OLD): {"Renew"}, (NEW, NEW): set()}[client, worker]
 
 
 def test_a_frame_that_a_version_lacks_is_left_out(monkeypatch: Patch) -> None:

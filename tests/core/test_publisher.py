@@ -426,7 +426,7 @@ def test_r14_a_number_is_asked_about_where_its_topic_went_meanwhile() -> None:
 def test_r19_an_event_whose_topic_moves_behind_a_later_request_is_still_followed() -> None:
     """It is the last use of its topic again, as soon as the later one is planned anew: with its stage of now."""
     publisher = _publisher()
-    publisher.adds_above = False
+    publisher.named([TopicInfo(1, SPACE, "top", 0, True)])  # what it has in its log rides behind nothing (R18)
     one = _stamped(publisher, "top", 7)
     _publish(publisher, "low", "top")
     assert _asked(publisher.requests()) == [(2, [2, 3])]

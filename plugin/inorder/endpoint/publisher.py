@@ -28,8 +28,6 @@ BYTES_CARRIED = 5
 """What a number that a request carries takes, unless it is above four thousand million."""
 LOOKED_AHEAD = 64
 """Publications in the queue whose topics' stages are looked at before one is asked for."""
-ADDS_ABOVE_FROM = 2
-"""The first protocol version whose workers take what unanswered requests above rely on (``Publisher.adds_above``)."""
 MAX_FRAMES = 2
 """Frames of requests in flight to one stage: one is being committed, the next collects there."""
 
@@ -187,12 +185,10 @@ class Publisher:
 
     Attributes:
         max_open: numbers that the workers allow it to have open; what is beyond waits in the queue. 0: no bound.
-        adds_above: stages above a topic's own add what its events follow there.
     """
 
     def __init__(self) -> None:
         self.max_open = 0
-        self.adds_above = True
         self._asked_for = 0  # publications that have, or may get, a number
         self._next_counter = 1
         self._queue: deque[Publication] = deque()
@@ -504,7 +500,7 @@ class Publisher:
         created, nor than the topics of what a stage may have forgotten; and no higher than the topics of those that are
         queued behind it, so that they need not wait."""
         entry = max(info.stage, self._previous_home, self._lowest_followed(info))
-        if entry >= self._lowest_home or not self.adds_above:
+        if entry >= self._lowest_home:
             return entry
         for each in islice(self._queue, LOOKED_AHEAD):
             its = self._topics.get(each.topic)
@@ -528,9 +524,7 @@ class Publisher:
         of them are created above its topic's own stage, its timestamp rides on behind them up to there, and what it
         follows is added there: the numbers are not known before. An event log would serve it even if a stage cannot do
         that any more (R18)."""
-        if info.stage > self._ceiling and not (
-            info.stage <= self._entry and self.adds_above and not self.is_logged(publication.topic)
-        ):
+        if info.stage > self._ceiling and (info.stage > self._entry or self.is_logged(publication.topic)):
             return False
         return self._lowest_followed(info) <= self._entry
 

@@ -16,7 +16,7 @@ from inorder.endpoint.effects import (
     Requeued,
 )
 from inorder.endpoint.notifications import Receipt
-from inorder.endpoint.publisher import ADDS_ABOVE_FROM, Publication, PublicationState, Publisher
+from inorder.endpoint.publisher import Publication, PublicationState, Publisher
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed
 from inorder.protocol.stamp import TotalStamp, encode_stamp
 from inorder.protocol.wire import CreateTimestamps, Settled, Timestamps, Welcome
@@ -54,8 +54,6 @@ class Publishing:
         self.grace = welcome.publisher_grace_ms / 1000
         publisher.welcomed(welcome.order_epoch)
         publisher.max_open = welcome.access.max_unconfirmed
-        if welcome.version < ADDS_ABOVE_FROM:  # it may have any stage, also one that rides come to from others
-            publisher.adds_above = False
 
     # -- from the application ----------------------------------------------------------------------------------
 

@@ -5,9 +5,10 @@ tag. Timestamps travel as flat lists ``[topic, number, topic, number, ...]``, to
 belong to the session (client id, incarnation) of the connection.
 
 Rules of evolution: tags are never used again; new fields are appended with defaults; a peer ignores elements it
-does not know. ``PROTOCOL_VERSIONS`` is the range this code speaks: the present version and the one before it. A frame
-that the older one does not have says so in ``from_version``, and is not sent to a peer that speaks the older one; what
-is said to it instead is up to who sends it. (docs/PROTOCOL.md, "Versions", says when the version rises.)
+does not know. ``PROTOCOL_VERSIONS`` is the range this code speaks: the present version and the one before it, where
+there is one. A frame that the older one does not have says so in ``from_version``, and is not sent to a peer that
+speaks the older one; what is said to it instead is up to who sends it. (docs/PROTOCOL.md, "Versions", says when the
+version rises.)
 """
 
 from inorder.protocol.wire.answers import (

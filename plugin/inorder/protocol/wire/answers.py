@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from inorder.protocol.wire.frame import Frame
 from inorder.protocol.wire.parts import (
     MAX_FRAME_BYTES,
@@ -185,8 +183,6 @@ class Positions(Frame, tag=45):
     """How far the journals of this worker's stages are, once in a while: a client keeps the last one of each stage, and
     shows it with its next hellos. A worker whose store is an older copy finds that out by it."""
 
-    from_version: ClassVar[int] = 2
-
     positions: list[Position]
 
 
@@ -221,8 +217,6 @@ class Done(Frame, tag=81):
 class AutomaticShown(Frame, tag=90):
     """Answers ShowAutomatic: events are counted over ``window_ms``, 0 for never; see the settings of these names."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
     window_ms: int
     alpha: float
@@ -231,8 +225,6 @@ class AutomaticShown(Frame, tag=90):
 
 class WorkerShown(Frame, tag=91):
     """Answers ShowWorker. ``stages``: that it has; ``pins``: the only ones that it may have, if there are any."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     owner: str
@@ -261,8 +253,6 @@ class Released(Frame, tag=85):
     """Answers ReleaseNumbers: the numbers that changed, as flat pairs ``first, last``. ``refusal`` says why none
     did."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
     topic: int
     numbers: list[int]
@@ -271,8 +261,6 @@ class Released(Frame, tag=85):
 
 class TopicsShown(Frame, tag=86):
     """Answers ShowTopics. ``behind``: whoever wants more asks behind this id; 0: that was all."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     topics: list[TopicFigures]
@@ -283,8 +271,6 @@ class OpenNumbersFound(Frame, tag=87):
     """Answers ShowOpenNumbers, by topic and number. ``riding``: timestamps on their way that another stage has not
     taken yet, as flat triples ``topic, number, stage``. ``more``: the rest follows in further frames."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
     numbers: list[OpenNumbers]
     riding: list[int]
@@ -294,8 +280,6 @@ class OpenNumbersFound(Frame, tag=87):
 class NumberFound(Frame, tag=88):
     """Answers FindNumber; ``None``: the topic never had it."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
     known: KnownNumber | None
 
@@ -303,8 +287,6 @@ class NumberFound(Frame, tag=88):
 class EventFound(Frame, tag=89):
     """Answers FindEvent. ``number`` 0: it is not among the topics up to ``behind``; whoever wants more asks behind that
     id; 0: that was all."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     topic: int = 0

@@ -9,7 +9,7 @@ import msgspec
 
 from inorder.protocol.names import Filter
 
-PROTOCOL_VERSIONS: Final = (1, 2)
+PROTOCOL_VERSIONS: Final = (1, 1)
 HEADER_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
 MAX_NUMBER: Final = 2**63 - 1
@@ -203,7 +203,7 @@ class ClientCounts(msgspec.Struct, array_like=True, frozen=True):
         waiting, waiting_bytes: events that wait for their turn.
         undelivered: notifications that the application has not taken.
         pending: publishes that are not finished.
-        after_gap: of the late ones, those that came after a gap had told of them; older clients never tell.
+        after_gap: of the late ones, those that came after a gap had told of them.
     """
 
     published: int = 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from inorder.protocol.wire.frame import Frame
 from inorder.protocol.wire.parts import (
     ClientCounts,
@@ -224,8 +222,6 @@ class ReleaseNumbers(Frame, tag=71):
     """Settles pending numbers in place of their publisher, at the topic's stage (R16). ``to``: ``VOID`` or
     ``ABANDONED`` for numbers that nobody should wait for any more, ``CONFIRMED`` for those that the event log has."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
     stage: int
     topic: int
@@ -238,8 +234,6 @@ class ShowTopics(Frame, tag=72):
     """Asks a stage for its topics, in the order of their ids, behind the id ``after``; ``groups``: with their
     sequencing groups. ``only``: these, instead."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
     stage: int
     after: int = 0
@@ -250,8 +244,6 @@ class ShowTopics(Frame, tag=72):
 class ShowOpenNumbers(Frame, tag=73):
     """Asks a stage for numbers that are open for longer than ``older_ms``."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
     stage: int
     older_ms: int = 1_000
@@ -259,8 +251,6 @@ class ShowOpenNumbers(Frame, tag=73):
 
 class FindNumber(Frame, tag=74):
     """Asks a topic's stage for all it knows of a number."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     stage: int
@@ -270,8 +260,6 @@ class FindNumber(Frame, tag=74):
 
 class FindEvent(Frame, tag=75):
     """Asks a stage which number an event id has there, looking at topics behind the id ``after``."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     stage: int
@@ -284,15 +272,11 @@ class FindEvent(Frame, tag=75):
 class ShowAutomatic(Frame, tag=76):
     """Asks whether topics change places by themselves (R15)."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
 
 
 class ChangeAutomatic(Frame, tag=77):
     """Lets topics change places by themselves (R15), or not: ``window_ms`` 0."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     window_ms: int
@@ -303,15 +287,11 @@ class ChangeAutomatic(Frame, tag=77):
 class ShowWorker(Frame, tag=78):
     """Asks a worker what it is called in the store, and what it may have."""
 
-    from_version: ClassVar[int] = 2
-
     request: int
 
 
 class DrainWorker(Frame, tag=79):
     """Lets this very worker hand over all its stages and take none, or take some again: ``is_on`` false."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     owner: str
@@ -320,8 +300,6 @@ class DrainWorker(Frame, tag=79):
 
 class MoveStage(Frame, tag=98):
     """Tells a worker which one should have a stage, itself or another."""
-
-    from_version: ClassVar[int] = 2
 
     request: int
     stage: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self, cast
@@ -16,10 +17,12 @@ class LoopbackServer(ABC):
     Attributes:
         address, port: where it listens.
         accepted, open: connections, ever and now.
+        tls: of the server, where it speaks TLS.
     """
 
     def __init__(self) -> None:
         self.address, self.port = "", 0
+        self.tls: ssl.SSLContext | None = None
         self.accepted = 0
         self._writers: list[asyncio.StreamWriter] = []
         self._serving: list[asyncio.Task[None]] = []
@@ -43,14 +46,14 @@ class LoopbackServer(ABC):
         self._serving.append(cast("asyncio.Task[None]", asyncio.current_task()))
         try:
             await self._serve(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             pass  # a client that gives a connection up resets it
         finally:
             self._writers.remove(writer)
             writer.close()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self.tls)
         host, self.port = self._server.sockets[0].getsockname()
         self.address = f"{host}:{self.port}"
         return self

@@ -21,6 +21,7 @@ from inorder.protocol.wire import Subscribed, TopicStart
 from inorder_worker.sequencer.commands import SaveNumbers
 from inorder_worker.sequencer.durable import DurableSubscriptions
 from inorder_worker.service.host import StageHost
+from inorder_worker.service.tenure import Tenure
 from inorder_worker.store.sql_journal import SqlJournal
 
 Patch = pytest.MonkeyPatch
@@ -53,7 +54,7 @@ def early_answers(patch: Patch) -> None:
     patch.setattr(SqlJournal, "append", append_later)
     patch.setattr(SqlJournal, "close", close_later)
     patch.setattr(StageHost, "standings", property(lambda self: {}))
-    patch.setattr(StageHost, "_check_end", lambda self, hosted: asyncio.sleep(0))
+    patch.setattr(Tenure, "_check_end", lambda self, hosted: asyncio.sleep(0))
 
 
 def unfenced(patch: Patch) -> None:

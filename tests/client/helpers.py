@@ -88,9 +88,9 @@ class Site:
 
     def leap(self, seconds: float) -> None:
         """Let so much time of the worker's stages pass at once; clients' clocks stay."""
-        for hosted in self.worker._host._stages.values():
+        for hosted in self.worker._host.hosted.values():
             hosted._now += round(seconds * 1000)
-        self.worker._host._look_at(0.0)
+        self.worker._host.alarm.set(0.0)
 
     async def stop(self) -> None:
         """Stop the worker."""

@@ -178,10 +178,10 @@ async def step(site: Site, command: TrimLog) -> None:
     host, done = site.worker._host, asyncio.Event()
 
     def run() -> None:
-        host.step(0, command)
-        host.after_commit(done.set)
+        host.commits.step(0, command)
+        host.commits.after_commit(done.set)
 
-    host.submit(Work(None, 0, run))
+    host.commits.submit(Work(None, 0, run))
     await asyncio.wait_for(done.wait(), PATIENCE)
 
 

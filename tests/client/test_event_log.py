@@ -178,7 +178,7 @@ async def test_logs_are_turned_on_and_off_while_everything_runs(site: Site) -> N
 def set_rule(site: Site, topic: str, *, is_on: bool, **bounds: int) -> None:
     host = site.worker._host
     command = SetLogRule("", 0, 0, LogRule("memory", exact(topic), **bounds), is_on)
-    host.submit(Work(None, 0, lambda: host.step(host.count - 1, command)))
+    host.commits.submit(Work(None, 0, lambda: host.commits.step(host.count - 1, command)))
 
 
 @pytest.mark.parametrize("bounds", [{"max_count": 30}, {"max_bytes": 300}])

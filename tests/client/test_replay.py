@@ -75,10 +75,10 @@ async def test_what_is_not_there_is_named(site: Site) -> None:
         await until(lambda: one.stats().pending == 0, "the confirmations")
 
         def trim() -> None:
-            host.step(0, TrimLog(1, 4, []))
-            host.after_commit(done.set)
+            host.commits.step(0, TrimLog(1, 4, []))
+            host.commits.after_commit(done.set)
 
-        host.submit(Work(None, 0, trim))
+        host.commits.submit(Work(None, 0, trim))
         await asyncio.wait_for(done.wait(), PATIENCE)
         with pytest.raises(NotInLog) as gone:
             await replayed(one, from_=2)

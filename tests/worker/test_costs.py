@@ -212,15 +212,15 @@ async def cost(made: Made, size: int) -> int:
             await client.next(Subscribed)
             topic, *_ = await client.resolve("t0")
             await client.create(topic, *range(1, size + 1))
-        await until(lambda: worker.status()["sessions"] == 0 and worker._host._is_idle)
+        await until(lambda: worker.status()["sessions"] == 0 and worker._host.commits.is_idle)
         connection = Connection(worker._server)
         connection.connection_made(Sink())  # type: ignore[arg-type]
         connection.data_received(encode_frame(Hello(1, 2, "", "raw", 1)))
-        await until(lambda: connection.is_welcome and worker._host._is_idle)
+        await until(lambda: connection.is_welcome and worker._host.commits.is_idle)
         body = encode_frame(made(size))
         with Steps() as steps:
             connection.data_received(body)
-        await until(lambda: worker._host._is_idle)
+        await until(lambda: worker._host.commits.is_idle)
         connection.connection_lost(None)
     return steps.count
 

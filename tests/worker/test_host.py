@@ -29,7 +29,7 @@ from inorder.protocol.wire import (
 )
 from inorder_worker.sequencer.commands import AnyCommand, Configure, Create, Deliver, Place, StageSettings, StampRide
 from inorder_worker.sequencer.stage import Stage
-from inorder_worker.service import Worker, host
+from inorder_worker.service import Worker, commits
 from inorder_worker.service.hosted import HostedStage
 from inorder_worker.store.journal import MemoryJournal, MemoryStore
 
@@ -46,7 +46,7 @@ async def test_a_group_is_one_row() -> None:
         await until(lambda: journal.waiting == 1)
         for counter in range(2, 12):
             client.send(CreateTimestamps(0, 1, [NewEvent(counter, topic.id)]))
-        await until(lambda: worker._host._open.commands == 10)
+        await until(lambda: worker._host.commits.collecting.commands == 10)
         journal.let_go()
         seen: list[int] = []
         while len(seen) < 11:
@@ -66,7 +66,7 @@ async def test_nothing_is_said_before_its_commit() -> None:
         client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]), Ping(7))
         await until(lambda: journal.waiting == 1)
         client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]), Ping(8))
-        await until(lambda: worker._host._open.commands == 1)
+        await until(lambda: worker._host.commits.collecting.commands == 1)
         assert not client.reader._buffer  # type: ignore[attr-defined]
         journal.let_go()
         answers = [await client.read() for _ in range(4)]
@@ -81,10 +81,10 @@ async def test_no_ride_leaves_before_its_commit() -> None:
     starting = asyncio.ensure_future(worker.__aenter__())
     await until(lambda: journal.waiting == 1)
     assert worker._host.stage(1).sent(0) == 1
-    assert worker._host.sent(1, 0) == 0
+    assert worker._host.relay.sent(1, 0) == 0
     journal.let_go()
     await starting
-    await until(lambda: worker._host.sent(1, 0) == 1)
+    await until(lambda: worker._host.relay.sent(1, 0) == 1)
     await worker.__aexit__(None, None, None)
 
 
@@ -122,16 +122,16 @@ FOR_EVER = 3600.0
 
 async def test_what_nobody_waits_for_is_committed_with_what_comes_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """A publisher confirms one number and asks for the next: its request does not wait for the confirm's commit."""
-    monkeypatch.setattr(host, "SETTLE_WAIT", FOR_EVER)
+    monkeypatch.setattr(commits, "SETTLE_WAIT", FOR_EVER)
     journal = TestJournal()
     async with Worker(settings(), journal=journal) as worker, RawClient(worker.address) as client:
         topic, *_ = await client.resolve("a")
         event, *_ = await client.create(topic, 1)
         before = len(journal.batches)
         client.send(Settle(0, 1, [topic.id, event.number, event.number]))
-        await until(lambda: worker._host._open.commands == 1)
-        worker._host._look()
-        assert not worker._host._wake.is_set()
+        await until(lambda: worker._host.commits.collecting.commands == 1)
+        worker._host.look()
+        assert not worker._host.context.wake.is_set()
         client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
         assert (await client.read(), await client.read()) == (
             Settled(0, worker._host.epochs[0], 1),
@@ -150,19 +150,19 @@ async def test_what_nobody_waits_for_is_committed_soon(monkeypatch: pytest.Monke
         loop, call_later = asyncio.get_running_loop(), asyncio.get_running_loop().call_later
 
         def note(delay: float, call: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
-            if call == worker._host._wake.set:
+            if call == worker._host.context.wake.set:
                 delays.append(delay)
             return call_later(delay, call, *args)
 
         monkeypatch.setattr(loop, "call_later", note)
         client.send(*(Settle(0, each.number, [topic.id, each.number, each.number]) for each in (first, second)))
         assert [(await client.next(Settled)).request for _ in range(2)] == [1, 2]
-    assert delays == [host.SETTLE_WAIT]
+    assert delays == [commits.SETTLE_WAIT]
 
 
 async def test_an_answer_does_not_wait_for_what_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves when its own commit is done, whatever has collected meanwhile; and a stop waits for nothing."""
-    monkeypatch.setattr(host, "SETTLE_WAIT", FOR_EVER)
+    monkeypatch.setattr(commits, "SETTLE_WAIT", FOR_EVER)
     journal = TestJournal()
     async with Worker(settings(), journal=journal) as worker, RawClient(worker.address) as client:
         topic, *_ = await client.resolve("a")
@@ -171,10 +171,10 @@ async def test_an_answer_does_not_wait_for_what_nobody_waits_for(monkeypatch: py
         client.send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
         await until(lambda: journal.waiting == 1)
         client.send(Settle(0, 1, [topic.id, event.number, event.number]))
-        await until(lambda: worker._host._open.commands == 1)
+        await until(lambda: worker._host.commits.collecting.commands == 1)
         journal.let_go()
         assert isinstance(await client.read(), Timestamps)
-        assert worker._host._open.commands == 1
+        assert worker._host.commits.collecting.commands == 1
         worker.stop()
         assert (await client.next(Settled)).request == 1
 
@@ -406,7 +406,7 @@ async def test_a_fenced_worker_steps_down_to_standby(caplog: pytest.LogCaptureFi
         assert len(store.rows[0]) == rows
         status = worker.status()
         assert (status["store_failures"], status["fences"]) == (0, 1)
-        worker._host._claim_again(worker._host.epochs)  # as whenever the store of a standby has failed
+        worker._host.tenure.claim_again(worker._host.epochs)  # as whenever the store of a standby has failed
     assert caplog.text.count("event=stepped_down") == 1
     said = {record.getMessage().split()[0]: record.levelno for record in caplog.records}
     assert said["event=fenced"] == said["event=stepped_down"] == logging.WARNING

@@ -254,7 +254,7 @@ async def test_queued_requests_of_a_superseded_connection_are_dropped() -> None:
         topic, *_ = await old.resolve("a")
         journal.hold()
         old.send(*(CreateTimestamps(0, 1, [NewEvent(counter, topic.id)]) for counter in range(1, 11)))
-        await until(lambda: journal.waiting == 1 and len(worker._host._backlog) > 2)
+        await until(lambda: journal.waiting == 1 and worker._host.queued > 2)
         new = RawClient(worker.address)
         await new.connect()
         new.send(new.hello)
@@ -326,7 +326,7 @@ async def test_memory_for_unread_answers_is_bounded(caplog: pytest.LogCaptureFix
             client.send(*(Resolve(1, [("s", name) for name in names]) for _ in range(40)))
             await until(lambda: journal.waiting == 1 or not worker._server._connections)
             journal.let_go()
-            await until(lambda: worker._host._is_idle)
+            await until(lambda: worker._host.commits.is_idle)
             if not worker._server._connections:
                 break
     assert "event=slow_client" in caplog.text
@@ -350,7 +350,8 @@ async def test_answers_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
         client.send(*(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]) for _ in range(2)))
         await until(lambda: journal.waiting == 1)
         client.send(*(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]) for _ in range(9)), Ping(1))
-        await until(lambda: len(worker._host._open.replies) + len(worker._host._open.settled) >= 11)
+        collecting = worker._host.commits.collecting
+        await until(lambda: len(collecting.replies) + len(collecting.settled) >= 11)
         sends.clear()
         journal.let_go()
         await client.next(Pong)

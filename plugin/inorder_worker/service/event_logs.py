@@ -7,22 +7,20 @@ at once. A log that is over its bounds is trimmed by a command of its stage, in 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from inorder.errors import StoreError
 from inorder.logs import logger
 from inorder.protocol.pairs import flat, raise_to
 from inorder.protocol.wire import LoggedEvent, LoggedEvents, LogRule, ReadLog
 from inorder_worker.sequencer.commands import TrimLog
-from inorder_worker.service.work import HostSink, Session, Work
-from inorder_worker.store.journal import Journal
+from inorder_worker.service.commits import CommitLoop
+from inorder_worker.service.context import HostContext
+from inorder_worker.service.work import Session, Work
 from inorder_worker.store.log_rows import LogReader, LogTotals, Oldest
-
-if TYPE_CHECKING:
-    from inorder_worker.service.host import StageHost
+from inorder_worker.store.records import now_ms
 
 T = TypeVar("T")
 log = logger("inorder.worker")
@@ -40,14 +38,13 @@ class EventLogs:
     """One for each worker.
 
     Args:
-        journal: whose logs these are.
-        host: has the stages.
-        sink: where answers go.
-        interval: seconds between two looks at the bounds.
+        context: of the host whose logs these are.
+        commits: takes what trims them.
     """
 
-    def __init__(self, journal: Journal, host: StageHost, sink: HostSink, interval: float) -> None:
-        self._journal, self._host, self._sink, self._interval = journal, host, sink, interval
+    def __init__(self, context: HostContext, commits: CommitLoop) -> None:
+        self._journal, self._sink, self._stages, self._commits = context.journal, context.sink, context.stages, commits
+        self._interval = context.settings.log_trim_interval
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-logs")
         self._reader: LogReader | None = None
         self._queue: asyncio.Queue[tuple[Session, ReadLog]] = asyncio.Queue()
@@ -108,35 +105,30 @@ class EventLogs:
     async def _keep_bounds(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            if self._host.is_ready and self._host.has_logs:
+            if self._stages.are_ready and self._stages.have_logs:
                 try:
                     await self._trim_all()
                 except StoreError as error:
                     log.warning("event=log_not_trimmed error=%s", error)
 
     async def _trim_all(self) -> None:
-        now_ms = stored_now_ms()
+        now = now_ms()  # as the rows have it; the order does not depend on it
         for totals in await self._read(lambda reader: reader.totals()):
-            rule = self._host.log_bounds(totals.topic)
-            if rule is None or not _is_over(rule, totals.events, totals.size, totals.oldest_ms, now_ms):
+            rule = self._stages.log_bounds(totals.topic)
+            if rule is None or not _is_over(rule, totals.events, totals.size, totals.oldest_ms, now):
                 continue
             oldest = await self._read(lambda reader, topic=totals.topic: reader.oldest(topic, TRIM_ROWS))  # type: ignore[misc]
-            through, base = excess(rule, totals, oldest, now_ms)
+            through, base = excess(rule, totals, oldest, now)
             if through:
                 self._submit(TrimLog(totals.topic, through, flat(base)))
 
     def _submit(self, command: TrimLog) -> None:
         def trim() -> None:
-            home = self._host.home_of(command.topic)
+            home = self._stages.home_of(command.topic)
             if home is not None:
-                self._host.step(home, command)
+                self._commits.step(home, command)
 
-        self._host.submit(Work(None, 0, trim))
-
-
-def stored_now_ms() -> int:
-    """Return the time that rows are stored with: for bounds by age and replay by time, not for the order."""
-    return int(time.time() * 1000)
+        self._commits.submit(Work(None, 0, trim))
 
 
 def _is_over(rule: LogRule, count: int, size: int, oldest_ms: int, now_ms: int) -> bool:

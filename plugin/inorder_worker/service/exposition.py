@@ -172,7 +172,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("inorder_queued_bytes", "gauge", (), "bytes of frames that wait for a commit; bounded by max_queue_bytes",
            _one(lambda v: v.host.queued_bytes)),
     Metric("inorder_held_requests", "gauge", (), "frames held because max_outbox rides wait for the stage above",
-           _one(lambda v: v.host.held)),
+           _one(lambda v: v.host.relay.held)),
     Metric("inorder_reading_paused", "gauge", (), "1 while nothing is read because too much is queued",
            _one(lambda v: v.server.is_pressed)),
     Metric("inorder_slow_clients", "gauge", (), "clients that leave too much unread now",

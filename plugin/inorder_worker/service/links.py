@@ -129,7 +129,7 @@ class StageLink:
                 log.info("event=link_lost stage=%d address=%s reason=%s", self.target, self._place.address, error)
             pause = FIRST_PAUSE if self._sender is not None else min(2 * pause, LAST_PAUSE)
             self._sender = None
-            self._links.host.look_around_soon()  # the stage may be elsewhere
+            self._links.host.heartbeat.look_around_soon()  # the stage may be elsewhere
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
@@ -185,7 +185,7 @@ class StageLink:
             case Durable() if self._sender is not None:
                 for origin, number in _pairs(frame.received):
                     self._sender.durable(origin, number)
-                    self._links.host.acknowledge(origin, self.target, number)
+                    self._links.host.relay.acknowledge(origin, self.target, number)
                 self.send_ready()
 
     def _welcomed(self, frame: LinkWelcome) -> None:
@@ -197,12 +197,12 @@ class StageLink:
             raise LinkError(f"it has stage {frame.stage} of epoch {frame.epoch}, wanted is {self._place}")
         received = {each.stage: 0 for each in self._origins}
         for origin, number in _pairs(frame.received):
-            if origin not in received or not 0 <= number <= host.sent(origin, self.target):
+            if origin not in received or not 0 <= number <= host.relay.sent(origin, self.target):
                 # Somebody else sent in our name: our stage has another owner, or one of the stores was restored.
                 raise LinkError(f"it has ride {number} of stage {origin}, which was not sent from here")
             received[origin] = number
         for origin, number in received.items():
-            host.acknowledge(origin, self.target, number)
+            host.relay.acknowledge(origin, self.target, number)
         self._sender = LinkSender(received, self._links.settings.max_link_bytes)
         log.info("event=linked stage=%d address=%s worker=%s", self.target, self._place.address, frame.worker)
         self.send_ready()
@@ -215,7 +215,7 @@ class StageLink:
         waiting = [each.stage for each in self._origins]
         while waiting and sender.has_room:
             origin = waiting.pop(0)
-            sends = self._links.host.outgoing(origin, self.target, sender.sent(origin), MAX_RIDES)
+            sends = self._links.host.relay.outgoing(origin, self.target, sender.sent(origin), MAX_RIDES)
             if sends:
                 writer.write(sender.frame(origin, sends))
                 waiting.append(origin)

@@ -62,7 +62,7 @@ class Peers:
             connection.fail("moved", f"stage {hello.stage} is not here")
         elif (stale := self._stale(hello)) is not None:
             connection.fail("fenced", f"stage {stale.stage} has another owner than epoch {stale.epoch}")
-            self._host.look_around_soon()  # which of us is it?
+            self._host.heartbeat.look_around_soon()  # which of us is it?
         else:
             self._take_in(connection, hello, version)
 
@@ -95,8 +95,8 @@ class Peers:
             if older is not None:
                 older.close()  # what it brought and was not stepped yet comes again
             if origin.epoch > self._cluster.place(origin.stage).epoch:
-                self._host.look_around_soon()
-        self._host.submit(Work(None, FRAME_COST, lambda: self._welcome(connection, hello, version)))
+                self._host.heartbeat.look_around_soon()
+        self._host.commits.submit(Work(None, FRAME_COST, lambda: self._welcome(connection, hello, version)))
 
     def _welcome(self, connection: Connection, hello: LinkHello, version: int) -> None:
         if not (connection.is_current and self._host.has(hello.stage)):
@@ -111,7 +111,7 @@ class Peers:
                 connection.is_welcome = True
                 connection.send([answer])
 
-        self._host.after_commit(send)  # then the numbers in it are durable
+        self._host.commits.after_commit(send)  # then the numbers in it are durable
 
     def asked(self, connection: Connection, frame: SenderFrame, size: int) -> None:
         """A frame of another worker arrived. Raises ProtocolError."""
@@ -132,13 +132,13 @@ class Peers:
                     except ProtocolError as error:
                         connection.fail("protocol", str(error))
                         return
-                    self._host.deliver(target, origin, number, ride)
+                    self._host.commits.deliver(target, origin, number, ride)
 
-            self._host.submit(Work(connection, size, run, target if origin > target else None))
+            self._host.commits.submit(Work(connection, size, run, target if origin > target else None))
             return
         if isinstance(frame, Ping):
             connection.send([Pong(frame.nonce)])
-        self._host.submit(Work(connection, size, lambda: None))
+        self._host.commits.submit(Work(connection, size, lambda: None))
 
     def _check(self, number: int, origin: int, target: int) -> None:
         last = self._host.stage(target).received(origin)

@@ -105,7 +105,7 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     host.metrics.requests += len(frame.events)
     command = command_of(*session, frame)
-    return lambda: host.create(frame.stage, command)
+    return lambda: host.commits.create(frame.stage, command)
 
 
 def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], None]:
@@ -120,7 +120,7 @@ def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], No
             raise ProtocolError(f"number {first} of topic {topic} is in two ranges of {what}")
         before = topic, last
     command = command_of(*session, frame)
-    return lambda: host.settle(frame.stage, command)
+    return lambda: host.commits.settle(frame.stage, command)
 
 
 def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], None]:
@@ -128,7 +128,7 @@ def _resolve(frame: Resolve, session: Session, host: StageHost) -> Callable[[], 
         _check_name(space, name)
     command = command_of(*session, frame)
     bottom = _bottom(host)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[[], None]:
@@ -142,7 +142,7 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
     if problem is not None and not _has_before(frame, session, host):
         raise ProtocolError(f"filters are not allowed: {problem}")
     command = command_of(*session, frame)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _has_before(frame: Subscribe, session: Session, host: StageHost) -> bool:
@@ -161,9 +161,9 @@ def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], N
 
     def answer() -> None:
         stage = host.stage(frame.stage)
-        host.reply(session, stage.numbers(frame))
+        host.commits.reply(session, stage.numbers(frame))
         if (moved := stage.moved(frame.topic)) is not None:
-            host.reply(session, moved)
+            host.commits.reply(session, moved)
 
     return answer
 
@@ -173,7 +173,7 @@ def _name(frame: NameTopics, session: Session, host: StageHost) -> Callable[[], 
     topics = host.stage(bottom).name_topics(frame).topics
     if sum(map(size_of, topics)) > MAX_NAMES_BYTES:
         raise ProtocolError(f"the names of {len(topics)} topics are too long for one answer; ask for fewer at once")
-    return lambda: host.reply(session, host.stage(bottom).name_topics(frame))
+    return lambda: host.commits.reply(session, host.stage(bottom).name_topics(frame))
 
 
 def _change_order(frame: ChangeOrder, session: Session, host: StageHost) -> Callable[[], None]:
@@ -181,13 +181,13 @@ def _change_order(frame: ChangeOrder, session: Session, host: StageHost) -> Call
     _require(all(0 < topic <= MAX_NUMBER for stage in frame.stages for topic in stage), "stages")
     command = Reorder(*session, frame.request, frame.order_epoch, frame.stages, frame.by)
     bottom = _bottom(host)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _pin(frame: PinTopics, session: Session, host: StageHost) -> Callable[[], None]:
     command = Pin(*session, frame.request, frame.topics, frame.is_pinned)
     bottom = _bottom(host)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _change_automatic(frame: ChangeAutomatic, session: Session, host: StageHost) -> Callable[[], None]:
@@ -195,7 +195,7 @@ def _change_automatic(frame: ChangeAutomatic, session: Session, host: StageHost)
     _require(0 < frame.alpha < inf and 0 <= frame.beta < 1, "alpha or beta")
     command = SetAutomatic(*session, frame.request, Automatic(frame.window_ms, frame.alpha, frame.beta))
     bottom = _bottom(host)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _show_automatic(frame: ShowAutomatic, session: Session, host: StageHost) -> Callable[[], None]:
@@ -203,7 +203,7 @@ def _show_automatic(frame: ShowAutomatic, session: Session, host: StageHost) -> 
 
     def answer() -> None:
         how = host.stage(bottom).automatic
-        host.reply(session, AutomaticShown(frame.request, how.window_ms, how.alpha, how.beta))
+        host.commits.reply(session, AutomaticShown(frame.request, how.window_ms, how.alpha, how.beta))
 
     return answer
 
@@ -213,7 +213,7 @@ def _show_order(frame: ShowOrder, session: Session, host: StageHost) -> Callable
 
     def answer() -> None:
         for part in host.stage(bottom).show_order(frame):
-            host.reply(session, part)
+            host.commits.reply(session, part)
 
     return answer
 
@@ -225,7 +225,7 @@ def _read_log(frame: ReadLog, session: Session, host: StageHost) -> Callable[[],
 
     def answer() -> None:
         if (moved := host.stage(frame.stage).moved(frame.topic)) is not None:
-            host.reply(session, moved)
+            host.commits.reply(session, moved)
         else:
             host.read_log(session, frame)
 
@@ -240,19 +240,19 @@ def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable
     _require(all(0 <= each <= MAX_NUMBER for each in (rule.max_age_ms, rule.max_count, rule.max_bytes)), "rule")
     command = SetLogRule(*session, frame.request, rule, frame.is_on)
     bottom = _bottom(host)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _save_clock(frame: SaveClock, session: Session, host: StageHost) -> Callable[[], None]:
     _check_pairs(frame.numbers, "numbers")
     command = command_of(*session, frame)
     bottom = _bottom(host)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _ask_durable(frame: AskDurable, session: Session, host: StageHost) -> Callable[[], None]:
     bottom = _bottom(host)
-    return lambda: host.reply(session, host.stage(bottom).durable(frame, session[0]))
+    return lambda: host.commits.reply(session, host.stage(bottom).durable(frame, session[0]))
 
 
 def _show_subscriptions(frame: ShowSubscriptions, session: Session, host: StageHost) -> Callable[[], None]:
@@ -260,7 +260,7 @@ def _show_subscriptions(frame: ShowSubscriptions, session: Session, host: StageH
 
     def answer() -> None:
         for part in host.stage(bottom).show_subscriptions(frame.request):
-            host.reply(session, part)
+            host.commits.reply(session, part)
 
     return answer
 
@@ -268,7 +268,7 @@ def _show_subscriptions(frame: ShowSubscriptions, session: Session, host: StageH
 def _end_subscription(frame: EndSubscription, session: Session, host: StageHost) -> Callable[[], None]:
     command = EndDurable(*session, frame.request, frame.client_id)
     bottom = _bottom(host)
-    return lambda: host.step(bottom, command)
+    return lambda: host.commits.step(bottom, command)
 
 
 def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[], None]:
@@ -276,7 +276,7 @@ def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[
 
     def answer() -> None:
         for part in host.stage(bottom).show_logs(frame.request):
-            host.reply(session, part)
+            host.commits.reply(session, part)
 
     return answer
 
@@ -286,7 +286,7 @@ def _release(frame: ReleaseNumbers, session: Session, host: StageHost) -> Callab
     _require(0 < frame.first <= frame.last <= MAX_NUMBER, "first or last")
     _require(frame.to in (NumberState.VOID, NumberState.ABANDONED, NumberState.CONFIRMED), "to")
     command = Release(*session, frame.request, frame.topic, frame.first, frame.last, frame.to)
-    return lambda: host.step(frame.stage, command)
+    return lambda: host.commits.step(frame.stage, command)
 
 
 def _show_topics(frame: ShowTopics, session: Session, host: StageHost) -> Callable[[], None]:
@@ -296,7 +296,7 @@ def _show_topics(frame: ShowTopics, session: Session, host: StageHost) -> Callab
         found, rates = host.stage(frame.stage).inspection.topics(frame), host.rates.of(frame.stage)
         for topic in found.topics:
             topic.rate = rates.get(topic.id, 0.0)
-        host.reply(session, found)
+        host.commits.reply(session, found)
 
     return answer
 
@@ -307,7 +307,7 @@ def _show_open(frame: ShowOpenNumbers, session: Session, host: StageHost) -> Cal
 
     def answer() -> None:
         for part in host.stage(frame.stage).inspection.open_numbers(frame, host.now(frame.stage)):
-            host.reply(session, part)
+            host.commits.reply(session, part)
 
     return answer
 
@@ -318,23 +318,23 @@ def _find_number(frame: FindNumber, session: Session, host: StageHost) -> Callab
     def answer() -> None:
         stage = host.stage(frame.stage)
         moved = stage.moved(frame.topic)
-        host.reply(session, stage.inspection.number(frame, host.now(frame.stage)) if moved is None else moved)
+        host.commits.reply(session, stage.inspection.number(frame, host.now(frame.stage)) if moved is None else moved)
 
     return answer
 
 
 def _find_event(frame: FindEvent, session: Session, host: StageHost) -> Callable[[], None]:
     _check_stage(frame.stage, host)
-    return lambda: host.reply(session, host.stage(frame.stage).inspection.event(frame))
+    return lambda: host.commits.reply(session, host.stage(frame.stage).inspection.event(frame))
 
 
 def _ping(frame: Ping, session: Session, host: StageHost) -> Callable[[], None]:
-    return lambda: host.reply(session, Pong(frame.nonce))
+    return lambda: host.commits.reply(session, Pong(frame.nonce))
 
 
 def _renew(frame: Renew, session: Session, host: StageHost) -> Callable[[], None]:
     def answer() -> None:
-        host.reply_as_owner(session, Renewed(frame.request, flat(host.epochs)))
+        host.commits.reply_as_owner(session, Renewed(frame.request, flat(host.epochs)))
 
     return answer
 

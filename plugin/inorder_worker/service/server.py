@@ -154,7 +154,7 @@ class Server:
             self._leave_silent()
             if self._the_host.is_ready and not self._heads_queued and self._sessions:
                 self._heads_queued = True
-                self._the_host.submit(Work(None, FRAME_COST, self._tell_heads))
+                self._the_host.commits.submit(Work(None, FRAME_COST, self._tell_heads))
 
     def _leave_silent(self) -> None:
         """R12: who says nothing for a whole ``session_timeout`` is gone, however alive its connection looks."""
@@ -281,7 +281,7 @@ class Server:
             answer = self._placed(frame)
             self._admission.answered(connection, [answer])
             connection.send([answer])
-            host.submit(Work(connection, size, lambda: None))
+            host.commits.submit(Work(connection, size, lambda: None))
             return
         show_map = lambda: self._show_map(connection)  # noqa: E731
         try:
@@ -291,7 +291,7 @@ class Server:
             work = Work(connection, size, show_map)
         if isinstance(frame, AskHeads):
             connection.is_told = False
-        host.submit(work)
+        host.commits.submit(work)
 
     def _reported(self, connection: Connection, frame: Report | ShowReports, size: int) -> None:
         """What clients have seen is no business of the stages: it is answered at once, with our time."""
@@ -304,7 +304,7 @@ class Server:
             self.reports.take(connection.session, self._admission.seen(connection, frame), now)
         else:
             raise ProtocolError("a report is out of range or not well formed")
-        self._the_host.submit(Work(connection, size, lambda: None))
+        self._the_host.commits.submit(Work(connection, size, lambda: None))
 
     def _placed(self, frame: ShowWorker | DrainWorker | MoveStage) -> Frame:
         """Which stages this worker has is no business of the stages either."""
@@ -336,7 +336,7 @@ class Server:
         del self._sessions[session[0]]
         self.reports.left(session)
         if self._the_host.is_ready and not self._is_stopping:
-            self._the_host.submit(Work(None, FRAME_COST, lambda: self._leave(session)))
+            self._the_host.commits.submit(Work(None, FRAME_COST, lambda: self._leave(session)))
 
     # -- HostSink ----------------------------------------------------------------------------------------------
 
@@ -446,7 +446,9 @@ class Server:
             older.close()  # the same process connected anew; it has given this one up
         elif older is not None:
             older.fail("replaced", "another process connected with this client id")
-        self._the_host.submit(Work(None, FRAME_COST, lambda: self._welcome(connection, session, hello, version)))
+        self._the_host.commits.submit(
+            Work(None, FRAME_COST, lambda: self._welcome(connection, session, hello, version))
+        )
 
     def _greet_again(self, connection: Connection, hello: Hello) -> Callable[[], None]:
         """A stage came here while the client was connected: it says hello once more, for that stage. Raises
@@ -461,7 +463,7 @@ class Server:
         """Look whether what workers of this store have told a client can be true of it. Of each stage one is shown."""
         host = self._the_host
         if host.is_ready and (reason := self._attestor.contradiction(hello.positions[: host.count], host.standings)):
-            host.doubt(reason)
+            host.tenure.doubt(reason)
 
     def _welcome(self, connection: Connection, session: Session, hello: Hello, version: int) -> None:
         """Tell each stage here of the session, once for each connection."""
@@ -480,17 +482,17 @@ class Server:
         )
         if connection.welcome is None:
             connection.welcome = welcome
-        self._the_host.reply(session, welcome)
+        self._the_host.commits.reply(session, welcome)
         for stage, epoch in self._the_host.epochs.items():
             if (stage, epoch) in connection.opened:
                 continue
             connection.opened.add((stage, epoch))
             passed = connection.passed
-            self._the_host.step(stage, session_of(hello, stage, passed.access, passed.owner))
+            self._the_host.commits.step(stage, session_of(hello, stage, passed.access, passed.owner))
 
     def _leave(self, session: Session) -> None:
         for stage in self._the_host.epochs:
-            self._the_host.step(stage, LeaveSession(*session))
+            self._the_host.commits.step(stage, LeaveSession(*session))
 
     def _show_map(self, connection: Connection) -> None:
         if connection.is_welcome:
@@ -516,10 +518,10 @@ class Server:
                 if topics or not told:
                     heads += stage.heads(client_id, topics if told else None)
             if heads:
-                self._the_host.reply(connection.session, Heads(heads))
+                self._the_host.commits.reply(connection.session, Heads(heads))
             if connection.positions != positions:
                 connection.positions = positions
-                self._the_host.reply(connection.session, positions)
+                self._the_host.commits.reply(connection.session, positions)
 
 
 def _now_us() -> int:

@@ -76,7 +76,7 @@ class Standby:
     Args:
         journal: a connection of its own; used on one thread only, which this standby owns.
         settings: see WorkerSettings.
-        claims: the host.
+        claims: the host's tenure.
     """
 
     def __init__(self, journal: Journal, settings: WorkerSettings, claims: Claims) -> None:

@@ -1,16 +1,14 @@
-"""What passes through a stage host: requests in, answers out, and what collects between two commits."""
+"""What passes through a stage host: requests in, answers out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from inorder.errors import StoreError
 from inorder.protocol.wire import Frame
-from inorder_worker.sequencer.commands import Reply, Send
 from inorder_worker.store.journal import Holder
-from inorder_worker.store.log_rows import LogWrite
 
 Session = tuple[str, int]
 """(client id, incarnation)"""
@@ -57,7 +55,7 @@ class RideSink(Protocol):
     """Who takes rides to other workers. Synchronous; never raises."""
 
     def rides_ready(self, target: int) -> None:
-        """Rides for this stage of another worker are durable: see ``StageHost.outgoing``."""
+        """Rides for this stage of another worker are durable: see ``RideRelay.outgoing``."""
 
     def stages_changed(self) -> None:
         """The stages here are not those of before, or of another epoch."""
@@ -70,7 +68,7 @@ class Work:
     Attributes:
         source: who asked; ``None``: this worker itself.
         size: its cost in bytes.
-        run: calls ``StageHost.step`` and ``StageHost.reply``.
+        run: calls ``CommitLoop.step`` and ``CommitLoop.reply``.
         entry: the stage here from which it may send rides up; ``None`` for what never does.
         elsewhere: called instead if the stage has gone to another worker meanwhile.
     """
@@ -88,25 +86,3 @@ class StageBroken(StoreError):
 
 class StageElsewhere(Exception):
     """What was asked for is for a stage of another worker (now)."""
-
-
-@dataclass(slots=True)
-class Open:
-    """What collects for the next commit. ``delivered``: (stage, origin) -> last ride taken from that stage;
-    ``is_urgent``: somebody may wait for it."""
-
-    replies: list[Reply] = field(default_factory=list)
-    proofs: list[Reply] = field(default_factory=list)
-    sends: list[tuple[int, Send]] = field(default_factory=list)
-    delivered: dict[tuple[int, int], int] = field(default_factory=dict)
-    after: list[Callable[[], None]] = field(default_factory=list)
-    settled: dict[int, tuple[Source, int, int]] = field(default_factory=dict)
-    log: list[LogWrite] = field(default_factory=list)
-    commands: int = 0
-    size: int = 0
-    is_urgent: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing to commit and nothing to release."""
-        return not (self.commands or self.replies or self.proofs or self.after or self.settled)

@@ -49,8 +49,8 @@ class Worker:
         self._gate = Gate(settings, self._journal.records())
         self._server = Server(settings, cluster, self._links, self._gate)
         self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
-        self._standby = Standby(self._journal.sibling(), settings, self._host)
-        self._host.member = self._standby.member
+        self._standby = Standby(self._journal.sibling(), settings, self._host.tenure)
+        self._host.heartbeat.member = self._standby.member
         self._server.standby = self._standby
         view = View(settings, self._host, self._server, self._links.describe, lambda: self.health()[0], _release())
         self._monitor = Monitor(settings, self.health, view)

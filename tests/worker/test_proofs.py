@@ -70,10 +70,10 @@ async def test_r12_a_stage_that_was_handed_over_is_not_proven_by_what_was_asked_
         _, v = await client.resolve("u", "v")
         client.send(Renew(1), CreateTimestamps(1, 1, [NewEvent(1, v.id)]))
         await client.next(Timestamps)
-        worker._host.hand_over(1)
+        worker._host.tenure.hand_over(1)
         await until(lambda: not worker._host.has(1))
         beats = journal.beats
-        worker._host.look_around_soon()
+        worker._host.heartbeat.look_around_soon()
         await until(lambda: journal.beats > beats)
         client.send(Renew(2))
         answer = await client.next(Renewed)

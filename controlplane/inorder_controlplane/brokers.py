@@ -21,7 +21,8 @@ MAX_TAIL_PAYLOAD: Final = 16 * 1024
 MAX_TAIL_TOPICS: Final = 10_000
 """Topics whose highest number a tail remembers."""
 MAX_TAIL_UNREAD: Final = 1000
-"""Events that may wait for a slow browser before they are dropped."""
+MAX_TAIL_UNREAD_BYTES: Final = 16 * 1024 * 1024
+"""Events, and their bytes, that may wait for a slow browser before they are dropped."""
 
 
 def brokers_of(texts: tuple[str, ...]) -> dict[str, str]:
@@ -44,7 +45,7 @@ def broker_of(brokers: Mapping[str, str], space: str) -> str:
 
 def tail_client(space: str, url: str) -> inorder.Client:
     """Return a client for a live tail, not yet open. Raises UsageErrors and MissingExtra."""
-    times = inorder.ClientTimes(max_undelivered=MAX_TAIL_UNREAD)
+    times = inorder.ClientTimes(max_undelivered=MAX_TAIL_UNREAD, max_undelivered_bytes=MAX_TAIL_UNREAD_BYTES)
     return inorder.Client({space: url}, workers=(), times=times)
 
 

@@ -19,6 +19,7 @@ from websockets.exceptions import InvalidStatus
 
 from inorder import Client
 from inorder.testing.services import Mosquitto
+from inorder_controlplane.brokers import MAX_TAIL_UNREAD, MAX_TAIL_UNREAD_BYTES, tail_client
 from inorder_controlplane.serving import Service
 from inorder_worker.store.analyses import Analyses, Job, Progress
 
@@ -204,3 +205,8 @@ async def test_a_test_event_is_ordered_as_any_other(live: Live, mosquitto: Mosqu
         assert (event.payload, event.number) == (SCRIPT.encode(), 1)  # type: ignore[union-attr]
         assert_problem(await live.client("operator").post("/api/v1/events", json={**body, "space": "x"}), "invalid")
         assert_problem(await live.client("operator").post("/api/v1/events", json={**body, "topic": "a/#"}), "invalid")
+
+
+def test_what_a_tail_keeps_for_a_slow_browser_is_bounded_in_bytes() -> None:
+    stream = tail_client("mqtt", "mqtt://localhost")._stream
+    assert (stream._max_events, stream._max_bytes) == (MAX_TAIL_UNREAD, MAX_TAIL_UNREAD_BYTES)

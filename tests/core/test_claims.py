@@ -6,7 +6,15 @@ import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
 from inorder.protocol.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
-from inorder_worker.sequencer.commands import Configure, Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings
+from inorder_worker.sequencer.commands import (
+    Configure,
+    Create,
+    OpenSession,
+    SaveNumbers,
+    SettleNumbers,
+    SettleRide,
+    StageSettings,
+)
 from inorder_worker.sequencer.topic_manager import NumberRecord
 
 CHECKED = StageSettings(checks_claims=True, session_timeout_ms=20_000, ended_kept_ms=600_000)
@@ -173,3 +181,19 @@ def test_r16_a_range_costs_what_its_client_has_in_it() -> None:
     assert [records[each].state for each in numbers[:3]] == [NumberState.CONFIRMED] * 2 + [NumberState.PENDING]
     cluster.step(0, SettleNumbers("gone", 1, 1, [1, 1, 2**63 - 1], []))
     assert records.looked_up == 4, "nor does one without a session"
+
+
+def test_r14_what_becomes_of_numbers_goes_on_only_to_where_a_topic_has_moved() -> None:
+    """A ride waits until its stage takes it, however long that is away."""
+    cluster = cluster_of(top=0, below=1)
+    number = cluster.stamp("p", "below").number
+    told = SettleNumbers("p", 1, 1, [1, 1, 1, 2, number, number], [])
+    cluster.step(1, told)
+    assert cluster.waiting(1, 0) == []
+    second = cluster.stamp("p", "below").number
+    cluster.reorder("top below", "")
+    cluster.run()
+    cluster.step(1, SettleNumbers("p", 1, 2, [2, second, second], []))
+    assert [type(each) for each in cluster.waiting(1, 0)] == [SettleRide]
+    cluster.run()
+    assert cluster.ask("below", second, second).answers[0].state is NumberState.CONFIRMED

@@ -12,7 +12,7 @@ from tests.worker.raw_client import RawClient
 
 from inorder.errors import InvalidOption
 from inorder.protocol.access import MAY_SEND, ROLES
-from inorder.protocol.filters import filter_of
+from inorder.protocol.filters import MAX_WILDCARDS, filter_of
 from inorder.protocol.names import exact
 from inorder.protocol.wire import (
     AskDurable,
@@ -247,6 +247,11 @@ async def test_topics_that_a_token_does_not_cover(url: str, tokens: TokenStore) 
         for frame in refused:
             client = RawClient(running.address, "desk", 2, token=secret)
             assert (await refusal(client, frame)).code == "forbidden", frame
+        # more than are allowed at all are not held against what the token has
+        many = [SpaceFilter("s", filter_of("s", f"{each}/#")) for each in range(MAX_WILDCARDS + 1)]
+        assert (
+            await refusal(RawClient(running.address, "desk", 2, token=secret), Subscribe(2, many))
+        ).code == "protocol"
         admin.send(ShowOrder(1))
         assert {each.name for each in (await admin.next(TopicOrder)).topics} == {"in/1", "other", "out/1"}
         assert [event.number for event in await admin.create(inside, 1)] == [2]

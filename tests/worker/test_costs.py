@@ -232,3 +232,20 @@ WAYS = [(made, f"{kind.__name__}-{at}") for kind, ways in FRAMES.items() for at,
 async def test_a_frame_costs_no_more_than_it_is_long(made: Made) -> None:
     once, twice = await cost(made, SIZE), await cost(made, 2 * SIZE)
     assert twice < ROOM * once + NOISE, (once, twice)
+
+
+async def hellos(count: int) -> int:
+    """Return the steps of taking and answering so many hellos of one session in one read."""
+    async with Worker(settings(), journal=TestJournal()) as worker:
+        connection, hello = Connection(worker._server), encode_frame(Hello(1, 2, "", "raw", 1))
+        connection.connection_made(Sink())  # type: ignore[arg-type]
+        with Steps(of=("inorder_worker",)) as steps:
+            connection.data_received(hello * count)
+            await until(lambda: connection.is_welcome and worker._host.commits.is_idle and not connection._requests)
+        connection.connection_lost(None)
+    return steps.count
+
+
+async def test_many_hellos_cost_what_each_costs() -> None:
+    once, twice = await hellos(SIZE), await hellos(2 * SIZE)
+    assert twice < ROOM * once + NOISE, (once, twice)

@@ -24,6 +24,7 @@ from inorder.protocol.wire import (
     LogRule,
     Logs,
     NameTopics,
+    ReadLog,
     Report,
     ShowLogs,
     ShowOrder,
@@ -39,6 +40,7 @@ from inorder.protocol.wire import (
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession, Reply, SetLogRule
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.service import reports
+from inorder_worker.service.event_logs import EventLogs
 from inorder_worker.service.host import StageHost
 from inorder_worker.service.reports import ClientReports
 from inorder_worker.service.router import route
@@ -181,6 +183,13 @@ def test_so_many_pieces_of_a_log_are_looked_at_for_one_answer() -> None:
     ranges = [each for each in range(1, 20_001) for _ in "ab"]
     page = log_rows._read(store, 1, ranges, 0, 1_000, 1_000_000)
     assert (page.through, store.execute.call_count) == (log_rows.MAX_RANGES, log_rows.MAX_RANGES + 1)
+
+
+async def test_a_question_that_waits_for_a_log_is_no_larger_than_what_is_looked_at() -> None:
+    logs = EventLogs(Mock(), Mock())
+    logs.ask(("reader", 1), ReadLog(1, 0, 1, [1, 1] * 20_000))
+    _, waiting = logs._queue.get_nowait()
+    assert len(waiting.ranges) == 2 * log_rows.MAX_RANGES
 
 
 async def test_a_replay_finds_its_topic_in_any_part_of_the_answer() -> None:

@@ -46,6 +46,7 @@ from inorder_worker.sequencer.commands import LeaveSession
 from inorder_worker.sequencer.link_wire import MAX_HELLO_BYTES
 from inorder_worker.sequencer.settling import MAX_ANSWERS
 from inorder_worker.service import Worker, admission
+from inorder_worker.service.connection import Connection
 
 
 async def refused(client: RawClient, *frames: Frame | bytes) -> Failure:
@@ -333,8 +334,6 @@ async def test_memory_for_unread_answers_is_bounded(caplog: pytest.LogCaptureFix
 
 
 async def test_answers_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inorder_worker.service.connection import Connection
-
     sends: list[int] = []
     send = Connection.send
 

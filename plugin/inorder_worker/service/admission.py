@@ -31,6 +31,7 @@ from inorder_worker.sequencer.sessions import Holder
 from inorder_worker.service.connection import Connection
 from inorder_worker.service.gate import SHARED, Gate
 from inorder_worker.service.host import StageHost
+from inorder_worker.service.router import check_filters
 from inorder_worker.store.audit import described, request_of
 
 SHARE: Final = 0.75
@@ -183,7 +184,9 @@ class Admission:
                     permissions.check_publish(space, name)
             case CreateTimestamps() if permissions.has_publish_limits:
                 self._check_topics(connection, frame)
-            case Subscribe():
+            case Subscribe() if self._host.has(self._host.count - 1):  # else it is told where that is
+                assert connection.session is not None, "only clients subscribe"
+                check_filters(frame, connection.session, self._host)
                 permissions.check_filters(frame.filters)
             case ReadLog() | AskNumbers() if permissions.access.subscribe is not None:
                 for info in self._named(frame.stage, {frame.topic}):

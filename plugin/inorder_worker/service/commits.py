@@ -183,19 +183,14 @@ class CommitLoop:
 
     @property
     def _has_room(self) -> bool:
-        taken, bounds = self.collecting, self._settings
-        return taken.commands < bounds.max_batch_commands and taken.size < bounds.max_batch_bytes
+        return self.collecting.has_room(self._settings.max_batch_commands, self._settings.max_batch_bytes)
 
     def _run(self, work: Work) -> None:
         if self._relay.exits and self._relay.hold(work):
             return
         if (work.source is None or work.source.is_current) and self._broken is None:
-            try:
-                work.run()
-            except StageElsewhere:
-                work.elsewhere()
-            except StageBroken:
-                pass
+            with contextlib.suppress(StageBroken):
+                self.collecting.run(work)
         self.collecting.settle_with(work)
 
     def _fill(self) -> None:
@@ -230,6 +225,7 @@ class CommitLoop:
         self._fill()
         if append is None:
             self.collecting.log[:0] = batch.log  # goes along with the next row
+            await asyncio.sleep(0)  # others have a turn, where many questions wait
         else:
             await append
             self._stages.became_durable(rows)

@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         self.permitted: set[int] = set()
         self.audits: dict[int, int] = {}
         self.positions = Positions([])
-        self._waiting: list[bytes] | None = None  # what came while the hello is looked at
+        self._is_waiting = False  # a frame is looked at
         self.version = PROTOCOL_VERSIONS[1]
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------------
@@ -135,19 +135,11 @@ class Connection(asyncio.Protocol):
         self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take all whole frames of one read."""
+        """Take the whole frames of one read, as many as there is room for."""
         self.heard = asyncio.get_running_loop().time()
-        if not self.is_current:
-            return
-        try:
-            for body in self._splitter.feed(data):
-                if self.is_current:
-                    self._take(body)
-        except ProtocolError as error:
-            code = "too_large" if "over the limit" in str(error) else "protocol"
-            self.fail(code, str(error))
-            return
-        self._adjust_reading()
+        if self.is_current:
+            self._splitter.add(data)
+            self._take_all()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The transport is closed, by either side."""
@@ -196,9 +188,23 @@ class Connection(asyncio.Protocol):
             return
         if self.version < PROTOCOL_VERSIONS[1]:
             frames = known_to(self.version, frames)
-        self._transport.write(b"".join([encode_frame(frame) for frame in frames]))
+        parts, size, most = list[bytes](), 0, self._settings.max_write_bytes
+        for frame in frames:
+            parts.append(encode_frame(frame))
+            size += len(parts[-1])
+            if size > most:  # of what is not taken no more is made than that
+                if not self._write(parts):
+                    return
+                parts, size = [], 0
+        self._write(parts)
+
+    def _write(self, parts: list[bytes]) -> bool:
+        """Write them; tell whether the client may be sent more."""
+        self._transport.write(b"".join(parts))
         if self.unread_bytes > self._settings.max_write_bytes:
             self._unread()
+            return False
+        return True
 
     def fail(self, code: str, message: str, facts: list[int] | None = None) -> None:
         """Say why, then close; the transport is cut if the client does not take it in time."""
@@ -215,19 +221,13 @@ class Connection(asyncio.Protocol):
 
     def wait(self) -> None:
         """A frame is looked at: what comes behind it waits, until ``go_on``."""
-        self._waiting = []
+        self._is_waiting = True
         self._adjust_reading()
 
     def go_on(self) -> None:
         """The frame was taken, unless this connection is failing."""
-        waiting, self._waiting = self._waiting or [], None
-        try:
-            for body in waiting:
-                if self.is_current:
-                    self._take(body)
-        except ProtocolError as error:
-            self.fail("protocol", str(error))
-        self._adjust_reading()
+        self._is_waiting = False
+        self._take_all()
 
     def close(self) -> None:
         """Close after what was written has left, within ``write_timeout``."""
@@ -275,10 +275,21 @@ class Connection(asyncio.Protocol):
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _take(self, body: bytes) -> None:
-        if self._waiting is not None:
-            self._waiting.append(body)
+    def _take_all(self) -> None:
+        """Take what has come, up to where there is no room for more answers. A read of a few KB may hold thousands of
+        questions, each of which costs as much as its answer."""
+        try:
+            bodies = self._splitter.bodies()
+            while self.is_current and self._may_take(1) and (body := next(bodies, None)) is not None:
+                self._take(body)
+            bodies.close()
+        except ProtocolError as error:
+            code = "too_large" if "over the limit" in str(error) else "protocol"
+            self.fail(code, str(error))
             return
+        self._adjust_reading()
+
+    def _take(self, body: bytes) -> None:
         if not self.is_greeted:
             self._greet(body)
             return
@@ -301,22 +312,31 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
 
-    def _adjust_reading(self) -> None:
-        """Read while there is room for answers: halved limits to go on, so that it does not flutter."""
-        share = 1 if self._is_reading else 2
+    def _may_take(self, share: int) -> bool:
+        """Tell whether there is room for answers, in this part of all of it."""
         has_room = (
             self._requests <= self._settings.max_requests // share
             and self._request_bytes <= 2 * self._settings.max_frame_bytes // share
         )
-        is_held = self._is_stopped or self._owner.is_pressed or self._waiting is not None
-        wanted = has_room and self._is_writable and not is_held
+        is_held = self._is_stopped or self._owner.is_pressed or self._is_waiting
+        return has_room and self._is_writable and not is_held
+
+    def _adjust_reading(self) -> None:
+        """Read while there is room for answers: halved limits to go on, so that it does not flutter."""
+        wanted = self._may_take(1 if self._is_reading else 2)
         if wanted == self._is_reading or self._transport.is_closing():
             return
         self._is_reading = wanted
         if wanted:
             self._transport.resume_reading()
+            asyncio.get_running_loop().call_soon(self._take_again)
         else:
             self._transport.pause_reading()
+
+    def _take_again(self) -> None:
+        """What was left of the last read comes before the next one."""
+        if self.is_current and self._is_reading:
+            self._take_all()
 
     def _no_hello(self) -> None:
         self.fail("protocol", f"no hello within {self._settings.hello_timeout:g} s")

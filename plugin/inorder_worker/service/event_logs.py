@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
+
 from inorder.errors import StoreError
 from inorder.logs import logger
 from inorder.protocol.pairs import flat, raise_to
@@ -19,7 +21,7 @@ from inorder_worker.sequencer.commands import TrimLog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.context import HostContext
 from inorder_worker.service.work import Session, Work
-from inorder_worker.store.log_rows import LogReader, LogTotals, Oldest
+from inorder_worker.store.log_rows import MAX_RANGES, LogReader, LogTotals, Oldest
 from inorder_worker.store.records import now_ms
 
 T = TypeVar("T")
@@ -51,9 +53,9 @@ class EventLogs:
         self.events_read = self.damaged = 0
 
     def ask(self, session: Session, frame: ReadLog) -> None:
-        """Answer a question when its turn comes."""
+        """Answer a question when its turn comes. What is not looked at for one answer is not kept until then."""
         if self._queue.qsize() < MAX_QUEUED:
-            self._queue.put_nowait((session, frame))
+            self._queue.put_nowait((session, replace(frame, ranges=frame.ranges[: 2 * MAX_RANGES])))
 
     async def run(self) -> None:
         """Answer and trim until cancelled."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from inorder_worker.sequencer.commands import Effect, LogChange, LogEvent, Reply, Send
-from inorder_worker.service.work import Source, Work
+from inorder_worker.service.work import Source, StageElsewhere, Work
 from inorder_worker.store.log_rows import LogRow, LogWrite
 from inorder_worker.store.records import now_ms
+
+MOST_AT_ONCE: Final = 0.1
+"""Seconds of work between two turns of the event loop: a question of some bytes may cost much more than these."""
 
 
 @dataclass(slots=True)
@@ -26,6 +31,7 @@ class OpenCommit:
         log: changes of event logs and of the history of topic orders; they are part of the commit's transaction.
         commands, size: that were stepped, and the bytes that they take.
         is_urgent: somebody may wait for it.
+        spent: seconds of work so far.
     """
 
     replies: list[Reply] = field(default_factory=list)
@@ -38,11 +44,26 @@ class OpenCommit:
     commands: int = 0
     size: int = 0
     is_urgent: bool = False
+    spent: float = 0.0
 
     @property
     def is_empty(self) -> bool:
         """Nothing to commit and nothing to release."""
         return not (self.commands or self.replies or self.proofs or self.after or self.settled)
+
+    def has_room(self, max_commands: int, max_bytes: int) -> bool:
+        """Tell whether more may be run before its commit, and the next turn of the event loop."""
+        return self.commands < max_commands and self.size < max_bytes and self.spent < MOST_AT_ONCE
+
+    def run(self, work: Work) -> None:
+        """Run work, and count what it costs. Raises StageBroken."""
+        began = time.thread_time()
+        try:
+            work.run()
+        except StageElsewhere:
+            work.elsewhere()
+        finally:
+            self.spent += time.thread_time() - began
 
     def take(self, stage: int, effects: Iterable[Effect], size: int, contents: Mapping[int, bytes]) -> None:
         """Add what a command of ``size`` bytes brought about at a stage. ``contents``: what was taken out of the

@@ -137,12 +137,17 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
         _check_names(one.space, one.filter)
         _require(0 <= one.qos <= 2, "qos")
     bottom = _bottom(host)
+    command = command_of(*session, frame)
+    return lambda: host.commits.step(bottom, command)
+
+
+def check_filters(frame: Subscribe, session: Session, host: StageHost) -> None:
+    """Raise ProtocolError where a subscription has more, or longer, wildcards than are allowed: comes before they are
+    looked at in any other way."""
     problems = (length_problem(one.filter) for one in frame.filters)
     problem = next(filter(None, problems), None) or number_problem(one.filter for one in frame.filters)
     if problem is not None and not _has_before(frame, session, host):
         raise ProtocolError(f"filters are not allowed: {problem}")
-    command = command_of(*session, frame)
-    return lambda: host.commits.step(bottom, command)
 
 
 def _has_before(frame: Subscribe, session: Session, host: StageHost) -> bool:

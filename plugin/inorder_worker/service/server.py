@@ -294,17 +294,18 @@ class Server:
         host.commits.submit(work)
 
     def _reported(self, connection: Connection, frame: Report | ShowReports, size: int) -> None:
-        """What clients have seen is no business of the stages: it is answered at once, with our time."""
+        """What clients have seen is no business of the stages: a report is answered at once, with our time."""
         assert connection.session is not None
-        now = _now_us()
-        if isinstance(frame, ShowReports):
-            connection.send([self.reports.show(frame, now)])
+        run = lambda: None  # noqa: E731
+        if isinstance(frame, ShowReports):  # costs much: it waits for its turn
+            run = lambda: connection.send([self.reports.show(frame, _now_us())])  # noqa: E731
         elif well_formed(frame):
+            now = _now_us()
             connection.send([Reported(frame.request, now)])
             self.reports.take(connection.session, self._admission.seen(connection, frame), now)
         else:
             raise ProtocolError("a report is out of range or not well formed")
-        self._the_host.commits.submit(Work(connection, size, lambda: None))
+        self._the_host.commits.submit(Work(connection, size, run))
 
     def _placed(self, frame: ShowWorker | DrainWorker | MoveStage) -> Frame:
         """Which stages this worker has is no business of the stages either."""
@@ -350,15 +351,16 @@ class Server:
             if not frames or connection.welcome is None:
                 return
             connection.is_welcome = True
-        epochs = self._the_host.epochs
+        epochs, is_welcome = self._the_host.epochs, False
         for frame in frames:
             if isinstance(frame, Welcome):  # news since it was made: none was told it yet
                 frame.stages = self._cluster.told(dict(connection.opened & epochs.items()))
-                frame.workers = self._cluster.workers
-                if not epochs.items() <= connection.opened:
-                    frames = [*frames, self._map()]
-                # who reads it may ask: it must know before what the stages have dropped of its session (R12, R19)
-                frames = sorted(frames, key=lambda each: not isinstance(each, Opened))
+                frame.workers, is_welcome = self._cluster.workers, True
+        if is_welcome:
+            if not epochs.items() <= connection.opened:
+                frames = [*frames, self._map()]
+            # who reads it may ask: it must know before what the stages have dropped of its session (R12, R19)
+            frames = sorted(frames, key=lambda each: not isinstance(each, Opened))
         if any(isinstance(frame, Subscribed) for frame in frames):
             connection.is_told = False
         connection.send(self._admission.answered(connection, frames))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -235,8 +235,16 @@ class FrameSplitter:
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
         """Yield the bodies that are whole now. Raises ProtocolError, for the frame that is too long: what is made of
         those before it may change ``max_bytes``."""
+        self.add(data)
+        yield from self.bodies()
+
+    def add(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep what has come; ``bodies`` yields it."""
+        self._pending += data
+
+    def bodies(self) -> Generator[bytes, None, None]:
+        """Yield the bodies that are whole; whoever stops early gets the rest the next time. Raises as ``feed`` does."""
         pending = self._pending
-        pending += data
         start, end = 0, len(pending)
         try:
             while end - start >= HEADER_BYTES:

@@ -150,6 +150,24 @@ def test_a_file_that_was_emptied_is_another_one(tmp_path: Path, is_refilled: boo
     journal.close()
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_log_that_was_emptied_answers_nothing_more(tmp_path: Path, rows: int) -> None:
+    """Device, inode and links are what they were. SQLite writes on behind where it ended, and whoever opens the store
+    next reads nothing of that. What had been taken up into the file stays as it is, an older copy."""
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    assert journal._store._take_up()
+    for _ in range(rows):
+        append()
+    os.truncate(f"{path}-wal", 0)
+    for call in (append, append, journal.read_map):
+        with pytest.raises(StoreMoved, match=r"inorder\.db-wal was emptied while it was open, and .* lost; .*renew"):
+            call()
+    journal.close()
+    report = verify(f"sqlite:///{path}")
+    assert (report.problems, [each.last for each in report.stages]) == ([], [3])
+
+
 def test_the_reason_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several connections each finds that log and index are gone; one of them has saved what there was."""
     path = tmp_path / "inorder.db"

@@ -7,6 +7,7 @@ taken up into the file as long as that can still be done.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -30,7 +31,10 @@ LONG_LOG: Final = 32 * 1024 * 1024
 """Bytes of the log from which on it is said that it grows; it has about an eighth where nobody holds it up."""
 LEAST: Final = 512
 """Bytes of a file that holds anything: SQLite's smallest page."""
+_HOLE: Final = bytes(4)
+"""What a log never begins with."""
 _AGAIN: Final = "end all processes that have the store open (workers, control planes), then start them again"
+_RENEW: Final = "end all processes that have the store open, run `inorder renew` on it, and start them again"
 
 Identity = tuple[int, int]
 _lost: Final[dict[Identity, str]] = {}
@@ -197,8 +201,19 @@ class StoreFile:
         if self._emptied:
             self._give_up(self._emptied)
 
+    def _require_beginning(self) -> None:
+        """A log that was emptied in place is written on behind where it ended, with nothing before that, and no process
+        that opens it later reads any of it. SQLite has no locks on it, so it may be read here."""
+        with contextlib.suppress(FileNotFoundError), open(self._names[1], "rb") as file:
+            if file.read(len(_HOLE)) == _HOLE:
+                if not self._is_read_only:
+                    os.truncate(self._names[1], 0)  # or SQLite would take the hole up into the file
+                self._emptied = f"{self.log.name} was emptied while it was open, and what it had is lost; {_RENEW}"
+                self._give_up(self._emptied)
+
     def _give_up(self, reason: str) -> NoReturn:
         """Nobody in this process opens the store again, until all have closed it. Raises StoreMoved."""
+        self._looked_at = 0.0
         if self._main is not None and not self._is_read_only:
             _lost[self._main], self._taken_from = reason, self._main
         raise StoreMoved(self._url, reason)
@@ -238,6 +253,7 @@ class StoreFile:
 
     def _resized(self, size: int) -> None:
         """The log is longer, or shorter, than it was. Say that it grows, each time that it has doubled."""
+        self._require_beginning()
         self._must_measure = self._must_measure or size > self._log_size
         self._log_size = size
         if size < LONG_LOG:

@@ -1,4 +1,4 @@
-"""Files that are nobody else's business: stores and traces, new ones and those of older releases."""
+"""Files that are nobody else's business: stores and traces, new ones and those that were there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_store_that_a_link_names(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_store_of_an_older_release_is_closed_to_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_store_that_others_may_read_is_closed_to_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Also what stands beside it after a crash, and while another process has it open."""
     path = tmp_path / "a.db"
     opened(path).close()
@@ -125,7 +125,7 @@ def test_traces_are_read_by_whom_their_folder_says(tmp_path: Path, folder: int, 
     assert (traces / "run" / "a.parquet").read_bytes() == b"y"
 
 
-def test_traces_of_older_releases_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_traces_that_others_may_read_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = LocalFolder(tmp_path)
     tmp_path.chmod(0o755)
     run.write("new.parquet", lambda file: file.write(b"x"))

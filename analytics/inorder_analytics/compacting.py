@@ -45,15 +45,15 @@ class CompactionFailed(InorderError):
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """A file that was merged, as it was then. Manifests of older releases do not have its version."""
+    """A file that was merged, as it was then."""
 
     file: str
     bytes: int
-    version: str | None = None
+    version: str
 
     def is_same(self, file: TraceFile) -> bool:
         """Tell whether a file still holds what was merged."""
-        return self.bytes == file.bytes and self.version in (None, file.version)
+        return self.bytes == file.bytes and self.version == file.version
 
 
 class Compacted(msgspec.Struct, kw_only=True):
@@ -79,7 +79,7 @@ class Compacted(msgspec.Struct, kw_only=True):
     files: list[str] = msgspec.field(default_factory=list)
     manifest: str = ""
     remove: bool = False
-    removed: int | bool = 0  # older releases told only whether
+    removed: int = 0
     passed: int = 0
     is_done: bool = True
 

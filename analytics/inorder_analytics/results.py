@@ -52,7 +52,7 @@ class Displacement(msgspec.Struct, frozen=True, kw_only=True):
 
 class ClockError(msgspec.Struct, frozen=True, kw_only=True):
     """The bound of the error of latencies, in milliseconds: the publisher's clock error plus the subscriber's, each at
-    the time of the event. ``p99`` is not in results of older releases."""
+    the time of the event."""
 
     p50: float | None = None
     p99: float | None = None

@@ -60,8 +60,8 @@ def open_to_others(paths: Iterable[Path]) -> list[Path]:
 
 
 def close_to_others(paths: Iterable[Path]) -> list[Path]:
-    """Take all rights but the owner's from those of some files that others have rights to, as older releases made them.
-    Return those that this was done to; what is somebody else's file stays."""
+    """Take all rights but the owner's from those of some files that others have rights to. Return
+    those that this was done to; what is somebody else's file stays."""
     changed = []
     for path in open_to_others(paths):
         with contextlib.suppress(OSError):

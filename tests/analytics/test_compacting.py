@@ -181,7 +181,7 @@ def test_what_was_merged_counts_only_while_it_is_there(small: Path, tmp_path: Pa
 
 
 def test_copies_are_merged_into_one(small: Path, tmp_path: Path) -> None:
-    """As older releases left them: a compaction that was killed, and the next one, into one folder."""
+    """As whoever copies folders leaves them: the same rows in two of them."""
     for name in ("one", "two"):
         compact(Traces(small), tmp_path / "several" / name)
     done = compact(Traces(tmp_path / "several"), tmp_path / "out", remove=True)

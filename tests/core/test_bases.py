@@ -184,19 +184,3 @@ def test_a_durable_subscriber_that_is_back_begins_new_topics_behind_what_it_has_
     assert entries(z) == {}
     assert arrive(module, z) == []
     assert arrive(module, x) == ["1:1", "2:2"]
-
-
-def test_a_snapshot_of_an_earlier_release_still_says_what_events_follow() -> None:
-    """There a topic remembered what its events follow, and nothing was left behind."""
-    cluster = Cluster({"a": 0, "b": 0})
-    cluster.open("p")
-    cluster.open("A")
-    cluster.subscribe("A", "a")
-    cluster.stamp("p", "a")
-    cluster.stamp("p", "b")
-    kept = msgspec.msgpack.decode(cluster.stages[0].snapshot())
-    del kept["left_behind"]
-    kept["topics"][1]["base"] = {1: 1}
-    kept["sessions"] = [each for each in kept["sessions"] if each["client_id"] != "p"]
-    cluster.stages[0] = Stage.restore(msgspec.msgpack.encode(kept))
-    assert [each.base for each in cluster.subscribe("A", "a", "b").topics] == [[], [1, 1]]

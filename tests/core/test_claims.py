@@ -7,7 +7,6 @@ from tests.core.cluster import Cluster, arrive, entries, reader
 
 from inorder.protocol.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
 from inorder_worker.sequencer.commands import (
-    Configure,
     Create,
     OpenSession,
     SaveNumbers,
@@ -17,7 +16,7 @@ from inorder_worker.sequencer.commands import (
 )
 from inorder_worker.sequencer.topic_manager import NumberRecord
 
-CHECKED = StageSettings(checks_claims=True, session_timeout_ms=20_000, ended_kept_ms=600_000)
+CHECKED = StageSettings(session_timeout_ms=20_000, ended_kept_ms=600_000)
 FOREVER = 10**9
 
 
@@ -57,12 +56,6 @@ def test_r19_a_number_that_was_not_given_is_never_stored(client: str) -> None:
     assert cluster.subscribe("late", "a", "b").topics[1].base == [1, 1], "who begins later waits for nothing else"
 
 
-def test_what_an_older_release_has_journaled_is_replayed_as_it_took_it() -> None:
-    cluster = cluster_of(StageSettings(), a=0, b=0)
-    cluster.subscribe("r", "a", "b")
-    assert entries(cluster.stamp("liar", "b", after=[1, FOREVER])) == {1: FOREVER}
-
-
 def test_r19_of_a_topic_further_down_a_client_may_name_what_came_by() -> None:
     cluster = cluster_of(top=0, above=0, below=1)
     cluster.subscribe("r", "top", "above", "below")
@@ -96,14 +89,6 @@ def test_r19_what_is_said_when_a_request_is_asked_again_counts_for_nothing() -> 
     again = cluster.request("liar", "top", at=1, counter=first.counter, after=[2, FOREVER]) or cluster.run()
     assert [first] in [frame.events for frame in again if isinstance(frame, Timestamps)]
     assert forgotten(cluster, "liar", "top", [2, FOREVER])
-
-
-def test_r19_what_a_stage_of_an_older_release_let_enter_goes_no_further() -> None:
-    """It names a topic that nobody has, and the ride was under way when its worker was upgraded."""
-    cluster = cluster_of(top=0, below=1)
-    cluster.step(1, Configure(StageSettings()))
-    assert forgotten(cluster, "p", "top", [4711, 1], at=1)
-    assert [event.number for event in cluster.request("p", "top", counter=60)] == [1]
 
 
 def test_r19_of_a_topic_further_up_a_number_counts_when_its_stage_has_proved_it() -> None:

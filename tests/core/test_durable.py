@@ -414,8 +414,8 @@ def refusals(frames: list[Frame]) -> list[str]:
 
 @pytest.mark.parametrize("most", [0, 2])
 def test_an_owner_has_so_many_of_them(most: int) -> None:
-    """Whoever is away counts, also behind a snapshot; one that is there may change. Without a bound, as older releases
-    journaled it, there are any."""
+    """Whoever is away counts, also behind a snapshot; one that is there may change. Without a bound there are
+    any."""
     stage = Stage(0, 1)
     for client in ("a", "b", "c", "other"):
         owner = "other" if client == "other" else "desk"

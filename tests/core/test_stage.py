@@ -21,7 +21,6 @@ from inorder.protocol.wire import (
     encode_frame,
 )
 from inorder_worker.sequencer.commands import (
-    CompleteRide,
     Create,
     Deliver,
     LeaveSession,
@@ -485,12 +484,6 @@ def test_an_answer_tells_the_highest_stage_of_timestamps_that_went_above_their_t
     answers = [each for each in frames if isinstance(each, Timestamps)]
     told = [([each.counter for each in frame.events], frame.tops) for frame in answers]
     assert told == [([2], []), ([1], [1, 0]), ([1], [])]
-
-
-def test_completions_of_older_workers_and_journals_tell_no_highest_stage() -> None:
-    ride = CompleteRide("p", 1, 1, 2, 3, [1, 1], False, 1, False, 0)
-    old = msgspec.msgpack.encode(msgspec.msgpack.decode(msgspec.msgpack.encode(ride))[:-1])
-    assert msgspec.msgpack.decode(old, type=CompleteRide) == msgspec.structs.replace(ride, top=-1)
 
 
 def test_r1_asked_again_between_two_completions_a_request_is_answered() -> None:

@@ -232,7 +232,7 @@ def sleeping_clock(patch: Patch) -> None:
 
 
 def believed(patch: Patch) -> None:
-    """R19: whatever a client says of numbers is believed, as older releases did."""
+    """R19: whatever a client says of numbers is believed."""
     patch.setattr(stamping, "may_follow", lambda state, session, after: True)
     patch.setattr(stamping, "may_pass", lambda state, session, after: True)
     patch.setattr(Stamping, "_proved", lambda self, manager, deps: list(deps))

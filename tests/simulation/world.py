@@ -91,7 +91,6 @@ class World:
             session_timeout_ms=rng.choice(profile.session_timeout_ms),
             topic_ttl_ms=int(profile.topic_ttl * 1000),
             ended_kept_ms=int(self.ended_kept * 1000),
-            checks_claims=True,
             answers_kept=20,
         )
         self.names = [f"t/{number}" for number in range(min(rng.choice(profile.topics), bounds.topics))]

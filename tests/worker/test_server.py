@@ -14,7 +14,6 @@ from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, sett
 from tests.worker.raw_client import RawClient
 
 from inorder.errors import PortInUse
-from inorder.protocol import filters
 from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact
@@ -37,7 +36,6 @@ from inorder.protocol.wire import (
     Settle,
     SpaceFilter,
     Subscribe,
-    Subscribed,
     Timestamps,
     encode_frame,
 )
@@ -153,26 +151,6 @@ async def test_bad_frames_end_their_connection_and_no_other(code: str, frames: l
         assert (await refused(RawClient(worker.address), *frames)).code == code
         await bystander.ping()
         assert not {"Create", "SettleNumbers", "ChangeSubscription", "CreateTopics"} & set(kinds(journal))
-
-
-async def test_a_durable_subscription_keeps_wildcards_that_an_earlier_release_took(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Beside new exact topics, and without some of them; a new wildcard is one too many."""
-    wild = [SpaceFilter("s", Filter(f"{each}/#", FilterKind.MQTT, f"{each}/#")) for each in "abc"]
-    async with Worker(settings(), journal=TestJournal()) as worker:
-        async with RawClient(worker.address, "d") as client:
-            client.send(Subscribe(1, wild, durable=True))
-            await client.next(Subscribed)
-        monkeypatch.setattr(filters, "MAX_WILDCARDS", 1)
-        async with RawClient(worker.address, "d", 2) as client:
-            client.send(Subscribe(1, [*wild, SpaceFilter("s", exact("x"))], durable=True))
-            await client.next(Subscribed)
-            client.send(Subscribe(2, wild[1:], durable=True))
-            await client.next(Subscribed)
-        more = Subscribe(1, [*wild[1:], SpaceFilter("s", WILD)], durable=True)
-        failure = await refused(RawClient(worker.address), Hello(1, 1, "", "d", 3), more)
-        assert (failure.code, "3 filters have wildcards, a client may have 1" in failure.message) == ("protocol", True)
 
 
 async def test_before_its_hello_nobody_has_much_kept() -> None:

@@ -146,7 +146,7 @@ def test_an_old_store_is_brought_up_to_date(empty: str, tmp_path: Path, monkeypa
     assert report.problems == []
     assert [(each.first, each.last, each.snapshots) for each in report.stages] == [(1, 3, [2]), (1, 3, [2])]
     epoch = journal.claim(0, "new")
-    journal.append([Batch(0, epoch, 4, b"behind rows of the older release")])
+    journal.append([Batch(0, epoch, 4, b"behind older rows")])
     journal.close()
     assert verify(empty).problems == []
     again = SqlJournal(empty)

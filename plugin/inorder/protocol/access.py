@@ -223,7 +223,7 @@ def _parsed(patterns: list[str] | None) -> list[tuple[str, Filter]] | None:
     if patterns is None:
         return None
     pairs = [text.partition(":") for text in patterns]
-    return [(space, filter_of(space, name, is_new=False)) for space, _, name in pairs]
+    return [(space, filter_of(space, name)) for space, _, name in pairs]
 
 
 def _as_set(patterns: list[tuple[str, Filter]] | None) -> FilterSet | None:

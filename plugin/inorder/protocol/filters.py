@@ -14,7 +14,7 @@ from inorder.protocol.names import Filter, FilterKind, exact
 MAX_TOPIC_BYTES = 65_535
 MAX_SLASHES = 200
 """In a topic or filter of MQTT. mosquitto refuses more, to bound what a level costs (``TOPIC_HIERARCHY_LIMIT``,
-CVE-2019-11779). What older releases took is still read."""
+CVE-2019-11779)."""
 MAX_WILDCARDS = 1_000
 """Filters with wildcards that one client may have in total order: all are read for every topic."""
 MAX_GLOBS_BYTES = 2_048
@@ -39,9 +39,8 @@ def text_problem(value: object, *, nul_allowed: bool) -> str | None:
     return None
 
 
-def mqtt_filter(text: object, *, is_new: bool = True) -> Filter:
-    """Read a filter by MQTT's rules. Raises InvalidFilter; for what costs too much only if it is new, not stored by an
-    older release.
+def mqtt_filter(text: object) -> Filter:
+    """Read a filter by MQTT's rules. Raises InvalidFilter, also for what costs too much.
 
     Shared subscriptions are refused: the broker deals their events out among the members, so no member has a
     stream whose order could be checked.
@@ -49,7 +48,7 @@ def mqtt_filter(text: object, *, is_new: bool = True) -> Filter:
     problem = text_problem(text, nul_allowed=False)
     if problem is not None or not isinstance(text, str):
         raise InvalidFilter(text, problem or "it is not text")
-    if is_new and (problem := slashes_problem(text)) is not None:
+    if (problem := slashes_problem(text)) is not None:
         raise InvalidFilter(text, problem)
     if text == "$share" or text.startswith("$share/"):
         raise InvalidFilter(text, "shared subscriptions cannot be ordered for each member; subscribe without $share")
@@ -63,7 +62,7 @@ def mqtt_filter(text: object, *, is_new: bool = True) -> Filter:
     return Filter(text, FilterKind.MQTT, text)
 
 
-def redis_filter(text: object, *, is_new: bool = True) -> Filter:
+def redis_filter(text: object) -> Filter:
     """Read a filter by Redis' rules: a glob where a glob character stands unescaped, else a channel. Raises
     InvalidFilter, see :func:`mqtt_filter`."""
     problem = text_problem(text, nul_allowed=True)
@@ -73,7 +72,7 @@ def redis_filter(text: object, *, is_new: bool = True) -> Filter:
     if channel is not None:
         return Filter(text, FilterKind.EXACT, channel)
     found = Filter(text, FilterKind.REDIS, text)
-    if is_new and (problem := length_problem(found)) is not None:
+    if (problem := length_problem(found)) is not None:
         raise InvalidFilter(text, problem)
     return found
 
@@ -106,11 +105,11 @@ def number_problem(filters: Iterable[Filter]) -> str | None:
     return None
 
 
-def filter_of(space: str, text: str, *, glob: bool | None = None, is_new: bool = True) -> Filter:
+def filter_of(space: str, text: str, *, glob: bool | None = None) -> Filter:
     """Read the filter that an operator means by a text: by Redis' rules where ``glob`` says so or, without a word on
     it, in a space whose name begins with ``redis``, else by MQTT's. Raises InvalidFilter, see :func:`mqtt_filter`."""
     is_glob = space.startswith("redis") if glob is None else glob
-    return redis_filter(text, is_new=is_new) if is_glob else mqtt_filter(text, is_new=is_new)
+    return redis_filter(text) if is_glob else mqtt_filter(text)
 
 
 def _unescaped(text: str) -> str | None:

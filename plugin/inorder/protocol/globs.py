@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 MAX_GLOB_BYTES: Final = 1_024
-"""Of a glob that somebody may begin to use. What older releases took is still matched."""
+"""Of a glob."""
 _ALL: Final = frozenset(range(256))
 
 

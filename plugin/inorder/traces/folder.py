@@ -17,7 +17,7 @@ from inorder.traces.options import safe_name
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "obs", "r2"})
 """Their objects appear whole or not at all, and have no cheap renaming."""
 LOOKED_AT: Final = 100
-"""Files of older releases at which is looked whether others may read them."""
+"""Files that are there at which is looked whether others may read them."""
 
 log = logger("inorder.traces")
 
@@ -64,8 +64,8 @@ class LocalFolder:
         made = self._path / f".{os.getpid()}-{os.urandom(4).hex()}.tmp"
         made.touch(private.OWNER, exist_ok=False)
         made.unlink()
-        older = private.open_to_others(islice(self._path.glob("*.parquet"), LOOKED_AT))
-        if older:
+        found = private.open_to_others(islice(self._path.glob("*.parquet"), LOOKED_AT))
+        if found:
             log.warning("event=traces_readable_by_others folder=%s hint=%s", self._path, "chmod -R go-rwx, or o-rwx")
 
     def _make(self) -> None:

@@ -7,15 +7,19 @@ command. Rides are the messages of the belt (R2): they go up one stage at a time
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
-from inorder.protocol.wire import Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
+from inorder.protocol.wire import ENDED_KEPT_MS, Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
 from inorder_worker.sequencer.moved import MovedSession, MovedTopic
 from inorder_worker.sequencer.topic_manager import NumberRecord
 
 SessionKey = tuple[str, int]
 """(client id, incarnation)"""
+ANSWERS_KEPT: Final = 100_000
+"""Of a session at a stage, where its client lets go of none. Ours may have 20,000 publishes unfinished, unless that is
+set otherwise (``max_pending``), and waits for the answers to a thousand at most."""
 
 
 # -- rides: between stages -------------------------------------------------------------------------------------
@@ -198,7 +202,7 @@ class SwitchRide(Ride, tag=18):
         removed: what left their groups and is still to be carried once (R10).
         topics, records, sessions: the state of topics that move to the receiver.
         ended: sessions that the sender has dropped, with the highest counter that each knew; ``ended_for``: for how
-            long it knows all of them, ms (0: always; -1: not at all).
+            long it knows all of them, ms (0: always).
         more: another one follows; behind the last everything is of the new order.
     """
 
@@ -210,7 +214,7 @@ class SwitchRide(Ride, tag=18):
     sessions: list[MovedSession] = []
     more: bool = False
     ended: list[tuple[str, int, int]] = []
-    ended_for: int = -1
+    ended_for: int = 0
 
 
 class OrderRide(Ride, tag=19):
@@ -233,14 +237,14 @@ class SettleRide(Ride, tag=20):
 
 class PopularityRide(Ride, tag=21):
     """How many events each topic had in the window that ends (flat, R15), collected on the way up; ``pinned`` topics
-    stay where they are. ``alpha``, ``beta``: as :class:`Automatic` has them; 0 and 0: as the top stage's settings do.
+    stay where they are. ``alpha``, ``beta``: as :class:`Automatic` has them.
     ``begins``: nothing is counted, a window begins."""
 
     order_epoch: int
     counts: list[int]
     pinned: list[int]
-    alpha: float = 0.0
-    beta: float = 0.0
+    alpha: float
+    beta: float
     begins: bool = False
 
 
@@ -295,10 +299,8 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         popularity_window_ms: over which events are counted to reorder topics by themselves (R15); 0: never.
         popularity_alpha, popularity_beta: how fast popularity saturates, and how much more of it makes a topic rise.
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
-        ended_kept_ms: how long a stage knows which sessions it has dropped (R1); 0: it does not, as in older releases.
-        checks_claims: what clients say of numbers is checked; older releases did not (``claims``).
-        answers_kept: to how many requests of a session answers are kept that its client does not let go; 0: to all.
-        checks_lingers: lingers that are over before their time are forgotten; older releases sent their ends up.
+        ended_kept_ms: how long a stage knows which sessions it has dropped (R1).
+        answers_kept: to how many requests of a session answers are kept that its client does not let go.
     """
 
     linger_ms: int = 60_000
@@ -310,10 +312,8 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     popularity_alpha: float = 0.1
     popularity_beta: float = 0.2
     topic_ttl_ms: int = 0
-    ended_kept_ms: int = 0
-    checks_claims: bool = False
-    answers_kept: int = 0
-    checks_lingers: bool = False
+    ended_kept_ms: int = ENDED_KEPT_MS
+    answers_kept: int = ANSWERS_KEPT
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):

@@ -43,7 +43,7 @@ class DurableSubscriptions:
         """Return a number that a client says it is done with, but none that this stage has not given yet: its event
         would be skipped when it comes. (Of topics further up it is bounded where the subscription resumes.)"""
         manager = self._state.topics.get(topic)
-        is_known = self._state.settings.checks_claims and manager is not None and manager.stage == self._state.index
+        is_known = manager is not None and manager.stage == self._state.index
         return min(number, manager.number) if is_known and manager is not None else number
 
     def end(self, command: EndDurable) -> None:

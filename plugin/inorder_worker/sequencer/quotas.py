@@ -1,6 +1,5 @@
 """How much of what lasts a session's owner may have: topics, which are never removed, and durable subscriptions, which
-stay while nobody is connected. What is there already is never refused, so a bound may be lowered, and a store of an
-older release goes on.
+stay while nobody is connected. What is there already is never refused, so a bound may be lowered.
 """
 
 from __future__ import annotations

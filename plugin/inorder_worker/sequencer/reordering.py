@@ -322,7 +322,7 @@ class Reordering:
     def _ended_for(self) -> int:
         """Return for how long this stage knows all the sessions that it has dropped."""
         state = self._state
-        return max(1, state.now - state.ended_since) if state.ended_since > 0 else state.ended_since
+        return max(1, state.now - state.ended_since) if state.ended_since else 0
 
     def take(self, origin: int, ride: SwitchRide) -> None:
         """A part of another stage's hand-over."""
@@ -446,8 +446,7 @@ class Reordering:
             elif not session.is_opened:
                 session.low, session.began = max(session.low, mark + 1), max(session.began, mark + 1)
         if part.ended_for:
-            since = state.now - part.ended_for if part.ended_for > 0 else state.now
-            state.ended_since = max(state.ended_since, since, 1)
+            state.ended_since = max(state.ended_since, state.now - part.ended_for, 1)
 
     def _know_numbers(self, parts: Iterable[SwitchRide]) -> None:
         """R1: a session that is here may have been dropped where its numbers come from. Each number tells which event
@@ -493,7 +492,7 @@ class Reordering:
         state.automatic = command.automatic
         self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
         if command.automatic.window_ms:
-            self.counted(PopularityRide(state.order_epoch, [], [], begins=True))
+            self.counted(PopularityRide(state.order_epoch, [], [], 0.0, 0.0, begins=True))
 
     def begin_window(self) -> None:
         """Popularity is counted from now on."""
@@ -518,13 +517,9 @@ class Reordering:
         if state.index > 0:
             self._outbox.up(replace(ride, counts=counts))
             return
-        settings = state.settings
-        alpha, beta = ride.alpha, ride.beta
-        if not alpha:  # of a bottom stage that an older release had
-            alpha, beta = settings.popularity_alpha, settings.popularity_beta
         events = dict(zip(counts[::2], counts[1::2], strict=True))
         stages = self._placement([[]] * state.count)
-        pairs = swaps(stages, events, set(ride.pinned), alpha, beta)
+        pairs = swaps(stages, events, set(ride.pinned), ride.alpha, ride.beta)
         if pairs:
             self._outbox.send(state.count - 1, SwapRide(ride.order_epoch, [part for pair in pairs for part in pair]))
 

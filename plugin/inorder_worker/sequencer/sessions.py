@@ -26,8 +26,7 @@ within the hour it knows them for less long, and a client that it meets again co
 
 
 class Holder(NamedTuple):
-    """Who has a client id: the owner, empty where it came with none or in an older release, and the filters that are
-    kept under it."""
+    """Who has a client id: the owner, empty where it came with none, and the filters that are kept under it."""
 
     owner: str
     filters: list[SpaceFilter]
@@ -74,7 +73,7 @@ class Sessions:
         had dropped a session that knew one of the recent counters, it would know that."""
         state = self._state
         is_known = not state.ended_since or state.ended_since + state.settings.ended_kept_ms // 2 <= state.now
-        return min(first, command.recent) if command.recent and is_known and state.ended_since >= 0 else first
+        return min(first, command.recent) if command.recent and is_known else first
 
     def left(self, key: SessionKey) -> None:
         """A client's connection ended: its timers begin."""
@@ -103,17 +102,9 @@ class Sessions:
                 self._expire(session)
             leave_behind(state, session)
             del state.gone[key], state.sessions[key]
-            if state.settings.ended_kept_ms and (highest := session.highest):
+            if highest := session.highest:
                 state.ended[key] = highest, state.now
         self._forget_ended()
-
-    def keep_ended(self) -> None:
-        """The settings say now whether dropped sessions are known, and did not before, or the other way round."""
-        state = self._state
-        state.ended.clear()
-        is_new = not (state.sessions or state.received or state.tick)
-        kept_since = 0 if is_new else max(1, state.now)
-        state.ended_since = kept_since if state.settings.ended_kept_ms else -1
 
     def _forget_ended(self) -> None:
         state = self._state

@@ -99,16 +99,13 @@ class Settling:
         """Settle numbers of one topic; return how many, and add those that were given up before. Numbers of another
         session are left alone, and what comes behind one: who gives a range says that all of it is its own, and may not
         have this stage walk through what others have."""
-        ends_here = self._state.settings.checks_claims
         topic, head, settled, still_open, before = manager.id, 0, 0, session.open, len(late)
         client_id, incarnation, records = session.client_id, session.incarnation, manager.records
         is_confirm, confirmed = to is _CONFIRMED, 0
         for number in numbers:
             record = records.get(number)
             if record is None or record.incarnation != incarnation or record.client_id != client_id:
-                if ends_here:
-                    break
-                continue
+                break
             if record.state is _PENDING:
                 still_open.pop((topic, number), None)
                 if is_confirm:  # what manager.settle does then

@@ -200,9 +200,7 @@ class Stage:
     def _configure(self, command: Configure) -> None:
         if command.settings.popularity_window_ms and not self._state.settings.popularity_window_ms:
             self._reordering.begin_window()
-        before, self._state.settings = self._state.settings, command.settings
-        if bool(before.ended_kept_ms) != bool(command.settings.ended_kept_ms):
-            self._sessions.keep_ended()
+        self._state.settings = command.settings
 
     def _tick(self) -> None:
         if not self._state.is_sealed:  # timers stand still while the topic order changes (R14)

@@ -73,8 +73,7 @@ class Stamping:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
         if event.relies and not session.remembers(event.relies, self._state.index):
             return False
-        is_checked = event.after and self._state.settings.checks_claims
-        return not is_checked or may_follow(self._state, session, event.after)
+        return not event.after or may_follow(self._state, session, event.after)
 
     def _answer_again(self, key: SessionKey, session: Session, event: NewEvent) -> None:
         counter = event.counter
@@ -332,7 +331,7 @@ class Stamping:
         self._outbox.up(replace(ride, after=ride.after + session.follow(ride.topic, ride.counter)))
 
     def _may_pass(self, session: Session, ride: StampRide) -> bool:
-        return not (ride.after and self._state.settings.checks_claims) or may_pass(self._state, session, ride.after)
+        return not ride.after or may_pass(self._state, session, ride.after)
 
     def _never_numbered(self, ride: StampRide) -> None:
         """R1: its publisher's session was dropped while the request was on its way, and with it what the event follows
@@ -399,8 +398,8 @@ class Stamping:
         self._fill(manager, group, deps)
         is_known = state.index not in ride.relies[::2] or self._add_from_above(manager, group, ride, deps)
         is_given_up = ride.is_given_up or not is_known
-        # older releases ended its way here; but a log would serve it (R18), and all readers must sort it alike
-        if ride.top < state.index and (is_known or state.settings.checks_claims):
+        # also one that is given up: a log would serve it (R18), and all readers must sort it alike
+        if ride.top < state.index:
             self._outbox.up(replace(ride, deps=deps, is_given_up=is_given_up))
             return
         event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)

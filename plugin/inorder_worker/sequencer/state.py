@@ -100,16 +100,16 @@ class Snapshot(msgspec.Struct):
     switch: Switch | None
     pins: set[int]
     window_began: int
-    looked_at: int = 0
-    rules: list[LogRule] = []
-    clocks: dict[str, DurableClock] = {}
-    automatic: Automatic | None = None
-    ended: list[tuple[str, int, int, int]] = []
-    ended_since: int = -1
-    left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = []
-    made: dict[str, int] = {}
-    lingering: int = 0
-    made_bytes: dict[str, int] = {}
+    looked_at: int
+    rules: list[LogRule]
+    clocks: dict[str, DurableClock]
+    automatic: Automatic | None
+    ended: list[tuple[str, int, int, int]]
+    ended_since: int
+    left_behind: list[tuple[int, dict[int, tuple[int, int]]]]
+    made: dict[str, int]
+    lingering: int
+    made_bytes: dict[str, int]
 
 
 class StageState:
@@ -127,7 +127,7 @@ class StageState:
         connected: the incarnation of each client that is connected.
         gone: sessions whose client is not connected, in the order in which they went.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first;
-            ``ended_since``: all that were dropped since then are in it. 0: all there were; -1: none are kept.
+            ``ended_since``: all that were dropped since then are in it, 0: all there were.
         left_behind: what sessions that were dropped had used, with the stage time until which it counts (``bases``).
         sent, outbox, received: the links' last numbers and what is not yet acknowledged.
         order: all topics in the topic order, from the top.
@@ -161,7 +161,7 @@ class StageState:
         self.connected: dict[str, int] = {}
         self.gone: dict[SessionKey, None] = {}
         self.ended: dict[SessionKey, tuple[int, int]] = {}
-        self.ended_since = -1
+        self.ended_since = 0
         self.left_behind: deque[tuple[int, dict[int, tuple[int, int]]]] = deque()
         self.overlaps = Overlaps()
         self.lingers: list[Linger] = []

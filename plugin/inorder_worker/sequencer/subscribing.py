@@ -287,7 +287,7 @@ class Subscribing:
         """Forget the lingers whose topics were taken again: a client that takes and leaves all topics again and again
         makes no more of them than it has topics, and some that were not looked at yet."""
         state = self._state
-        if state.settings.checks_lingers and len(state.lingers) > LINGERS_UNCHECKED + 2 * state.lingering:
+        if len(state.lingers) > LINGERS_UNCHECKED + 2 * state.lingering:
             state.lingers = list(filter(self._is_lingering, state.lingers))
             state.lingering = len(state.lingers)
 

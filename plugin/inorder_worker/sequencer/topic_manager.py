@@ -182,10 +182,10 @@ class Session(msgspec.Struct):
         return max(self.low - 1, self.floor - 1, used, max(self.answers, default=0))
 
     def keep_answers(self, most: int) -> None:
-        """Forget answers where there are more than ``most`` (0: any), first those that were asked for first, but none
+        """Forget answers where there are more than ``most``, first those that were asked for first, but none
         whose number is open here or on its way up. A client asks again where it has no answer, and that is not so long
         ago; or where it has not confirmed a number, and that is open, or given up: ``forgotten``, as it hears then."""
-        if not 0 < most < len(self.answers) > self.look_at:
+        if not most < len(self.answers) > self.look_at:
             return
         step = max(1, most // 10)
         over = len(self.answers) - most

@@ -15,7 +15,7 @@ from typing import Final
 
 from inorder.errors import ProtocolError
 from inorder.protocol.filters import length_problem, number_problem
-from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
+from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter
 from inorder.protocol.pairs import flat
 from inorder.protocol.portions import size_of
 from inorder.protocol.wire import (
@@ -146,16 +146,8 @@ def check_filters(frame: Subscribe, session: Session, host: StageHost) -> None:
     looked at in any other way."""
     problems = (length_problem(one.filter) for one in frame.filters)
     problem = next(filter(None, problems), None) or number_problem(one.filter for one in frame.filters)
-    if problem is not None and not _has_before(frame, session, host):
+    if problem is not None:
         raise ProtocolError(f"filters are not allowed: {problem}")
-
-
-def _has_before(frame: Subscribe, session: Session, host: StageHost) -> bool:
-    """Tell whether a durable subscription has these wildcards: an earlier release may have taken more of them."""
-    stage = host.stages.get(host.count - 1)
-    known = [] if stage is None else stage.durable(AskDurable(0), session[0]).filters
-    had = {(one.space, one.filter) for one in known}
-    return all(one.filter.kind is FilterKind.EXACT or (one.space, one.filter) in had for one in frame.filters)
 
 
 def _ask(frame: AskNumbers, session: Session, host: StageHost) -> Callable[[], None]:

@@ -12,15 +12,12 @@ from pathlib import Path
 from inorder.errors import InvalidFilter, InvalidOption
 from inorder.listening import NO_PASS_PHRASE
 from inorder.protocol.filters import filter_of
-from inorder.protocol.wire import ENDED_KEPT_MS, MAX_FRAME_BYTES, LogRule
+from inorder.protocol.wire import MAX_FRAME_BYTES, LogRule
 from inorder_worker.sequencer.commands import StageSettings
 from inorder_worker.store.store import masked
 
 SECONDS = "a number of seconds over 0"
 MAX_STAGES = 64
-ANSWERS_KEPT = 100_000
-"""Of a session at a stage, where its client lets go of none. Ours may have 20,000 publishes unfinished, unless that is
-set otherwise (``max_pending``), and waits for the answers to a thousand at most."""
 LOG_FORMATS = ("text", "json")
 LOG_MAX_AGE, LOG_MAX_COUNT, LOG_MAX_BYTES = 7 * 86_400.0, 100_000, 256 * 1024 * 1024
 """What an event log keeps of a topic unless it is told otherwise: seconds, events, bytes."""
@@ -268,10 +265,6 @@ class WorkerSettings:
             popularity_alpha=self.popularity_alpha,
             popularity_beta=self.popularity_beta,
             topic_ttl_ms=_milliseconds(self.topic_ttl) if self.topic_ttl else 0,
-            ended_kept_ms=ENDED_KEPT_MS,
-            checks_claims=True,
-            answers_kept=ANSWERS_KEPT,
-            checks_lingers=True,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

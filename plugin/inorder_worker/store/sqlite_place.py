@@ -33,7 +33,7 @@ def check_place(path: Path, url: str) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Have a store that an older release made read by nobody else. Only once it was read: a URL may name the file of
+    """Take from others what rights they have to a store. Only once it was read: a URL may name the file of
     somebody else by mistake."""
     files = [path.with_name(f"{path.name}{kind}") for kind in ("", "-wal", "-shm", "-journal")]
     for each in private.close_to_others(files):

@@ -32,7 +32,7 @@ def test_the_folder_grows_with_the_traces_and_equals_a_full_computation(spark: S
     traces, out = tmp_path / "traces", tmp_path / "out"
     for seed in (21, 22):
         write(traces / f"run {seed}", scenarios.randomly(seed).rows, per_file=40)
-    write(traces / "copies", scenarios.randomly(22).rows, per_file=1000)  # of an older release's killed compaction
+    write(traces / "copies", scenarios.randomly(22).rows, per_file=1000)  # the same run once more
     (traces / "zero.parquet").touch()
     whole = (traces / "run 21" / "000000.parquet").read_bytes()
     (traces / "short.parquet").write_bytes(whole[: len(whole) // 2])
@@ -124,7 +124,7 @@ def _analysed(spark: SparkSession, job: Job) -> Result:
 
 
 def _drifted(folder: Path) -> None:
-    """The first file is of an older release, the second of a stranger, the third has a column that nobody knows."""
+    """The first file lacks columns, the second is of a stranger, the third has a column that nobody knows."""
     first, second, third = sorted(folder.iterdir())[:3]
     pq.write_table(pq.read_table(first).drop_columns(["repaired", "count"]), first)
     table = pq.read_table(second)

@@ -56,10 +56,10 @@ class Settling:
     def _sort_out(self, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]) -> None:
         """Numbers of topics that moved away (R14) go on to their new home; not those of topics that were never here:
         rides are kept until they are taken, and whoever has a session could make as many as it likes."""
-        topics, here, all_go = self._state.topics, self._state.index, not self._state.settings.checks_claims
+        topics, here = self._state.topics, self._state.index
         for part in range(0, len(triples) - 2, 3):
             manager = topics.get(triples[part])
-            if manager is not None and manager.stage != here and (manager.moved or all_go):
+            if manager is not None and manager.stage != here and manager.moved:
                 elsewhere.setdefault(manager.stage, ([], [], []))[at].extend(triples[part : part + 3])
 
     def settled_elsewhere(self, ride: SettleRide) -> None:

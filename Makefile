@@ -15,7 +15,7 @@ WEBUI_SOURCE := $(shell find webui/app -name node_modules -prune -o -print)
 WEBUI := webui/inorder_webui/static/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist test unit test-long test-webui webui screenshots check format bench bench-check clean broker servers
+.PHONY: help demo dist test unit test-long test-webui webui screenshots check format bench bench-check mutants clean broker servers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -60,6 +60,9 @@ bench: $(READY) servers ## measure beside what would be used without inorder, on
 bench-check: $(READY) ## has a hot path become dearer? (instructions, counted by valgrind)
 	@scripts/setup system valgrind
 	$(BIN)/python -m benchmarks.check $(ARGS)
+
+mutants: $(READY) ## plant small mistakes in the modules of ARGS; which does no fast test notice?
+	nice $(BIN)/python -m tests.mutants $(ARGS)
 
 clean: ## remove builds and caches; the virtual environment stays
 	rm -rf webui/inorder_webui/static webui/app/node_modules build dist *.egg-info */*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .tmp

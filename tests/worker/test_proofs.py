@@ -178,10 +178,10 @@ async def test_r2_rides_of_a_stage_that_came_leave_on_a_link_that_was_open_befor
     async with contextlib.AsyncExitStack() as middle:
         await middle.enter_async_context(worker(1))
         async with worker(0), worker(2, 1) as below, RawClient(below.address) as client:
-            v, w = await client.resolve("v", "w")
-            await client.subscribe("v", "w")
+            _, v, w = await client.resolve("u", "v", "w")
+            await client.subscribe("u", "v", "w")
             async with RawClient(below.address, "other") as other:
-                await other.subscribe("v", "w")
+                await other.subscribe("u", "v", "w")
             await until(lambda: below.status()["links"] == {"0": 0, "1": 0})
             await middle.aclose()
             await until(lambda: below._host.has(1))

@@ -39,8 +39,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.listening": "",
         "inorder.private": "",
         "inorder.signals": "",
-        "inorder.client": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.traces inorder.logs",
-        "inorder.settings": "inorder.errors",
+        "inorder.client": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.traces inorder.logs"
+        " inorder.settings",
+        "inorder.settings": "inorder.errors inorder.protocol",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.client inorder.traces",
         "inorder.sync": "inorder inorder.errors inorder.client inorder.protocol inorder.endpoint inorder.ports"
@@ -61,7 +62,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_worker.sequencer.popularity": "",
         "inorder_worker.store": "inorder.errors inorder.protocol inorder.logs inorder.private inorder_worker.sequencer",
         "inorder_worker.service": "inorder.errors inorder.protocol inorder.logs inorder.listening inorder.signals"
-        " inorder_worker.sequencer inorder_worker.store",
+        " inorder.settings inorder_worker.sequencer inorder_worker.store",
         # A client of workers: it asks them, and has nothing of their side.
         "inorder_worker.admin": "inorder.errors inorder.protocol inorder_worker.sequencer",
         # On top of everything; nothing imports them.
@@ -116,8 +117,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
         "typer": "inorder_cli",
         "click": "inorder_cli",
         "rich": "inorder_cli inorder_bench",
-        "pydantic": "inorder.settings inorder_controlplane",
-        "pydantic_settings": "inorder.settings",
+        "pydantic": "inorder_controlplane",
         "fastapi": "inorder_controlplane inorder_webui",
         "starlette": "inorder_controlplane inorder_webui",
         "uvicorn": "inorder_controlplane",

@@ -101,8 +101,8 @@ def test_the_compose_file(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_settings_in_variables_are_ones_that_there_are() -> None:
     """Also in comments and documents."""
-    from inorder.settings import fields
+    from inorder.settings.reading import settings
 
-    known = {f"INORDER_{section}__{key}".upper() for section, key, _ in fields()}
+    known = {f"INORDER_{section}__{key}".upper() for section, key, _ in settings()}
     for path in [*DEPLOY.iterdir(), PROJECT / "docs" / "CONTROLPLANE.md"]:
         assert set(re.findall(r"INORDER_[A-Z]+__[A-Z_]+", path.read_text())) <= known, path

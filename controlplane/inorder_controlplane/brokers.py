@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import inorder
 from inorder.endpoint.notifications import Event
-from inorder.settings import split_brokers
+from inorder.settings.texts import split_brokers
 from inorder_controlplane import payloads
 from inorder_controlplane.models.common import moment
 from inorder_controlplane.problems import Problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -36,7 +36,7 @@ class ControlPlane:
     Args:
         settings: see ControlPlaneSettings.
         store: SQLAlchemy URL of the store.
-        workers, token, tls: see Access.
+        token, tls: see Access.
         monitor: of the worker in this process, for health and metrics.
 
     Raises PortInUse, InvalidOption and MissingExtra.
@@ -47,14 +47,13 @@ class ControlPlane:
         settings: ControlPlaneSettings,
         *,
         store: str,
-        workers: Sequence[str] = (),
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         monitor: Callable[[str, str], Answer] | None = None,
     ) -> None:
         self._settings = settings
         self._database = Database(store)
-        self._access = access = Access(self._database, workers, token, tls)
+        self._access = access = Access(self._database, settings.workers, token, tls)
         app = create_app(settings, self._database, access.cluster, access=access, monitor=monitor)
         self._service = Service(app, settings)
         self._is_started = False

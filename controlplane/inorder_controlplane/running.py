@@ -282,7 +282,7 @@ def _beaten(store: Store, id_: str, owner: str, news: dict[str, Any]) -> Word:
 
 def places_of(context: Context) -> Places:
     """Return what analyses may read and write."""
-    return Places(context.settings.traces, context.settings.masters)
+    return Places(context.settings.traces or (), context.settings.masters)
 
 
 def runner_of(context: Context) -> Runner:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inorder_cli import options, output
-from inorder_cli.connection import run_until_stopped, worker_tls, worker_token
+from inorder_cli.connection import run_until_stopped
 from inorder_cli.failures import ExitCode
 
 if TYPE_CHECKING:
-    from inorder.settings import Loaded
+    from inorder.settings.reading import Loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ def check(
 
 
 async def _check_all(loaded: Loaded, timeout: float) -> list[Finding]:
-    from inorder.settings import masked_url
+    from inorder.client.configured import tls_of
+    from inorder.settings.masking import masked_url
     from inorder_cli import probes
 
     client, store = loaded.settings.client, loaded.settings.store
-    secret = worker_token(client) or ""
-    tls = worker_tls(client)
+    secret, tls = client.token or "", tls_of(client)
     # What is wrong in a URL is wrong usage, found before anything is connected.
     opened = [(text, probes.open_broker(text)) for text in client.brokers]
     checks: list[Awaitable[Finding]] = [

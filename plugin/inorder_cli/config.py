@@ -10,7 +10,7 @@ import typer
 from inorder_cli import options, output
 
 if TYPE_CHECKING:
-    from inorder.settings import Loaded
+    from inorder.settings.reading import Loaded
 
 
 def config(
@@ -39,12 +39,13 @@ def config(
 
 
 def _rows(loaded: Loaded) -> Iterator[dict[str, Any]]:
-    from inorder.settings import display, fields
+    from inorder.settings.masking import display
+    from inorder.settings.reading import settings
 
-    for section, key, field in fields():
+    for section, key, setting in settings():
         name = f"{section}.{key}"
         value = display(name, getattr(getattr(loaded.settings, section), key))
-        yield {"name": name, "value": value, "origin": loaded.origins[name], "help": field.description}
+        yield {"name": name, "value": value, "origin": loaded.origins[name], "help": setting.words}
 
 
 def _text(value: Any) -> str:

@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-import ssl
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +16,7 @@ from inorder_cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     import inorder
-    from inorder.settings import ClientSection
+    from inorder.settings.client import ClientSection
     from inorder_worker.admin import Cluster
 
 ResultT = TypeVar("ResultT")
@@ -27,40 +25,22 @@ ResultT = TypeVar("ResultT")
 def make_client(section: ClientSection, *, durable: bool = False) -> inorder.Client:
     """Make a client, not yet open. Raises UsageError and MissingExtra."""
     import inorder
-    from inorder.settings import split_brokers
+    from inorder.client.configured import mode_of, times_of, tls_of
+    from inorder.settings.texts import split_brokers
 
     # What the client has to say meanwhile (a lost connection, say) reads like our own lines.
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    mode: Any = str(section.mode)
-    if section.mode == "bounded":
-        mode = inorder.Bounded(buffer=section.buffer, max_wait=section.max_wait)
     return inorder.Client(
         split_brokers(section.brokers),
-        workers=list(section.workers),
+        workers=section.workers,
         client_id=section.client_id,
-        token=worker_token(section),
+        token=section.token,
         durable=durable,
-        mode=mode,
-        times=inorder.ClientTimes(
-            **{field.name: getattr(section, field.name) for field in fields(inorder.ClientTimes)}
-        ),
-        tls=worker_tls(section),
+        mode=mode_of(section),
+        times=times_of(section),
+        tls=tls_of(section),
         traces=section.traces,
     )
-
-
-def worker_token(section: ClientSection) -> str | None:
-    """Return the secret that the workers ask for, ``None`` without one."""
-    return section.token.get_secret_value() if section.token else None
-
-
-def worker_tls(section: ClientSection) -> ssl.SSLContext | None:
-    """Return the TLS context for the workers, ``None`` without TLS. Raises InvalidOption naming the bad file."""
-    if not (section.tls or section.tls_ca or section.tls_cert):
-        return None
-    from inorder.client.configured import tls_context
-
-    return tls_context(section.tls_ca, section.tls_cert, section.tls_key)
 
 
 def talk(
@@ -79,9 +59,10 @@ def talk(
     section = loaded.settings.client
 
     async def main() -> ResultT:
+        from inorder.client.configured import tls_of
         from inorder_worker.admin import Cluster
 
-        secret, tls = worker_token(section) or "", worker_tls(section)
+        secret, tls = section.token or "", tls_of(section)
         try:
             async with (
                 asyncio.timeout(timeout),

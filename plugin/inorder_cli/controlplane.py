@@ -16,12 +16,11 @@ from inorder.listening import raise_open_files
 from inorder.logs import set_up
 from inorder.signals import stop_event
 from inorder_cli import options, output
-from inorder_cli.connection import worker_tls, worker_token
 from inorder_cli.failures import ExitCode, needs
 from inorder_cli.worker import Store, loop_factory
 
 if TYPE_CHECKING:
-    from inorder.settings import Settings
+    from inorder.settings.reading import Settings
     from inorder_controlplane.control_plane import ControlPlane
     from inorder_worker.service.monitor import Answer
 
@@ -86,7 +85,6 @@ def places(given: Sequence[str] | None) -> list[str] | None:
 def make_control_plane(
     settings: Settings,
     *,
-    workers: Sequence[str] = (),
     token: str | None = None,
     tls: ssl.SSLContext | None = None,
     monitor: Callable[[str, str], Answer] | None = None,
@@ -97,22 +95,25 @@ def make_control_plane(
     with needs("controlplane", "the control plane"):
         from inorder_controlplane.control_plane import ControlPlane
         from inorder_controlplane.settings import ControlPlaneSettings
+    from inorder.settings.declaring import values_of
+
     section = settings.controlplane
-    values = {key: getattr(section, key) for key in type(section).model_fields if key not in ("workers", "brokers")}
-    values["traces"] = tuple(traces) if section.traces is None else section.traces
-    brokers = section.brokers or settings.client.brokers
-    own = ControlPlaneSettings(brokers=brokers, lease=settings.worker.lease, **values)
-    return ControlPlane(own, store=settings.store.url, workers=workers, token=token, tls=tls, monitor=monitor)
+    values = values_of(section, ControlPlaneSettings)
+    values["traces"] = traces if section.traces is None else section.traces
+    values["brokers"] = section.brokers or settings.client.brokers
+    own = ControlPlaneSettings(**values, lease=settings.worker.lease)
+    return ControlPlane(own, store=settings.store.url, token=token, tls=tls, monitor=monitor)
 
 
 async def _serve(settings: Settings, *, is_json: bool) -> int:
+    from inorder.client.configured import tls_of
+
     plane = make_control_plane(
         settings,
-        workers=settings.controlplane.workers,
-        token=worker_token(settings.client),
-        tls=worker_tls(settings.client),
+        token=settings.client.token,
+        tls=tls_of(settings.client),
     )
-    stop = stop_event(lambda: plane.renew_certificates(partial(worker_tls, settings.client)))
+    stop = stop_event(lambda: plane.renew_certificates(partial(tls_of, settings.client)))
     try:
         async with plane:
             _say_ready(plane, is_json=is_json)

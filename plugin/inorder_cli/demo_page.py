@@ -56,7 +56,7 @@ class Page:
         loaded = options.settings(
             None,
             store={"url": worker.settings.store},
-            controlplane={"port": self._port, "host": "127.0.0.1"},
+            controlplane={"port": self._port, "host": "127.0.0.1", "workers": ()},
             client={"brokers": self._brokers},
         )
         plane = make_control_plane(loaded.settings, monitor=worker.answer)

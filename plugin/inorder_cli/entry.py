@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 
-NEEDED = ("typer", "rich", "pydantic_settings")
+NEEDED = ("typer", "rich")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from inorder.settings import Loaded
+    from inorder.settings.reading import Loaded
 
 debugging = False
 """Whether ``--debug`` was given: failures then show their traceback."""
@@ -118,7 +118,7 @@ def group(name: str, help: str) -> typer.Typer:
 def settings(config: Path | None, flag_names: Mapping[str, str] | None = None, **sections: dict[str, Any]) -> Loaded:
     """Read all settings with a command's flags on top; ``flag_names``: of those that it calls otherwise than their
     settings. Raises InvalidSetting."""
-    from inorder.settings import load
+    from inorder.settings.reading import load
 
     return load(
         {section: {key: _plain(value) for key, value in flags.items()} for section, flags in sections.items()},

@@ -57,7 +57,7 @@ class _Silent:
 def open_broker(text: str) -> Ens:
     """Make the unconnected ENS of ``[space=]URL``. Raises InvalidOption and MissingExtra."""
     from inorder.client.adapters import open_ens
-    from inorder.settings import broker_parts
+    from inorder.settings.texts import broker_parts
 
     _, url = broker_parts(text)
     return open_ens(url, client_id=f"inorder-check-{secrets.token_hex(4)}", options={})

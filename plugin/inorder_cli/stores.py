@@ -12,7 +12,7 @@ from inorder_cli import options, output
 from inorder_cli.failures import needs
 
 if TYPE_CHECKING:
-    from inorder.settings import Loaded
+    from inorder.settings.reading import Loaded
     from inorder_worker.store.store import Store
 
 WHO = "command line"

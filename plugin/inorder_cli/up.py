@@ -17,7 +17,7 @@ from inorder_cli.failures import ExitCode
 from inorder_cli.worker import Store, WorkerToken, loop_factory, worker_settings
 
 if TYPE_CHECKING:
-    from inorder.settings import Settings
+    from inorder.settings.reading import Settings
     from inorder_controlplane.control_plane import ControlPlane
     from inorder_worker.service import Worker
 
@@ -67,7 +67,6 @@ async def _run(settings: Settings, *, is_json: bool) -> int:
     worker = Worker(told)
     plane = make_control_plane(
         settings,
-        workers=settings.controlplane.workers,
         tls=told.peer_ssl_context(),
         monitor=worker.answer,
         traces=_beside(settings.store.url),
@@ -146,7 +145,7 @@ def _say_ready(settings: Settings, worker: Worker, plane: ControlPlane, secret: 
         return
     from rich.markup import escape
 
-    from inorder.settings import masked_url
+    from inorder.settings.masking import masked_url
 
     console = output.console()
     state = "" if worker.state == "active" else " (a standby: another worker has this store)"

@@ -16,7 +16,7 @@ from inorder_cli import options, output
 from inorder_cli.failures import ExitCode
 
 if TYPE_CHECKING:
-    from inorder.settings import Settings
+    from inorder.settings.reading import Settings
     from inorder_worker.service import Worker, WorkerSettings
 
 
@@ -117,12 +117,10 @@ def worker(
 
 def worker_settings(settings: Settings) -> WorkerSettings:
     """Return a worker's settings. Raises MissingExtra and InvalidOption."""
+    from inorder.settings.declaring import values_of
     from inorder_worker.service import WorkerSettings
 
-    values: dict[str, Any] = {key: getattr(settings.worker, key) for key in type(settings.worker).model_fields}
-    token = settings.worker.token
-    values["token"] = token.get_secret_value() if token else None
-    return WorkerSettings(store=settings.store.url, **values)
+    return WorkerSettings(store=settings.store.url, **values_of(settings.worker, WorkerSettings))
 
 
 def _print_ready(running: Worker) -> None:

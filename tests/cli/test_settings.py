@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.costs import ended
 
 from inorder.errors import InvalidOption, InvalidSetting
-from inorder.settings import display, fields, load, masked_url, split_brokers
+from inorder.settings.masking import display, masked_url
+from inorder.settings.reading import load, settings
+from inorder.settings.texts import split_brokers
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def test_flag_beats_variable_beats_file_beats_default() -> None:
     assert loaded.origins["worker.host"] == "env INORDER_WORKER__HOST"
     assert loaded.origins["worker.stages"] == "file inorder.toml"
     assert loaded.origins["worker.token"] == "default"
-    assert set(loaded.origins) == {f"{section}.{key}" for section, key, _ in fields()}
+    assert set(loaded.origins) == {f"{section}.{key}" for section, key, _ in settings()}
 
 
 def test_another_file_by_name(tmp_path: Path) -> None:
@@ -137,9 +138,9 @@ def test_masking_costs_no_more_than_a_text_is_long(part: str) -> None:
 
 
 def test_display_masks_tokens() -> None:
-    token: Any = load(environ={"INORDER_CLIENT__TOKEN": "hunter2"}).settings.client.token
-    assert display("client.token", token) == "***"
-    assert "hunter2" not in repr(token)
+    loaded = load(environ={"INORDER_CLIENT__TOKEN": "hunter2"})
+    assert display("client.token", loaded.settings.client.token) == "***"
+    assert "hunter2" not in repr(loaded)
 
 
 def test_brokers_by_space() -> None:

@@ -170,15 +170,18 @@ def test_python_dash_m_works() -> None:
 
 
 def test_settings_are_those_of_worker_and_client() -> None:
-    from dataclasses import fields
-
-    from inorder.settings import ClientSection, WorkerSection, load
+    from inorder.settings.client import ClientSection
+    from inorder.settings.declaring import declared
+    from inorder.settings.reading import load
+    from inorder.settings.worker import WorkerSection
     from inorder_cli.worker import worker_settings
     from inorder_worker.service import WorkerSettings
 
-    assert {field.name for field in fields(WorkerSettings)} == {*WorkerSection.model_fields, "store"}
-    defaults = {field.name: field.default for field in fields(inorder.ClientTimes)}
-    assert {name: ClientSection.model_fields[name].default for name in defaults} == defaults
+    assert {field.name for field in declared(WorkerSettings)} == {
+        *(field.name for field in declared(WorkerSection)), "store",
+    }  # fmt: skip
+    defaults = {field.name: field.default for field in declared(inorder.ClientTimes)}
+    assert {field.name: field.default for field in declared(ClientSection) if field.name in defaults} == defaults
     made = worker_settings(load(environ={"INORDER_WORKER__TOKEN": "t"}).settings)
     assert made.token == "t"
     made_of_defaults = worker_settings(load(environ={"INORDER_WORKER__NAME": "w"}).settings)

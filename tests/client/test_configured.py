@@ -11,7 +11,8 @@ import pytest
 from inorder import Bounded, ClientTimes
 from inorder.client.configured import ClientConfiguration, configured
 from inorder.errors import InvalidOption, InvalidSetting
-from inorder.settings import ClientSection, load
+from inorder.settings.client import ClientSection
+from inorder.settings.reading import load
 from inorder_adapters.memory.ens import MemoryEns
 from inorder_adapters.memory.options import MemoryOptions
 

@@ -1,29 +1,27 @@
 """How a client finds its workers when the program says nothing of them: ``INORDER_CLIENT__*`` variables, then the
 section ``[client]`` of ``inorder.toml`` in the working directory, then defaults.
 
-Names and meaning are those of the command line's settings; here they are read with the standard library alone.
+Names and meaning are those of the command line's settings.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import ssl
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
-from math import isfinite
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack
 
 from inorder.client.client import Client
 from inorder.client.options import ClientTimes
-from inorder.client.worker_link import parse_address
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.ordering import Mode
 from inorder.errors import InvalidOption, InvalidSetting
 from inorder.ports import Ens
+from inorder.settings.client import ClientSection, DropInSection
+from inorder.settings.declaring import values_of, words_of
+from inorder.settings.reading import Source, from_environment, from_file, read_section
 from inorder.traces.options import Traces
 
 UNREACHABLE_HINT = (
@@ -31,8 +29,7 @@ UNREACHABLE_HINT = (
     " ordered, and none is needed"
 )
 """What to do where a program whose import was changed does not reach a worker."""
-DEFAULT_FILE = "inorder.toml"
-PREFIX = "INORDER_CLIENT__"
+_AS_THEY_ARE = ("workers", "client_id", "token", "traces", "space", "subscribe_timeout")
 
 
 class Given(TypedDict, total=False):
@@ -64,7 +61,7 @@ class ClientConfiguration:
         InvalidOption: a value is not allowed.
     """
 
-    workers: tuple[str, ...] = ("localhost:7401",)
+    workers: tuple[str, ...] = DropInSection.workers
     client_id: str | None = None
     token: str | None = field(default=None, repr=False)
     mode: Mode = "strict"
@@ -72,15 +69,16 @@ class ClientConfiguration:
     tls: ssl.SSLContext | None = None
     traces: str | Path | Traces | None = None
     space: str | None = None
-    subscribe_timeout: float = 5.0
+    subscribe_timeout: float = DropInSection.subscribe_timeout
 
     def __post_init__(self) -> None:
         """Check what :class:`~inorder.client.Client` does not check in the words used here."""
-        object.__setattr__(self, "workers", _addresses(self.workers))
+        given: Any = self.workers
+        workers: Any = words_of(given) if isinstance(given, str) else given
+        checked = DropInSection(workers=workers, subscribe_timeout=self.subscribe_timeout)
+        object.__setattr__(self, "workers", checked.workers)
         if not isinstance(self.times, ClientTimes):
             raise InvalidOption("times", self.times, "ClientTimes(...)")
-        if not _is_number(self.subscribe_timeout):
-            raise InvalidOption("subscribe_timeout", self.subscribe_timeout, "a number of seconds over 0")
 
     @property
     def is_ordering(self) -> bool:
@@ -119,17 +117,39 @@ def configured(
         InvalidSetting: what was found is unknown or not allowed; it names the variable or the key and its file.
         InvalidOption: what is given is not allowed.
     """
-    found = {**_from_file(config), **_from_environment(os.environ if environ is None else environ)}
-    read = {key: _read(key, value, origin) for key, (value, origin) in found.items()}
-    settings: dict[str, Any] = {key: read[key] for key in _AS_THEY_ARE if key in read}
-    # what a program says itself, nothing found may contradict or break
-    if "mode" not in given:
-        settings["mode"] = _mode(read, {key: origin for key, (_, origin) in found.items()})
-    if "times" not in given:
-        settings["times"] = ClientTimes(**{key: read[key] for key in _TIMES if key in read})
-    if "tls" not in given:
-        settings["tls"] = _tls(read)
-    return ClientConfiguration(**(settings | cast("dict[str, Any]", given)))
+    if config is not None and not os.path.exists(config):
+        raise InvalidSetting("config", str(config), "a readable TOML file", "argument", "no such file")
+    sources = [from_file(config), from_environment(environ)]
+    if "mode" in given:  # what a program says itself, nothing found may contradict
+        sources.append(Source({"client": {"mode": "strict", "buffer": None, "max_wait": None}}, str))
+    section = read_section("client", DropInSection, sources, {})
+    settings: dict[str, Any] = {
+        **{key: getattr(section, key) for key in _AS_THEY_ARE},
+        "mode": mode_of(section),
+        "times": times_of(section),
+        "tls": None if "tls" in given else tls_of(section),
+        **given,
+    }
+    return ClientConfiguration(**settings)
+
+
+def mode_of(section: ClientSection) -> Mode:
+    """Return how long events wait."""
+    if section.mode == "bounded":
+        return Bounded(buffer=section.buffer, max_wait=section.max_wait)
+    return section.mode
+
+
+def times_of(section: ClientSection) -> ClientTimes:
+    """Return the timers and bounds."""
+    return ClientTimes(**values_of(section, ClientTimes))
+
+
+def tls_of(section: ClientSection) -> ssl.SSLContext | None:
+    """Return the TLS context for the workers, ``None`` without TLS. Raises InvalidOption naming the bad file."""
+    if not (section.tls or section.tls_ca or section.tls_cert):
+        return None
+    return tls_context(section.tls_ca, section.tls_cert, section.tls_key)
 
 
 def tls_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
@@ -149,147 +169,3 @@ def tls_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSL
             allowed = f"a readable PEM certificate with its key, without a pass phrase, in client.tls_key ({error})"
             raise InvalidOption("client.tls_cert", str(cert), allowed) from None
     return context
-
-
-# -- where settings are found ----------------------------------------------------------------------------------
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    names = [name for name in environ if name.startswith(PREFIX)]
-    return {name.removeprefix(PREFIX).lower(): (environ[name], f"env {name}") for name in names}
-
-
-def _from_file(config: Path | None) -> dict[str, tuple[Any, str]]:
-    path = Path(DEFAULT_FILE) if config is None else config
-    try:
-        with open(path, "rb") as file:
-            section = tomllib.load(file).get("client", {})
-    except FileNotFoundError:
-        if config is None:
-            return {}
-        raise InvalidSetting("config", str(config), "a readable TOML file", "argument", "no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidSetting("file", str(path), "TOML", str(error)) from None
-    except OSError as error:
-        raise InvalidSetting("file", str(path), "a readable TOML file", error.strerror or str(error)) from None
-    if not isinstance(section, dict):
-        raise InvalidSetting("client", None, "a table of keys", f"file {path}")
-    return {key: (value, f"file {path}") for key, value in section.items()}
-
-
-# -- what they say ---------------------------------------------------------------------------------------------
-
-
-def _addresses(value: Any) -> tuple[str, ...]:
-    """Return a list of addresses, in a text with blanks or commas between them. Raises InvalidOption."""
-    items = [each for each in re.split(r"[,\s]+", value) if each] if isinstance(value, str) else value
-    if isinstance(items, (bytes, bytearray, Mapping)) or not isinstance(items, Sequence):
-        raise InvalidOption("workers", value, "texts host:port; none to order nothing")
-    for each in items:
-        parse_address(each)
-    return tuple(items)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError
-    return value
-
-
-def _any_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
-
-
-def _mode_name(value: Any) -> str:
-    if value not in ("strict", "tag", "bounded"):
-        raise ValueError
-    return str(value)
-
-
-def _flag(value: Any) -> bool:
-    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-    return value if isinstance(value, bool) else words[_text(value).lower()]
-
-
-def _path(value: Any) -> Path:
-    return Path(_text(value))
-
-
-def _is_number(value: object, lowest: float | None = None) -> bool:
-    """It is a number above 0, or from ``lowest``."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
-        return False
-    return value > 0 if lowest is None else value >= lowest
-
-
-def _number(kind: type[int] | type[float], lowest: float | None = None) -> Callable[[Any], float]:
-    def read(value: Any) -> float:
-        number = kind(value) if isinstance(value, str) else value
-        if not _is_number(number, lowest) or (kind is int and not isinstance(number, int)):
-            raise ValueError
-        return number
-
-    return read
-
-
-def _ignored(value: Any) -> Any:
-    return value
-
-
-_SECONDS = "a number of seconds over 0"
-# Key -> how its value is read, and in words what is allowed.
-_KEYS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "brokers": (_ignored, ""),  # the library's matter
-    "workers": (_addresses, "texts host:port; none to order nothing"),
-    "client_id": (_text, "a text of 1 to 128 characters"),
-    "token": (_any_text, "a text"),
-    "mode": (_mode_name, "strict, tag or bounded"),
-    "buffer": (_number(int, 0), "a whole number from 0"),
-    "max_wait": (_number(float, 0), "a number from 0"),
-    "traces": (_text, "a folder, or a URL of fsspec"),
-    "tls": (_flag, "true or false"),
-    "tls_ca": (_path, "a path to a PEM file"),
-    "tls_cert": (_path, "a path to a PEM file"),
-    "tls_key": (_path, "a path to a PEM file"),
-    "space": (_text, "a text of 1 to 255 bytes"),
-    "subscribe_timeout": (_number(float), _SECONDS),
-}
-_TIMES = {each.name: type(each.default) for each in fields(ClientTimes)}
-_KEYS |= {
-    name: (_number(int), "a whole number over 0") if kind is int else (_number(float), _SECONDS)
-    for name, kind in _TIMES.items()
-}
-_KEYS["report_interval"] = _number(float, 0), "a number of seconds from 0 (0: never)"
-_AS_THEY_ARE = ("workers", "client_id", "token", "traces", "space", "subscribe_timeout")
-
-
-def _read(key: str, value: Any, origin: str) -> Any:
-    if key not in _KEYS:
-        close = get_close_matches(key, _KEYS, n=1)
-        guess = f" (did you mean {close[0]}?)" if close else ""
-        raise InvalidSetting(f"client.{key}", None, f"one of {', '.join(_KEYS)}{guess}", origin, "unknown key")
-    read, allowed = _KEYS[key]
-    try:
-        return read(value)
-    except (ValueError, KeyError):
-        raise InvalidSetting(f"client.{key}", "***" if key == "token" else value, allowed, origin) from None
-
-
-def _mode(read: Mapping[str, Any], origins: Mapping[str, str]) -> Mode:
-    mode, limits = read.get("mode", "strict"), {key: read[key] for key in ("buffer", "max_wait") if key in read}
-    if mode != "bounded":
-        for key, value in limits.items():
-            allowed = f"a limit together with mode bounded only; the mode is {mode}"
-            raise InvalidSetting(f"client.{key}", value, allowed, origins[key])
-        return cast("Mode", mode)
-    if not limits:
-        allowed = "bounded together with a limit: buffer, max_wait or both"
-        raise InvalidSetting("client.mode", mode, allowed, origins["mode"])
-    return Bounded(buffer=limits.get("buffer"), max_wait=limits.get("max_wait"))
-
-
-def _tls(read: Mapping[str, Any]) -> ssl.SSLContext | None:
-    ca, cert, key = (read.get(each) for each in ("tls_ca", "tls_cert", "tls_key"))
-    return tls_context(ca, cert, key) if read.get("tls") or ca or cert else None

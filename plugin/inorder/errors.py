@@ -8,7 +8,10 @@ caller never parses a message.
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Iterable
+from typing import Self
 
 
 class InorderError(Exception):
@@ -274,6 +277,16 @@ class WorkerUnreachable(LinkError):
     def __init__(self, addresses: list[str], reason: str) -> None:
         self.addresses, self.reason = addresses, reason
         super().__init__(f"no worker is reachable at {', '.join(addresses)}: {reason}")
+
+    @classmethod
+    def after(cls, address: str, error: OSError) -> Self:
+        """Return the one for what an attempt to connect ended with: in the system's words, which are shorter than
+        asyncio's, unless it is TLS's, whose numbers are none of the system."""
+        is_systems = error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError)
+        reason = os.strerror(error.errno or 0) if is_systems else str(error)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = f"its TLS certificate is not trusted: {error.verify_message}"
+        return cls([address], reason)
 
 
 class TimedOut(LinkError, TimeoutError):

@@ -90,8 +90,7 @@ async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None, kno
     try:
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise WorkerUnreachable([address], reason) from None
+        raise WorkerUnreachable.after(address, error) from None
     try:
         writer.write(wire.encode_frame(_hello(token)))
         frame = await _next_frame(reader)

@@ -13,7 +13,7 @@ import pytest
 from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import PortInUse
+from inorder.errors import PortInUse, WorkerUnreachable
 from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact
@@ -40,6 +40,8 @@ from inorder.protocol.wire import (
     encode_frame,
 )
 from inorder.testing.services import Certificates
+from inorder_cli.probes import Addresses, probe_worker
+from inorder_worker.admin.link import Link
 from inorder_worker.sequencer.commands import LeaveSession
 from inorder_worker.sequencer.link_wire import MAX_HELLO_BYTES
 from inorder_worker.sequencer.settling import MAX_ANSWERS
@@ -366,6 +368,11 @@ async def test_tls(certificates: Certificates) -> None:
         plain.send(plain.hello)
         assert await plain.is_closed()
         await plain.close()
+        untrusted = ssl.create_default_context()
+        with pytest.raises(WorkerUnreachable, match="its TLS certificate is not trusted: unable to get"):
+            await Link(worker.address, lambda *_: None).open("", untrusted, "admin")
+        with pytest.raises(WorkerUnreachable, match="its TLS certificate is not trusted: unable to get"):
+            await probe_worker(worker.address, "", untrusted, Addresses())
 
 
 async def test_renewed_certificates(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import ssl
 from collections.abc import Callable
@@ -123,8 +122,7 @@ class Link:
         try:
             self._reader, self._writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise WorkerUnreachable([self.address], reason) from None
+            raise WorkerUnreachable.after(self.address, error) from None
         self._splitter = FrameSplitter()
         # a name of its own for each connection: a worker has one connection for each client id
         name = f"{agent.replace(' ', '-')}-{secrets.token_hex(4)}"

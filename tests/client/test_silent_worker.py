@@ -20,6 +20,7 @@ from inorder.client.worker_link import WorkerLink
 from inorder.client.workers import Workers
 from inorder.errors import InorderError, TimedOut
 from inorder.protocol.wire import (
+    PROTOCOL_VERSIONS,
     ClientFrame,
     ClusterMap,
     Failure,
@@ -104,7 +105,14 @@ class Peer(FrameServer):
             own = [each for each in self.stages if each.epoch and not each.address]
             opened = [Opened(each.stage, each.epoch, True, 0, 30_000) for each in own]
             welcome = Welcome(
-                2, self.domain, "peer", 1, self.stages, 10_000, address=self.advertised, workers=self.others
+                PROTOCOL_VERSIONS[1],
+                self.domain,
+                "peer",
+                1,
+                self.stages,
+                10_000,
+                address=self.advertised,
+                workers=self.others,
             )
             # a map comes along: nothing of it may be taken from a worker that is not wanted
             self._say(writer, *opened, welcome, ClusterMap(self.stages, self.others))
@@ -157,7 +165,7 @@ class Scene:
             each.others = [other.address for other in peers]
         self.workers = Workers(
             [peers[0].address],
-            Hello(1, 2, "", "one", 1),
+            Hello(*PROTOCOL_VERSIONS, "", "one", 1),
             self.told,
             times(heartbeat=heartbeat, connect_timeout=PATIENCE),
         )
@@ -371,6 +379,17 @@ async def test_a_worker_that_refuses_is_passed_over(patient: None) -> None:
         assert other.accepted
         assert it.told.failures == []
         assert it.goes_to(0, first)
+
+
+async def test_what_is_left_says_once_why_it_takes_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+    """The worker that had the stage is gone, and the other one cannot use its store, such as an older copy of it."""
+    first, other = Peer(own()), Peer()
+    async with scene(first, other):
+        other.refusal = "store"
+        await first.__aexit__(None, None, None)
+        await until(lambda: other.accepted >= 3, "the other one to be asked again")
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [other.address in each for each in said if "worker_unreachable" in each] == [True]
 
 
 async def test_alone_a_silent_worker_is_given_up_after_three_heartbeats() -> None:

@@ -181,6 +181,15 @@ def error_of(failure: Failure) -> PeerError:
     return ProtocolError(failure.message) if failure.code == "protocol" else Refused(failure.message)
 
 
+def tell_unreachable(address: str, error: LinkError, told: str) -> str:
+    """Log why a worker is not reached, and return that. One that is there and does not take us in has something to say,
+    once; ``told``: what it was the last time."""
+    is_news = isinstance(error.__cause__, PeerError) and str(error) != told
+    level = logging.WARNING if is_news else logging.INFO
+    _log.log(level, "event=worker_unreachable address=%s error=%s", address, error)
+    return str(error)
+
+
 def parse_address(text: str) -> tuple[str, int]:
     """Return (host, port) of ``host:port`` or ``[v6]:port``. Raises InvalidOption."""
     host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
@@ -356,10 +365,7 @@ class WorkerLink:
                 await self.connect()
                 return
             except LinkError as error:
-                # one that is there and does not take us in has something to say, once
-                is_news = isinstance(error.__cause__, PeerError) and str(error) != told
-                level, told = logging.WARNING if is_news else logging.INFO, str(error)
-                _log.log(level, "event=worker_unreachable address=%s error=%s", self.address, error)
+                told = tell_unreachable(self.address, error, told)
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
 

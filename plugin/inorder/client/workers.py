@@ -17,7 +17,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from inorder.client.options import ClientTimes
-from inorder.client.worker_link import FATAL, WorkerLink
+from inorder.client.worker_link import FATAL, WorkerLink, tell_unreachable
 from inorder.endpoint.effects import Send
 from inorder.errors import InorderError, LinkError, WorkerUnreachable
 from inorder.logs import logger
@@ -255,26 +255,27 @@ class Workers:
     async def _search(self) -> None:
         """A stage that we need is not reached: besides those that are being connected (again), try all workers that are
         known otherwise. One of them has it, or will tell who does."""
-        pause = self._times.backoff_first
+        pause, told = self._times.backoff_first, dict[str, str]()
         while not self.is_complete:
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
             places = [each.address for each in self._places.values()]
             for address in dict.fromkeys([*self._addresses, *places, *self._others]):
                 if address and not self.is_complete and not self._has(address):
-                    await self._try(address)
+                    told[address] = await self._try(address, told.get(address, ""))
         self._is_lacking.clear()
 
-    async def _try(self, address: str) -> None:
+    async def _try(self, address: str, told: str) -> str:
         try:
             link = await self._connect_to(address)
         except FATAL as refusal:
             self._events.worker_failed(refusal)
         except LinkError as error:
-            _log.info("event=no_worker error=%s", error)
+            return tell_unreachable(address, error, told)
         else:
             if link in self._links:
                 self._start(link)
+        return ""
 
     async def _listen(self) -> None:
         """Find somebody to listen to whenever that is needed: one at a time, and those without a stage first, as one of

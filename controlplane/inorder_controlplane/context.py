@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
@@ -14,12 +14,16 @@ from starlette.requests import HTTPConnection
 from inorder_controlplane.access import Access
 from inorder_controlplane.database import Database
 from inorder_controlplane.login_limit import LoginLimit
+from inorder_controlplane.roles import Principal
 from inorder_controlplane.settings import ControlPlaneSettings
+from inorder_controlplane.turns import Turns
 from inorder_worker.admin import Cluster
 from inorder_worker.service.monitor import Answer
 
 ClusterFactory = Callable[[], AbstractAsyncContextManager[Cluster]]
 """Makes a connection to the workers; entering it raises LinkErrors and PeerErrors."""
+PRINCIPAL: Final = "inorder.principal"
+"""In a request's scope: who asks."""
 
 
 @dataclass(slots=True)
@@ -35,6 +39,7 @@ class Context:
         monitor: of the worker in this process: answers paths of health and metrics (target, Accept header).
         now_ms: the wall clock, ms since 1970.
         parts: what the modules of routes keep for all requests, by their names.
+        turns: of requests that ask the workers.
     """
 
     settings: ControlPlaneSettings
@@ -45,6 +50,7 @@ class Context:
     monitor: Callable[[str, str], Answer] | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     parts: dict[str, Any] = field(default_factory=dict)
+    turns: Turns = field(default_factory=Turns)
 
 
 def get_context(connection: HTTPConnection) -> Context:
@@ -55,9 +61,11 @@ def get_context(connection: HTTPConnection) -> Context:
 ContextDep = Annotated[Context, Depends(get_context)]
 
 
-async def get_cluster(context: ContextDep) -> AsyncIterator[Cluster]:
-    """Connect to the workers for one request. A route names its principal first, so that nobody else gets here."""
-    async with context.cluster_factory() as cluster:
+async def get_cluster(connection: HTTPConnection, context: ContextDep) -> AsyncIterator[Cluster]:
+    """Connect to the workers for one request, in its turn. A route names its principal first, so that nobody else gets
+    here."""
+    who: Principal = connection.scope[PRINCIPAL]
+    async with context.turns.taken(who.token_id), context.cluster_factory() as cluster:
         yield cluster
 
 

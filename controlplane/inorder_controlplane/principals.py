@@ -10,7 +10,7 @@ from fastapi import Depends, Request, Security, WebSocket
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.requests import HTTPConnection
 
-from inorder_controlplane.context import Context, ContextDep
+from inorder_controlplane.context import PRINCIPAL, Context, ContextDep
 from inorder_controlplane.guards import is_origin
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.proxied import PROTO, client_address, not_believed
@@ -22,8 +22,6 @@ __all__ = ["ROLES", "Principal", "Role", "authenticate", "check_origin", "is_cur
 
 COOKIE: Final = "inorder_session"
 CSRF_HEADER: Final = "X-CSRF-Token"
-_KNOWN: Final = "inorder.principal"
-"""In a request's scope: who asks."""
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 _bearer: Final = HTTPBearer(auto_error=False, description="a token of `inorder tokens`")
@@ -69,10 +67,10 @@ def require_socket(role: Role) -> Any:
 
 async def authenticate(connection: HTTPConnection, context: Context) -> Principal:
     """Find out who asks, once for each request. Raises Problem."""
-    known: Principal | None = connection.scope.get(_KNOWN)
+    known: Principal | None = connection.scope.get(PRINCIPAL)
     if known is None:
         found = await _authenticate(connection, context)
-        known = connection.scope[_KNOWN] = replace(found, address=client_address(connection))
+        known = connection.scope[PRINCIPAL] = replace(found, address=client_address(connection))
     return known
 
 

@@ -207,6 +207,22 @@ def test_a_version_more_of_the_same_process_begins_nothing_anew(cluster: Cluster
     assert [found[name].start for name in "ab"] == [2, 2]
 
 
+def test_the_answer_to_a_change_that_was_overtaken_says_nothing_of_where_a_clock_begins() -> None:
+    """R11: its client did not take it, and began with the next one, behind what was published meanwhile."""
+    cluster = Cluster({"a": 0, "b": 1})
+    for client in ("d", "p"):
+        cluster.open(client)
+    cluster.rule("a")
+    filters = [SpaceFilter(SPACE, exact("a"))]
+    cluster.step(1, ChangeSubscription("d", 1, 1, filters, False, durable=True))
+    cluster.move(1, 0)  # its answer is on its way back
+    for _ in range(2):
+        cluster.request("p", "a", content=b"x")
+    assert starts(change(cluster, "d", "a", version=2))["a"].start == 2
+    cluster.open("d", 2)
+    assert starts(change(cluster, "d", "a", incarnation=2))["a"].start == 2
+
+
 def test_a_topic_without_a_log_begins_behind_everything(cluster: Cluster) -> None:
     cluster.rule("c", is_on=False)
     change(cluster, "d", "c")

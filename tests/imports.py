@@ -155,7 +155,6 @@ CIRCLES: frozenset[frozenset[str]] = frozenset(
         ("inorder.paho", "life ordering"),
         ("inorder.traces", "arrow making recorder writer"),
         ("inorder.traces", "folder options"),
-        ("inorder_worker.store", "history journal log_rows memory_log store"),
         ("inorder_adapters.memory", "delivery hub"),
     )
 )

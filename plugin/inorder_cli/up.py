@@ -91,7 +91,7 @@ def _renew(worker: Worker, plane: ControlPlane) -> bool:
 
 def _beside(store: str) -> list[str]:
     """Return where clients of this machine are told to put their traces: beside the store, if that is a file."""
-    from inorder_worker.store.store import file_of
+    from inorder_worker.store.store_url import file_of
 
     file = file_of(store)
     return [] if file is None else [str(file.absolute().parent / "traces")]

@@ -359,7 +359,7 @@ async def test_a_restore_that_fails_in_the_middle_leaves_the_store_as_it_was(
             raise StoreFull(url, "planted")
 
     with monkeypatch.context() as patch:
-        patch.setattr("inorder_worker.store.store.reach", full)
+        patch.setattr("inorder_worker.store.sql_connection.reach", full)
         with pytest.raises(StoreFull):
             restore(url, file, force=True)
     assert await next_number(url) == (21, domain)

@@ -10,7 +10,7 @@ import pytest
 from inorder.errors import InvalidOption
 from inorder_worker.service import WorkerSettings
 from inorder_worker.service.settings import is_loopback
-from inorder_worker.store.store import masked
+from inorder_worker.store.store_url import masked
 
 
 @pytest.mark.parametrize(

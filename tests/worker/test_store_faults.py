@@ -27,8 +27,7 @@ from inorder.protocol.wire import CreateTimestamps, NewEvent, StampedEvent, Time
 from inorder.testing.services import FaultProxy, PostgresServer, wait_until
 from inorder_worker.sequencer.commands import AnyCommand, Create
 from inorder_worker.service import Worker
-from inorder_worker.store import failpoints
-from inorder_worker.store import store as store_module
+from inorder_worker.store import failpoints, sql_connection
 from inorder_worker.store.journal import Batch
 from inorder_worker.store.log_rows import LogWrite
 from inorder_worker.store.sql_journal import SqlJournal
@@ -169,7 +168,7 @@ def test_an_append_that_waited_for_a_claim_is_fenced(tmp_path: Path, monkeypatch
                 appending.append(thread.submit(old.append, [Batch(0, epoch, 1, b"late")]))
                 assert is_waiting.wait(PATIENCE)
 
-        patch.setattr(store_module, "reach", inside)
+        patch.setattr(sql_connection, "reach", inside)
         assert new.claim(0, "new") == epoch + 1
         with pytest.raises(Fenced, match=r"another worker \(new\)"):
             appending[0].result(PATIENCE)

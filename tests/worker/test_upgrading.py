@@ -20,10 +20,11 @@ from inorder.errors import Fenced, StoreVersionMismatch
 from inorder.testing.services import PostgresServer
 from inorder_worker.service import Worker
 from inorder_worker.store import schema, upgrading
-from inorder_worker.store.journal import Batch, StoreInfo
+from inorder_worker.store.journal import Batch
 from inorder_worker.store.seals import stage_seal
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
+from inorder_worker.store.store_info import StoreInfo
 from inorder_worker.store.verification import verify
 
 ORDER = (("s:top",), ("s:low",))

@@ -30,8 +30,9 @@ from inorder_worker.service.relay import RideRelay
 from inorder_worker.service.settings import WorkerSettings
 from inorder_worker.service.tenure import Tenure
 from inorder_worker.service.work import HostSink, RideSink, Session, StageBroken
-from inorder_worker.store.journal import Journal, StoreInfo
+from inorder_worker.store.journal import Journal
 from inorder_worker.store.sqlite_file import Room
+from inorder_worker.store.store_info import StoreInfo
 
 log = logger("inorder.worker")
 

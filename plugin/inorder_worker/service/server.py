@@ -54,7 +54,8 @@ from inorder_worker.service.settings import WorkerSettings
 from inorder_worker.service.slow import SlowClient, SlowClients
 from inorder_worker.service.standby import Standby
 from inorder_worker.service.work import Session, StageElsewhere, Work
-from inorder_worker.store.journal import Holder, StoreInfo
+from inorder_worker.store.journal import Holder
+from inorder_worker.store.store_info import StoreInfo
 
 log = logger("inorder.worker")
 
@@ -448,9 +449,8 @@ class Server:
             older.close()  # the same process connected anew; it has given this one up
         elif older is not None:
             older.fail("replaced", "another process connected with this client id")
-        self._the_host.commits.submit(
-            Work(None, FRAME_COST, lambda: self._welcome(connection, session, hello, version))
-        )
+        welcome = lambda: self._welcome(connection, session, hello, version)  # noqa: E731
+        self._the_host.commits.submit(Work(None, FRAME_COST, welcome))
 
     def _greet_again(self, connection: Connection, hello: Hello) -> Callable[[], None]:
         """A stage came here while the client was connected: it says hello once more, for that stage. Raises

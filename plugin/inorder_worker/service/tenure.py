@@ -20,7 +20,8 @@ from inorder_worker.service.following import recover
 from inorder_worker.service.heartbeat import Heartbeat
 from inorder_worker.service.hosted import HostedStage
 from inorder_worker.service.relay import RideRelay
-from inorder_worker.store.journal import Holder, TopicOrder
+from inorder_worker.store.journal import Holder
+from inorder_worker.store.store_info import TopicOrder
 
 log = logger("inorder.worker")
 

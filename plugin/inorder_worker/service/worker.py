@@ -27,7 +27,7 @@ from inorder_worker.service.standby import Standby
 from inorder_worker.store.identity import new_owner
 from inorder_worker.store.journal import Journal
 from inorder_worker.store.sql_journal import SqlJournal
-from inorder_worker.store.store import masked
+from inorder_worker.store.store_url import masked
 
 log = logger("inorder.worker")
 certificates = logger(CERTIFICATES)

@@ -16,7 +16,6 @@ Contract, shown by ``inorder.testing.journal_conformance``:
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,31 +26,11 @@ from inorder.errors import Fenced, StoreOutdated, StoreReplaced
 from inorder_worker.store import memory_log
 from inorder_worker.store.chain import EMPTY_TAIL, NO_HASH, Row, Tail, checked, row_hash
 from inorder_worker.store.log_rows import LogReader, LogWrite
+from inorder_worker.store.store_info import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
 
 if TYPE_CHECKING:
     from inorder_worker.store.sqlite_file import Room
     from inorder_worker.store.store import Store
-
-TopicOrder = Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class StoreInfo:
-    """What is fixed when a store is made.
-
-    Attributes:
-        domain: 32 random bits.
-        stages: how many.
-        topic_order: ``space:name`` of the topics that each stage began with; all its workers see the same.
-        key: with which workers prove to each other what they have told clients (see ``attesting``).
-        outdated: how it was found to be an older copy of itself; empty if it was not.
-    """
-
-    domain: int
-    stages: int
-    topic_order: tuple[tuple[str, ...], ...] = ()
-    key: bytes = field(default=b"", repr=False)
-    outdated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,16 +172,6 @@ class Journal(Protocol):
         """From another thread: let a running call that waits for a lock give up soon."""
 
 
-def new_domain() -> int:
-    """Return a fresh domain id: 32 random bits, never 0."""
-    return secrets.randbelow(2**32 - 1) + 1
-
-
-def new_key() -> bytes:
-    """Return a fresh key for what clients witness."""
-    return secrets.token_bytes(32)
-
-
 def require_same(url: str, before: int, domain: int, outdated: str) -> None:
     """Raise StoreReplaced if a store has another domain id than when it was opened, StoreOutdated if it was found to be
     an older copy."""
@@ -217,11 +186,6 @@ def require_tail(url: str, row: Row, last: Tail) -> None:
     if last.seq < row.seq and last != (row.seq - 1, row.prev_hash):
         what = f"row {row.seq} of stage {row.stage} follows row {row.seq - 1} that this worker wrote or read"
         raise StoreOutdated(url, f"{what}, and the journal ends with another one, {last.seq}")
-
-
-def frozen_order(order: TopicOrder) -> tuple[tuple[str, ...], ...]:
-    """Return a topic order as StoreInfo keeps it."""
-    return tuple(map(tuple, order))
 
 
 class Tails:

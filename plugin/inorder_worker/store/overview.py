@@ -12,9 +12,12 @@ from typing import Literal
 import sqlalchemy as sa
 
 from inorder_worker.store.identity import is_gone
-from inorder_worker.store.journal import DRAINED, Holder, Member, StoreInfo
-from inorder_worker.store.sql_journal import read_holders, read_last_rows, read_workers
+from inorder_worker.store.journal import DRAINED, Holder, Member
+from inorder_worker.store.journal_table import read_last_rows
+from inorder_worker.store.sql_journal import read_workers
+from inorder_worker.store.stage_table import read_holders
 from inorder_worker.store.store import Store
+from inorder_worker.store.store_info import StoreInfo
 from inorder_worker.store.watch import State, Watch
 
 LOOK_SECONDS = 0.1

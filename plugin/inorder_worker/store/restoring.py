@@ -18,9 +18,9 @@ from inorder.errors import BackupError, StoreInUse, StoreUnreachable
 from inorder_worker.store import records, schema, upgrading
 from inorder_worker.store.backup import Backup, Table
 from inorder_worker.store.identity import is_gone, process_of
-from inorder_worker.store.journal import new_domain, new_key
 from inorder_worker.store.seals import meta_problem, meta_seal, stage_seal
 from inorder_worker.store.store import Store
+from inorder_worker.store.store_info import new_domain, new_key
 from inorder_worker.store.verification import check
 
 WATCHED_BEATS: Final = 3

@@ -14,7 +14,8 @@ from inorder_worker.store.chain import EMPTY_TAIL, Problem, Row, Tail, snapshot_
 from inorder_worker.store.log_rows import row_problem
 from inorder_worker.store.records import record_problem
 from inorder_worker.store.seals import meta_problem, stage_problem
-from inorder_worker.store.store import Store, chunks
+from inorder_worker.store.sql_connection import chunks
+from inorder_worker.store.store import Store
 
 CHUNK_ROWS: Final = 256
 MAX_FILE_PROBLEMS: Final = 20

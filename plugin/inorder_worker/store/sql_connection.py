@@ -1,0 +1,347 @@
+"""One SQL connection that is kept, kept safe, and never lets an exception of SQLAlchemy out.
+
+One thread at a time uses it, and a forked process makes a connection of its own. Durability is checked, not assumed:
+SQLite runs in WAL mode with ``synchronous=FULL``, PostgreSQL never with ``synchronous_commit=off``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+from sqlalchemy.pool import NullPool
+
+from inorder.errors import MissingExtra, StoreError, StoreFull, StoreUnreachable
+from inorder_worker.store.failpoints import reach
+from inorder_worker.store.identity import Process, locks_of
+from inorder_worker.store.sqlite_file import Room, StoreFile
+from inorder_worker.store.sqlite_place import cannot_open
+from inorder_worker.store.store_errors import Busy, Conflict, is_not_opened, reason_of, translate
+from inorder_worker.store.store_url import masked, parsed_url, sqlite_path, url_of_file
+
+T = TypeVar("T")
+
+_BUSY_WAIT_MS: Final = 250
+ROOM_TO_SPARE: Final = 20
+"""How often the log must fit into what is free of the disk, to be written ahead."""
+_LOG_KEPT: Final = 16 * 1024 * 1024
+"""Bytes of a log that was held up, and is longer than it gets by itself, that are kept when it is begun anew."""
+_LOG_LENGTH: Final = ("wal_autocheckpoint", "page_size")
+_WAL_WRITE_LOCK: Final = 120
+"""Byte of the WAL's index that a writer has locked (see SQLite's wal.c)."""
+
+
+class SqlConnection:
+    """A connection to an SQL database, opened when first used and again after it broke.
+
+    Args:
+        url: SQLAlchemy URL. Raises InvalidOption or MissingExtra where it cannot be used.
+        timeout: seconds that a lock may be waited for.
+        pause: on a server, seconds for which we may stand still inside a transaction before it is undone; else the
+            rows that we have locked would keep others out for as long as we do.
+        is_read_only: nothing can be written, and no file is made.
+        is_there: no file is made; where there is none yet, that is an error.
+        driver: for SQLite, a DB-API module instead of Python's own; for tests that bring a file system.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        pause: float | None = None,
+        is_read_only: bool = False,
+        is_there: bool = False,
+        driver: ModuleType | None = None,
+    ) -> None:
+        self.url = masked(url)
+        self._timeout, self._pause, self._is_read_only = timeout, pause, is_read_only
+        self._is_there = is_read_only or is_there
+        self._interrupted = threading.Event()
+        self._lock = threading.RLock()
+        self._connection: sa.Connection | None = None
+        parsed = parsed_url(url)
+        self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        self.settings = "" if self.is_sqlite else _postgresql().settings_of_writes(timeout, pause)
+        """Expressions that each transaction that writes must evaluate, on a server."""
+        self._file: StoreFile | None = None
+        if self.is_sqlite:
+            path = sqlite_path(parsed)
+            self._file = StoreFile(path, self.url, is_read_only=is_read_only)
+            if self._is_there:
+                parsed = url_of_file(parsed, path, "ro" if is_read_only else "rw")
+        self._make_engine: Callable[[], sa.Engine] = lambda: _engine(parsed, timeout, self._interrupted, driver)
+        self._engine, self._pid = self._make_engine(), os.getpid()
+        self._errors: tuple[type[Exception], ...] = (exc.SQLAlchemyError, _driver_error(self._engine))
+
+    def run(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do reads, or one statement that commits by itself; on a server that one evaluates ``settings``. Repeated
+        while the store is locked."""
+        return self._patiently(lambda: self._attempt(work))
+
+    def write(self, work: Callable[[sa.Connection], T], size: int = 0) -> T:
+        """Do work in one transaction that has the write lock from its start; ``size``: bytes that it writes, where
+        these are many. Repeated while the store is locked. Raises StoreMoved after a commit that does not count."""
+        begin = "BEGIN IMMEDIATE" if self.is_sqlite else _postgresql().begin(self.settings)
+        return self._patiently(
+            lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work), size)
+        )
+
+    def write_by_driver(self, work: Callable[[Any], T], size: int = 0) -> T:
+        """As ``write``, on SQLite: work gets a cursor of the driver (DB-API). For what every event waits for: what
+        SQLAlchemy does around four short statements took as long as a fast disk takes to sync."""
+
+        def attempt(connection: sa.Connection) -> T:
+            cursor = connection.connection.cursor()  # not closed: that fails where the connection was dropped
+            return self._between(cursor.execute, "BEGIN IMMEDIATE", lambda: work(cursor))
+
+        return self._patiently(lambda: self._attempt(attempt, size))
+
+    def run_by_driver(self, statement: str, parameters: Sequence[Any], size: int = 0) -> int:
+        """As ``write_by_driver``: do one statement that commits by itself, and return how many rows it wrote. SQLite
+        has the write lock before it reads anything for it. Where the event loop is busy, each further statement would
+        wait for the interpreter, several times."""
+
+        def attempt(connection: sa.Connection) -> int:
+            cursor = connection.connection.cursor()  # see write_by_driver
+            reach("commit.before")
+            cursor.execute(statement, parameters)
+            reach("commit.after")
+            written: int = cursor.rowcount
+            return written
+
+        return self._patiently(lambda: self._attempt(attempt, size))
+
+    def make_room(self) -> None:
+        """Write the log of an SQLite file once as long as it gets, with pages of no transaction, so that commits find
+        its blocks there: one that makes the file longer takes a disk half as long again. Not where the disk is nearly
+        full; no error where it fails."""
+        if self._file is None:
+            return
+        with contextlib.suppress(StoreError, OSError):
+            wanted: int = self.run(_log_bytes)
+            log = self._file.log
+            is_long = log.exists() and log.stat().st_size >= wanted
+            if is_long or shutil.disk_usage(log.parent).free < ROOM_TO_SPARE * wanted:
+                return
+            try:
+                self._attempt(lambda connection: _write_and_take_back(connection, wanted))
+            finally:
+                self._attempt(self._prepare_sqlite)
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do reads that all see the store as it was at the first one. Nobody waits for them."""
+        begin = "BEGIN" if self.is_sqlite else _postgresql().BEGIN_READING
+        return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work)))
+
+    @property
+    def is_interrupted(self) -> bool:
+        """No more attempts are made."""
+        return self._interrupted.is_set()
+
+    def interrupt(self) -> None:
+        """From another thread: stop waiting for locks, and for a server that does not answer."""
+        self._interrupted.set()
+
+    def has_write_lock(self, process: Process) -> bool:
+        """Tell whether a process of this machine keeps everybody else from writing to the SQLite file."""
+        if self._file is None:
+            return False
+        return any(first <= _WAL_WRITE_LOCK <= last for first, last in locks_of(process, self._file.index))
+
+    @property
+    def room(self) -> Room | None:
+        """The room that an SQLite store's log has and needs, as it was found last; ``None`` for other stores."""
+        return self._file.room if self._file is not None else None
+
+    def measure_room(self) -> Room | None:
+        """Look at that now."""
+        return self._file.measure() if self._file is not None else None
+
+    def close(self) -> None:
+        """Close the connection. No error."""
+        with self._lock:
+            self._leave_to_parent()
+            self.drop()
+            self._engine.dispose()
+            if self._file is not None:
+                self._file.closed()
+
+    def drop(self) -> None:
+        """Forget a connection that may be broken; what it had not committed is rolled back by the store."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.invalidate()
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    # -- one attempt -------------------------------------------------------------------------------------------
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return attempt()
+            except Busy:
+                if time.monotonic() > deadline or self._interrupted.wait(0.005):
+                    reason = f"another process has kept it locked for {self._timeout:g} s"
+                    raise StoreUnreachable(self.url, reason) from None
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: the connection is the parent's, and closing it here would end it there."""
+        if self._pid != os.getpid():
+            _of_parents.append((self._engine, self._connection))
+            self._connection = None
+            self._engine, self._pid = self._make_engine(), os.getpid()
+
+    def _attempt(self, work: Callable[[sa.Connection], T], size: int | None = None) -> T:
+        """``size``: bytes that are written; ``None``: nothing is, or nothing that must be kept."""
+        with self._lock:
+            self._leave_to_parent()
+            return self._attempt_here(work, size)
+
+    def _attempt_here(self, work: Callable[[sa.Connection], T], size: int | None) -> T:
+        try:
+            if self._connection is None:
+                if self.is_interrupted:
+                    raise StoreUnreachable(self.url, "it is being closed")
+                self._connection = self._connect()
+            if self._file is not None:
+                self._file.before(self._take_up, size)
+            result = work(self._connection)
+            if self._file is not None and size is not None:
+                self._file.after(self._take_up)
+            return result
+        except self._errors as error:
+            translated = translate(error, self.url)
+            if self._file is not None and isinstance(translated, StoreFull):
+                translated = StoreFull(self.url, f"{reason_of(error)}: {self._file.shortage()}")
+            if self._file is not None and is_not_opened(error):
+                translated = cannot_open(self._file.real, self.url, self._is_read_only, self._is_there)
+            if not isinstance(translated, Busy | Conflict):
+                self.drop()
+            raise translated from None
+
+    def _in_transaction(self, connection: sa.Connection, begin: str, work: Callable[[sa.Connection], T]) -> T:
+        # By the driver's cursor: it takes several statements in one message where there are no parameters.
+        return self._between(connection.connection.cursor().execute, begin, lambda: work(connection))
+
+    def _between(self, execute: Callable[[str], object], begin: str, work: Callable[[], T]) -> T:
+        execute(begin)
+        try:
+            result = work()
+            reach("commit.before")
+            execute("COMMIT")
+            reach("commit.after")
+        except BaseException:
+            try:
+                execute("ROLLBACK")
+            except self._errors:
+                self.drop()
+            raise
+        return result
+
+    def _connect(self) -> sa.Connection:
+        if self._file is not None:
+            self._file.opening()
+        connection = self._engine.connect()
+        try:
+            if self._file is not None:
+                self._prepare_sqlite(connection)
+                self._file.opened()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare_sqlite(self, connection: sa.Connection) -> None:
+        for pragma in (
+            f"busy_timeout={_BUSY_WAIT_MS}", "synchronous=FULL", "cache_size=-8192", f"journal_size_limit={_LOG_KEPT}",
+            "schema_version",  # reads: from here on the log and its index are those that we have open
+        ):  # fmt: skip
+            connection.exec_driver_sql(f"PRAGMA {pragma}")
+
+    def _take_up(self) -> bool:
+        """Have SQLite write its log into the file, to the last page, and empty it; tell whether that was done. Others
+        may keep it from it: who reads, and who writes."""
+        try:
+            assert self._connection is not None, "the caller has one"
+            busy, *_ = self._connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+        except self._errors:
+            return False
+        return not busy
+
+
+_of_parents: Final[list[object]] = []
+"""Connections of the process that forked this one: never used here, and never closed."""
+
+
+def _engine(url: sa.URL, timeout: float, ended: threading.Event, driver: ModuleType | None) -> sa.Engine:
+    is_sqlite = url.get_backend_name() == "sqlite"
+    if is_sqlite:
+        options: dict[str, Any] = {"timeout": _BUSY_WAIT_MS / 1000, "check_same_thread": False}
+    else:
+        options = _postgresql().engine_options(timeout)
+    options = {name: value for name, value in options.items() if name not in url.query}
+    engine = sa.create_engine(
+        url, connect_args=options, poolclass=NullPool, isolation_level="AUTOCOMMIT", module=driver
+    )
+    if is_sqlite:
+        event.listen(engine, "connect", _plain_sqlite)
+    else:
+        _postgresql().listen(engine, timeout, url.query, ended)
+    return engine
+
+
+def _postgresql() -> ModuleType:
+    """Return what knows PostgreSQL; its driver is not loaded for a file."""
+    try:
+        from inorder_worker.store import postgresql
+    except ImportError:
+        raise MissingExtra("a PostgreSQL store", "worker") from None
+    return postgresql
+
+
+def _driver_error(engine: sa.Engine) -> type[Exception]:
+    """Return the base of all errors of the engine's driver."""
+    driver: Any = engine.dialect.dbapi
+    error: type[Exception] = driver.Error
+    return error
+
+
+def _log_bytes(connection: sa.Connection) -> int:
+    """Return about how long SQLite's log gets before it is begun anew."""
+    pages, size = (int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in _LOG_LENGTH)
+    return pages * size
+
+
+def _write_and_take_back(connection: sa.Connection, size: int) -> None:
+    """Have SQLite write pages to its log before their transaction ends, as it does when memory is short, and end it."""
+    connection.exec_driver_sql("PRAGMA cache_size=10")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    try:
+        connection.exec_driver_sql("CREATE TABLE room (content BLOB)")
+        connection.exec_driver_sql("INSERT INTO room VALUES (zeroblob(?))", (size,))
+    finally:
+        connection.exec_driver_sql("ROLLBACK")
+
+
+def _plain_sqlite(connection: Any, record: object) -> None:
+    """Transactions are begun by this module, never by Python's driver."""
+    connection.isolation_level = None
+
+
+def chunks(rows: Callable[[int], Sequence[T]], key: Callable[[T], int], after: int) -> Iterator[T]:
+    """Yield rows of ``rows(after)``, asked for again behind the last one until none are left."""
+    while found := rows(after):
+        yield from found
+        after = key(found[-1])

@@ -1,0 +1,60 @@
+"""URLs of stores: which are allowed, which file they name, and how they are shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from inorder.errors import InvalidOption
+
+_ALLOWED_URLS: Final = (
+    "sqlite:///file or postgresql://user@host/database; several hosts: "
+    "postgresql://user@/database?host=a:5432&host=b:5432"
+)
+
+
+def parsed_url(url: str) -> sa.URL:
+    """Return the URL of a store, with the driver that is used. Raises InvalidOption."""
+    try:
+        parsed = sa.make_url(url)
+    except (exc.ArgumentError, ValueError):  # the latter: a port that is no number, as of several hosts
+        raise InvalidOption("store", masked(url), _ALLOWED_URLS) from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
+        raise InvalidOption("store", masked(url), _ALLOWED_URLS)
+    return parsed
+
+
+def file_of(url: str) -> Path | None:
+    """Return the file of an SQLite store, ``None`` for one on a server. Raises InvalidOption."""
+    parsed = parsed_url(url)
+    return sqlite_path(parsed) if parsed.get_backend_name() == "sqlite" else None
+
+
+def sqlite_path(url: sa.URL) -> Path:
+    """Return the file that the URL of an SQLite store names. Raises InvalidOption for one in memory."""
+    name = url.database
+    if not name or name == ":memory:" or "mode=memory" in name or url.query.get("mode") == "memory":
+        raise InvalidOption("store", masked(str(url)), "a file: numbers must survive the process")
+    return Path(name.removeprefix("file:"))
+
+
+def url_of_file(url: sa.URL, path: Path, mode: str) -> sa.URL:
+    """Return an SQLite URL that does not make the file; with the mode ``ro`` it has not the right to write either."""
+    query = {**url.query, "mode": mode, "uri": "true"}
+    return url.set(database=f"file:{quote(str(path))}", query=query)
+
+
+def masked(url: str) -> str:
+    """Return a store's URL without its password: hide too much rather than too little."""
+    head, separator, rest = url.partition("://")
+    base, question, _ = rest.partition("?")
+    user, at, place = base.rpartition("@")
+    if at:
+        base = f"{user.partition(':')[0]}:***@{place}" if ":" in user else base
+    return f"{head}{separator}{base}{question and '?...'}"

@@ -67,6 +67,13 @@ def test_a_topic_retires_when_it_was_idle_for_long_enough_and_not_sooner() -> No
     assert _retired(cluster) == [1]
 
 
+def test_after_a_look_at_its_topics_a_stage_rests() -> None:
+    """Hosts step a Tick as long as one is due."""
+    cluster = _cluster({"a": 0})
+    cluster.step(0, Tick())
+    assert cluster.stages[0].next_deadline() == cluster.now + TTL // LOOKS
+
+
 def test_a_topic_with_a_subscriber_is_not_idle_nor_one_that_lingers() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "x")
     cluster.subscribe("x", "a", "b")

@@ -243,6 +243,7 @@ async def test_topics_that_a_token_does_not_cover(url: str, tokens: TokenStore) 
             CreateTimestamps(0, 1, [NewEvent(2, inside.id, [outside.id, 10**9])]),
             Subscribe(2, [SpaceFilter("s", exact("out/1")), SpaceFilter("s", filter_of("s", "#"))]),
             ReadLog(1, 0, inside.id, [1, 1]),
+            ReadLog(1, 0, 4711, [1, 1]),
         ]
         for frame in refused:
             client = RawClient(running.address, "desk", 2, token=secret)

@@ -189,8 +189,12 @@ class Admission:
                 check_filters(frame, connection.session, self._host)
                 permissions.check_filters(frame.filters)
             case ReadLog() | AskNumbers() if permissions.access.subscribe is not None:
-                for info in self._named(frame.stage, {frame.topic}):
+                infos = self._named(frame.stage, {frame.topic})
+                for info in infos:
                     _check_known_by_id("read", permissions.check_read, info)
+                # its rows may be in the store before its name has come up to this stage
+                if isinstance(frame, ReadLog) and not infos and self._host.has(frame.stage):
+                    raise Forbidden("the token does not allow to read topics that the stage does not know", "read")
 
     def _check_topics(self, connection: Connection, frame: CreateTimestamps) -> None:
         new = {event.topic for event in frame.events}.union(*(event.after[::2] for event in frame.events))

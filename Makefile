@@ -59,7 +59,7 @@ bench: $(READY) servers ## measure beside what would be used without inorder, on
 
 bench-check: $(READY) ## has a hot path become dearer? (instructions, counted by valgrind)
 	@scripts/setup system valgrind
-	$(BIN)/python -m benchmarks.check $(ARGS)
+	$(BIN)/python -m inorder_bench.costs.check $(ARGS)
 
 mutants: $(READY) ## plant small mistakes in the modules of ARGS; which does no fast test notice?
 	nice $(BIN)/python -m tests.mutants $(ARGS)

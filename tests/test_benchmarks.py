@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import __main__ as command
-from benchmarks import check, growth
-from benchmarks.hot_paths import FRAME, HOT_PATHS
 
+from inorder_bench.costs import __main__ as command
+from inorder_bench.costs import check, growth
+from inorder_bench.costs.hot_paths import FRAME, HOT_PATHS
 from inorder_bench.ordering import arrivals, ordering_module
 from inorder_bench.rows import Row, spread
 from inorder_cli.entry import version
@@ -85,7 +85,7 @@ def test_the_first_event_of_a_topic_names_what_two_subscribers_have_with_it() ->
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["costs", *map(str, arguments)])
     command.main()
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import analytics, traces_in_duckdb
 from tests.analytics.spark import scenarios
 from tests.analytics.traces import write
 
 from inorder_analytics.plain import measure
 from inorder_analytics.reading import Traces
 from inorder_analytics.results import to_plain
+from inorder_bench.costs import analytics, traces_in_duckdb
 from inorder_bench.processes import RunFailed
 
 PLAIN = analytics.Contender(

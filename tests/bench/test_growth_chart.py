@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from benchmarks.growth_chart import HEIGHT, WIDTH, Run, draw, last_runs
 
+from inorder_bench.costs.growth_chart import HEIGHT, WIDTH, Run, draw, last_runs
 from inorder_bench.rows import Row, Spread
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,7 +62,7 @@ def test_the_last_run_of_each_kind_counts() -> None:
 def test_the_command_draws_a_history(tmp_path: Path) -> None:
     run = Run([_row("topics", 1, 1.0), _row("topics", 10, 2.0)])
     history, chart = tmp_path / "runs.jsonl", tmp_path / "growth.svg"
-    command = [sys.executable, "-m", "benchmarks.growth_chart", str(history), str(chart)]
+    command = [sys.executable, "-m", "inorder_bench.costs.growth_chart", str(history), str(chart)]
     history.write_bytes(msgspec.json.encode(Run()) + b"\n")
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (refused.returncode, chart.exists()) == (2, False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from benchmarks.stages import Sequencer
 
 from inorder.protocol.wire import StampedEvent
+from inorder_bench.costs.stages import Sequencer
 from inorder_worker.sequencer import stamping
 
 TOPICS = 60

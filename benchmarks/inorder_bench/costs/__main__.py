@@ -1,22 +1,22 @@
-"""``python -m benchmarks [NAME ...] [--json] [--history FILE]``: what developers ask, beside ``inorder bench``."""
+"""``python -m inorder_bench.costs [NAME ...] [--json] [--history FILE]``: what developers ask."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
-from benchmarks import analytics, drop_ins, growth, instructions, traces
 from inorder.errors import InvalidOption
+from inorder_bench.costs import analytics, drop_ins, growth, instructions, traces
 from inorder_bench.history import append, check_writable
 from inorder_bench.machine import machine
 from inorder_bench.rows import Row, Say
 from inorder_bench.table import show
-from inorder_cli.entry import version
 
 Measure = Callable[[argparse.Namespace, Say], list[Row]]
 
@@ -46,7 +46,7 @@ def main() -> None:
         if not options.json:
             show(measured, console)
     if options.history is not None:
-        run = {"version": version(), "events": options.events, "repeats": options.repeats, "rows": rows}
+        run = {"version": version("inorder"), "events": options.events, "repeats": options.repeats, "rows": rows}
         append(options.history, run)
     if options.json:
         print(msgspec.json.encode({"machine": machine(), "rows": rows}).decode())
@@ -54,7 +54,9 @@ def main() -> None:
 
 def _parsed() -> argparse.Namespace:
     """Read the command line; what is wrong with it ends the process with exit code 2, before anything is measured."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What ordering costs, as ratios.")
+    parser = argparse.ArgumentParser(
+        prog="python -m inorder_bench.costs", description="What ordering costs, as ratios."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--history", type=Path, metavar="FILE", help="append what was measured: a line of JSON")

@@ -1,4 +1,4 @@
-"""How costs grow, as a picture: ``python -m benchmarks.growth_chart HISTORY SVG``.
+"""How costs grow, as a picture: ``python -m inorder_bench.costs.growth_chart HISTORY SVG``.
 
 Of each kind of growth the last run in the history is drawn: what grows to the right, on a logarithmic scale (a zero
 stands one step before the first size), the cost upwards from 0; a point has its figure above, a line for its range
@@ -149,9 +149,11 @@ def chart_of(history: Path) -> str:
     """Return the chart of a history. Raises InvalidOption where it has nothing to draw."""
     kinds = last_runs(read(history, Run))
     if not kinds:
-        raise InvalidOption("HISTORY", str(history), "one of python -m benchmarks growth (there is no growth in it)")
+        raise InvalidOption(
+            "HISTORY", str(history), "one of python -m inorder_bench.costs growth (there is no growth in it)"
+        )
     return draw(kinds)
 
 
 if __name__ == "__main__":
-    svg.command("benchmarks.growth_chart", chart_of)
+    svg.command("inorder_bench.costs.growth_chart", chart_of)

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from benchmarks.traces import AIM
-from benchmarks.valgrind import instructions, look
 from inorder.testing.services import WorkerServer
+from inorder_bench.costs.traces import AIM
+from inorder_bench.costs.valgrind import instructions, look
 from inorder_bench.job import Job
 from inorder_bench.match import WARM_UP
 from inorder_bench.rows import Row, Say, spread
@@ -52,11 +52,11 @@ def _difference(events: int, few: int, many: int) -> float:
 
 def _bursts(worker: str, bursts: int) -> int:
     job = Job(
-        client="benchmarks.bursts", role="bursts", url="memory://bench", workers=[worker], events=BURST,
+        client="inorder_bench.costs.bursts", role="bursts", url="memory://bench", workers=[worker], events=BURST,
         warm_up=WARM_UP, pairs=bursts, name=str(bursts),
     )  # fmt: skip
     return instructions("inorder_bench.role", msgspec.json.encode(job).decode(), given="go\n")
 
 
 def _recording(folder: Path, events: int, recorded: int) -> int:
-    return instructions("benchmarks.recording", str(events), str(recorded), str(folder / str(recorded)))
+    return instructions("inorder_bench.costs.recording", str(events), str(recorded), str(folder / str(recorded)))

@@ -50,7 +50,7 @@ class Contender:
 
 
 SPARK: Final = Contender("inorder analyze", ("-m", "inorder", "analyze", "{traces}", "--out", "{out}", "--json"))
-DUCKDB: Final = Contender("DuckDB", ("-m", "benchmarks.traces_in_duckdb", "{traces}"))
+DUCKDB: Final = Contender("DuckDB", ("-m", "inorder_bench.costs.traces_in_duckdb", "{traces}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def measure(name: str, events: int, repeats: int, say: Say) -> list[Row]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inorder-traces-")))
         for repeat in range(repeats):
             job = Job(
-                client="benchmarks.bursts",
+                client="inorder_bench.costs.bursts",
                 url=url,
                 workers=[worker.url],
                 events=burst,

@@ -1,6 +1,6 @@
 """The yardstick of ``inorder analyze``: DuckDB, in one process, computes the same result from the same files.
 
-    python -m benchmarks.traces_in_duckdb PATH    prints the result as JSON
+    python -m inorder_bench.costs.traces_in_duckdb PATH    prints the result as JSON
 
 Every figure comes from SQL below, written for DuckDB from the definitions in docs/ANALYTICS.md; only the comparison of
 two streams, which counts inversions, and the offsets of a clock are made by the functions that Spark's tasks call, in

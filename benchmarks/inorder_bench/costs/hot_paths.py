@@ -1,8 +1,8 @@
 """The paths that every event takes through the core and the adapters, each alone.
 
-``python -m benchmarks.hot_paths NAME N`` runs one with ``N`` events. They are what :mod:`benchmarks.check` counts the
-instructions of. What a path is made of must not depend on time, chance or the machine, and an event must cost the same
-at ``N`` events and at twice as many.
+``python -m inorder_bench.costs.hot_paths NAME N`` runs one with ``N`` events. They are what
+:mod:`inorder_bench.costs.check` counts the instructions of. What a path is made of must not depend on time, chance or
+the machine, and an event must cost the same at ``N`` events and at twice as many.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from redis.asyncio import Connection
 
-from benchmarks.stages import Sequencer
 from inorder.endpoint.publisher import Publisher
 from inorder.ports import Arrival, EnsCapabilities, Outgoing
 from inorder.protocol.names import exact
@@ -42,6 +41,7 @@ from inorder_adapters.redis.link import pack
 from inorder_adapters.redis.publishing import Publishing
 from inorder_adapters.redis.replies import read_replies
 from inorder_adapters.redis.subscribing import Subscribing
+from inorder_bench.costs.stages import Sequencer
 from inorder_bench.ordering import Arrived, arrivals, ordering_module
 from inorder_worker.sequencer.commands import (
     ChangeSubscription,

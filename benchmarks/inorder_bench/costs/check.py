@@ -1,4 +1,4 @@
-"""``python -m benchmarks.check [NAME ...] [--update]``: has a hot path become dearer than it was?
+"""``python -m inorder_bench.costs.check [NAME ...] [--update]``: has a hot path become dearer than it was?
 
 Counted are instructions, by valgrind: whatever else the machine does, they are the same, to a fraction of a per cent.
 An event's share is what twice as many events cost more, so that neither the interpreter's start nor the set-up is in
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.hot_paths import FRAME, HOT_PATHS
-from benchmarks.valgrind import instructions, look
+from inorder_bench.costs.hot_paths import FRAME, HOT_PATHS
+from inorder_bench.costs.valgrind import instructions, look
 
 BASELINE = Path(__file__).parent / "baseline.json"
 EVENTS = 8 * FRAME
@@ -34,7 +34,7 @@ def measure(name: str) -> int:
 
 
 def _count(name: str, events: int) -> int:
-    return instructions("benchmarks.hot_paths", name, str(events))
+    return instructions("inorder_bench.costs.hot_paths", name, str(events))
 
 
 def compare(costs: Costs, baseline: Costs, tolerance: float = TOLERANCE) -> list[str]:
@@ -57,7 +57,7 @@ def interpreter() -> str:
 
 def main() -> None:
     """Compare with the baseline, or make this one the baseline."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m inorder_bench.costs.check", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(HOT_PATHS)}; default: all")
     parser.add_argument("--update", action="store_true", help="take what is counted as the baseline")
     options = parser.parse_args()

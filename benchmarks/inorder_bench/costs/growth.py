@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from itertools import count, cycle, islice
 from typing import NamedTuple
 
-from benchmarks.stages import Sequencer
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import NewEvent, SpaceFilter, Timestamps
+from inorder_bench.costs.stages import Sequencer
 from inorder_bench.ordering import ordering_module
 from inorder_bench.rows import Row, Say, paired, spread
 from inorder_worker.sequencer.commands import (

@@ -1,4 +1,4 @@
-"""Recording alone, as a client calls it, for counting: ``python -m benchmarks.recording EVENTS RECORDED FOLDER``.
+"""Recording alone, as a client calls it: ``python -m inorder_bench.costs.recording EVENTS RECORDED FOLDER``.
 
 Makes so many events, with one publish and two notifications each, records so many of them, and writes the files.
 """
@@ -10,7 +10,6 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.bursts import PLAIN
 from inorder import Traces
 from inorder.client.publishing import Publish
 from inorder.client.recording import Recording
@@ -20,6 +19,7 @@ from inorder.endpoint.waiting import Sequenced
 from inorder.ports import Arrival, Outgoing
 from inorder.protocol.wire import TopicInfo
 from inorder.traces.recorder import Recorder
+from inorder_bench.costs.bursts import PLAIN
 from inorder_bench.job import SUBSCRIBERS
 
 TURN = 100
@@ -48,7 +48,7 @@ async def _run(events: int, recorded: int, folder: str) -> None:
     for at in range(1 + SUBSCRIBERS):
         recorder = Recorder(Traces(folder), f"client-{at}", time.monotonic)
         recorder.prepare(at)
-        clients.append(Recording(recorder, time.monotonic, lambda topic: TOPIC, lambda *name: 1, lambda: (0, -1)))
+        clients.append(Recording(recorder, time.monotonic, lambda topic: TOPIC, lambda *name: 1, lambda: (0, -1, 0)))
         clients[-1].opened(at, 1, "strict")
     publisher, *subscribers = clients
     publishes = [_published(number) for number in range(1, events + 1)]

@@ -334,7 +334,7 @@ def run(task: Task) -> dict[str, float]:
         processes = []
         for role in ("read", "publish"):
             text = msgspec.json.encode(msgspec.structs.replace(task, role=role)).decode()
-            command = [sys.executable, "-m", "benchmarks.drop_ins", text]
+            command = [sys.executable, "-m", "inorder_bench.costs.drop_ins", text]
             begun = subprocess.Popen(command, text=True, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             process: Any = stack.enter_context(begun)
             stack.callback(process.kill)

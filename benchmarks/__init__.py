@@ -1,1 +1,0 @@
-"""What developers measure: how costs grow, what recording costs, analyses, and a guard: ``python -m benchmarks``."""

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from inorder.endpoint.ordering import OrderingModule, OrderingTimes
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import OrderingTimes
 from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_bench.match import Aim, Size
 from inorder_bench.processes import RunFailed

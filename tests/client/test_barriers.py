@@ -39,8 +39,8 @@ class FirstVersion:
 
 async def loss_timeouts_pass(client: Client, count: int) -> None:
     """Let time pass in which numbers that are known to be confirmed and missing are not given up."""
-    missing = client._endpoint.ordering._missing
-    await until(lambda: any(each.confirmed for each in missing.values()) or bool(client._endpoint.ordering._jumped))
+    describe = client._endpoint.ordering.describe
+    await until(lambda: any(each["missing"]["confirmed"] or each["jumped"] for each in describe()["readers"].values()))
     await asyncio.sleep(count * QUICK.loss_timeout)  # what must not happen takes time
 
 

@@ -451,15 +451,18 @@ def sizes(publisher: Client, one: Client) -> dict[str, int]:
         "publisher": publisher._endpoint.publishing.publisher,
         "publishing": publisher._publishing,
         "link": publisher._links["memory"],
-        "ordering": one._endpoint.ordering,
-        "room": one._endpoint.ordering._room,
         "arrivals": one._endpoint.arrivals,
         "subscriber": one._endpoint.subscriber,
     }
+    ordering = one._endpoint.ordering
+    parts = {name: vars(machine) for name, machine in machines.items()}
+    parts |= {"ordering": ordering.describe(), "room": vars(ordering._turns.room)}
+    for topic, reader in parts["ordering"]["readers"].items():
+        parts |= {f"reader {topic}": reader, f"missing {topic}": reader["missing"]}
     return {
         f"{name}.{attribute}": deep_size(value)
-        for name, machine in machines.items()
-        for attribute, value in vars(machine).items()
+        for name, part in parts.items()
+        for attribute, value in part.items()
         if hasattr(value, "__len__")
     }
 

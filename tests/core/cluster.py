@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from inorder.endpoint.ordering import GapFound, Mode, OrderingModule, Output
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import GapFound, Mode, Output
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import (
     AskNumbers,

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from tests.core.cluster import seen, wait
 
-from inorder.endpoint.ordering import Mode, OrderingModule, OrderingTimes
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Mode, OrderingTimes
+from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
 
@@ -37,3 +39,11 @@ def answer(
     now: float,
 ) -> list[str]:
     return seen(module.answered(Numbers(1, topic, [NumberAnswer(*each) for each in answers]), now))
+
+
+def waiting_in(module: OrderingModule) -> list[Sequenced]:
+    """Return what waits, for whatever."""
+    said = module.describe()
+    waiting = [each for its in said["waiting"]["entries"].values() for each in its.values() if not each.is_hole]
+    unbegun = [each for its in said["unbegun"]["topics"].values() for each in (*its["held"], *its["parked"])]
+    return [*unbegun, *waiting, *said["on_hold"]]

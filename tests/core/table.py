@@ -12,10 +12,12 @@ from collections.abc import Iterable
 
 import msgspec
 from tests.core.cluster import SPACE, Cluster
+from tests.core.readers import waiting_in
 
 from inorder.endpoint.barriers import PRECISION
 from inorder.endpoint.lease import Lease
-from inorder.endpoint.ordering import Found, GapFound, Mode, OrderingModule, OrderingTimes, Output
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Found, GapFound, Mode, OrderingTimes, Output
 from inorder.endpoint.publisher import Publication, Publisher
 from inorder.endpoint.subscriber import Subscriber
 from inorder.protocol.names import Filter
@@ -309,14 +311,8 @@ class SubscriberRole:
     @property
     def waiting(self) -> list[str]:
         """Labels of the events (and holes) that wait."""
-        module = self.module
-        entries = {
-            each.topic * 10**9 + each.number: f"hole {each.number}" if each.is_hole else each.content.label
-            for group in (*module._held.values(), module._parked.events(), module._room.events(), module._on_hold)
-            for each in group
-            if not each.done
-        }
-        return sorted(entries.values())
+        entries = {(each.topic, each.number): each for each in waiting_in(self.module) if not each.done}
+        return sorted(f"hole {each.number}" if each.is_hole else each.content.label for each in entries.values())
 
     def closed_history(self) -> SubscriberHistory:
         """Return what it was notified of, with the ends that its spans have reached."""

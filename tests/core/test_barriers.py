@@ -10,7 +10,8 @@ from tests.core.cluster import seen, wait
 from inorder.endpoint.barriers import CaughtUp
 from inorder.endpoint.gaps import MAX_UNREAD
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import Mode, OrderingModule
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Mode
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
 A, B = 1, 2

@@ -8,7 +8,8 @@ import random
 import pytest
 from tests.core.cluster import SPACE, Cluster, stamps
 
-from inorder.endpoint.ordering import Found, OrderingModule, Output
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Found, Output
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.names import exact
 from inorder.protocol.wire import (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 import pytest
+from msgspec.structs import asdict
 from tests.core.cluster import seen
 from tests.core.readers import answer, get, new_reader, start_of, until
 
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import Found, Mode, OrderingModule, OrderingTimes
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Found, Mode, OrderingTimes
 from inorder.protocol.wire import NumberState, TopicInfo, TopicStart
 
 A, B, C, D, E, F, G = range(1, 8)
@@ -38,7 +38,8 @@ def test_nothing_is_left_of_topics_that_end(mode: Mode, end: str) -> None:
     else:
         assert seen(reader.other_domain(2.0))
     fresh = OrderingModule(mode, OrderingTimes(max_waiting=3))
-    fresh.counts = copy(reader.counts)
+    for count, value in asdict(reader.counts).items():
+        setattr(fresh.counts, count, value)
     later = (_later_there(reader), _later_there(fresh))
     assert later[0] == later[1]
 
@@ -49,7 +50,7 @@ def _later_there(reader: OrderingModule) -> list[object]:
     said: list[object] = [reader.interrupted, reader.waiting, reader.waiting_bytes, reader.is_idle, reader.next_tick()]
     said.append(reader.fetched(A, [1, 3], 3, [Found(3, [], "logged", 1)], 2.0))
     starts = [start_of(each, 3 * (each == D)) for each in (A, B, C, D, E, F, G)]
-    said += [seen(reader.subscribed(starts, 3.0, filters=True)), reader.clock.copy()]
+    said += [seen(reader.subscribed(starts, 3.0, filters=True)), dict(reader.clock)]
     said += [reader.questions(9.0), reader.barriers(9.0), reader.unnamed(), reader.is_idle]
     for topic in (A, D, E, F, G, B, C):
         said += [get(reader, topic, number, now=9.0) for number in (1, 1, 2, 4)]

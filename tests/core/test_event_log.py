@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, seen, wait
 
-from inorder.endpoint.ordering import Found, OrderingModule, OrderingTimes
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Found, OrderingTimes
 from inorder.protocol.wire import LoggedEvents, NewEvent, NumberState, Topics
 from inorder_worker.sequencer.commands import (
     Create,

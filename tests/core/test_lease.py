@@ -10,7 +10,8 @@ from tests.core.cluster import SPACE, Cluster, arrive, entries, reader, seen
 
 from inorder.endpoint.lease import MAX_ASKED, Lease
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import OrderingModule, OrderingTimes
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import OrderingTimes
 from inorder.endpoint.publisher import Publication, PublicationState, Publisher
 from inorder.endpoint.subscriber import Subscriber
 from inorder.protocol.names import exact
@@ -588,7 +589,7 @@ def test_r12_what_is_held_is_bounded_and_what_is_given_up_is_let_go_of() -> None
     for topic, content in enumerate(contents, start=1):
         module.receive(topic, 1, [], content, 1, 0.0)
     assert (module.waiting, module.counts.overflow) == (2, 1)
-    assert not any(each.content is contents[2] for each in module._on_hold)
+    assert not any(each.content is contents[2] for each in module.describe()["on_hold"])
     assert seen(module.renewed(1.0)) == ["1:1", "2:1"]
 
 

@@ -14,7 +14,11 @@ from tests.core.readers import until as _until
 
 from inorder.endpoint.gaps import HEADS_SECONDS, MAX_MOMENTS, MAX_PASSED
 from inorder.endpoint.notifications import Bounded, GapReason
-from inorder.endpoint.ordering import MAX_LEAP, Mode, OrderingModule, OrderingTimes, Question
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Mode, OrderingTimes, Question
+from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.suspicion import MAX_LEAP
+from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 
@@ -60,14 +64,14 @@ def test_b60_numbers_of_foreign_topics_are_no_holes() -> None:
 def test_r4_a_waiting_event_is_looked_at_once_for_each_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never a scan of the buffer: 300 waiting events with 3 dependencies each cost at most 4 looks each."""
     looks = 0
-    really = OrderingModule._is_ready
+    really = Turns.is_ready
 
-    def counted(self: OrderingModule, entry: Sequenced, now: float) -> bool:
+    def counted(self: Turns, reader: TopicReader, entry: Sequenced, now: float) -> bool:
         nonlocal looks
         looks += 1
-        return really(self, entry, now)
+        return really(self, reader, entry, now)
 
-    monkeypatch.setattr(OrderingModule, "_is_ready", counted)
+    monkeypatch.setattr(Turns, "is_ready", counted)
     module = _module(a=0, b=0, c=0, d=0)
     for number in range(1, 301):
         assert _get(module, D, number, A, number, B, number, C, number) == []
@@ -152,7 +156,7 @@ def test_r5_what_was_passed_over_takes_bounded_memory() -> None:
     words += _until(module, 20.0)
     gaps = [word for word in words if word.startswith("gap")]
     assert gaps == [f"gap 1:{number}-{number} skipped" for number in range(1, 6 * MAX_PASSED - 1, 2)]
-    assert len(module._passed[A]._ranges) == MAX_PASSED
+    assert len(module.describe()["readers"][A]["passed"]) == MAX_PASSED
     assert _get(module, A, 6 * MAX_PASSED - 3, now=20.0) == [f"1:{6 * MAX_PASSED - 3} late"]
     assert _get(module, A, 1, now=20.0) == []
 
@@ -375,7 +379,7 @@ def test_r11_unsubscribing_drops_what_waits_and_looks_again_at_the_rest() -> Non
     assert _get(module, A, 1, B, 1) == []
     assert _get(module, B, 2) == []
     assert seen(module.unsubscribed([B], 0.0)) == ["1:1"]
-    assert (module.waiting, module.clock) == (0, {A: 1})
+    assert (module.waiting, dict(module.clock)) == (0, {A: 1})
 
 
 def test_r11_a_topic_taken_again_begins_anew() -> None:
@@ -675,7 +679,7 @@ def test_another_domain_ends_every_topic_with_a_gap_and_lets_what_waits_go() -> 
         "2:2 unsequenced",
         "1:4 unsequenced",
     ]
-    assert (module.clock, module.waiting, module.waiting_bytes) == ({}, 0, 0)
+    assert (dict(module.clock), module.waiting, module.waiting_bytes) == ({}, 0, 0)
     module.subscribing()
     assert module.receive(1, 2, [], None, 1, 4.0) == []  # from before the new start, of a client that was there sooner
     assert module.receive(1, 4, [], None, 1, 4.0) == []
@@ -710,10 +714,10 @@ def test_b57_what_waits_for_its_topics_start_is_bounded_and_what_is_given_up_is_
     module.subscribing()
     for number in range(1, 11):
         assert module.receive(1, number, [], None, size, 0.0) == []
-    assert (module._parked.count, module._parked.size) == (3, 3 * size)
+    assert module.describe()["unbegun"]["parked"] == (3, 3 * size)
     assert module.counts.overflow == 7
     assert seen(module.subscribed([_start(1, 1)], 1.0, filters=False)) == ["1:2", "1:3"]
-    assert (module._parked.count, module._parked.size) == (0, 0)
+    assert module.describe()["unbegun"]["parked"] == (0, 0)
     (question,) = module.questions(10.0)
     assert question.ranges == [4, 10]
     answers = [NumberAnswer(number, NumberState.CONFIRMED) for number in range(4, 11)]
@@ -725,7 +729,7 @@ def test_b57_a_bounded_reader_is_bounded_there_too() -> None:
     module.subscribing()
     for number in range(1, 11):
         module.receive(1, number, [], None, 1, 0.0)
-    assert (module._parked.count, module.counts.overflow) == (3, 7)
+    assert (module.describe()["unbegun"]["parked"], module.counts.overflow) == ((3, 3), 7)
 
 
 def test_b57_a_hole_and_a_million_events_behind_it_take_bounded_memory() -> None:
@@ -736,8 +740,9 @@ def test_b57_a_hole_and_a_million_events_behind_it_take_bounded_memory() -> None
     for number in range(101, 100_101):
         assert module.receive(1, number, [], None, 1, number / 1000) == []
     assert module.waiting == 100
-    assert len(module._given_up[1]._ranges) == 1
-    assert len(module._missing[1]._learned) <= MAX_MOMENTS
+    reader = module.describe()["readers"][1]
+    assert len(reader["given_up"]) == 1
+    assert len(reader["missing"]["learned"]) <= MAX_MOMENTS
     assert module.counts.overflow == 99_900
     out = seen(module.receive(1, 100, [], None, 1, 200.0))
     assert out == [f"1:{number}" for number in range(100, 201)]

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inorder.endpoint.ordering import OrderingModule, Output
+from inorder.endpoint.beginnings import Beginnings
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Output
 from inorder.endpoint.publisher import Publication, Publisher
+from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import TopicStart
 from inorder_worker.sequencer import reordering, sessions, subscribing
@@ -60,18 +64,21 @@ def belt(patch: Patch) -> None:
 
 def at_least(patch: Patch) -> None:
     """R4: an entry that is lower than the clock blocks, as the supplement's "equal" does."""
-    whole = OrderingModule._is_ready
+    whole = Turns.is_ready
 
-    def is_ready(self: OrderingModule, entry: Sequenced, now: float) -> bool:
-        pairs = zip(entry.deps[::2], entry.deps[1::2], strict=True)
-        return all(self._clock.get(topic, 0) <= number for topic, number in pairs) and whole(self, entry, now)
+    def is_ready(self: Turns, reader: TopicReader, entry: Sequenced, now: float) -> bool:
+        pairs = [
+            (self.readers.get(topic), number) for topic, number in zip(entry.deps[::2], entry.deps[1::2], strict=True)
+        ]
+        is_low = all(each is None or each.clock <= number for each, number in pairs)
+        return is_low and whole(self, reader, entry, now)
 
-    patch.setattr(OrderingModule, "_is_ready", is_ready)
+    patch.setattr(Turns, "is_ready", is_ready)
 
 
 def floor(patch: Patch) -> None:
     """R6: a start below what was already passed over is taken as it is."""
-    patch.setattr(OrderingModule, "_rise_to_floor", lambda self, topic, now: self._floor.pop(topic, 0))
+    patch.setattr(Beginnings, "_rise_to_floor", _nothing)
 
 
 def announcement(patch: Patch) -> None:
@@ -81,21 +88,21 @@ def announcement(patch: Patch) -> None:
 
 def kept_clocks(patch: Patch) -> None:
     """R8: the whole returned clock is taken, as in the papers."""
-    whole = OrderingModule._begin
+    whole = Beginnings._begin
 
-    def begin(self: OrderingModule, start: TopicStart, now: float) -> None:
-        topic = start.topic.id
-        if topic not in self._clock:
+    def begin(self: Beginnings, start: TopicStart, now: float) -> None:
+        reader = self._turns.readers.get(start.topic.id)
+        if reader is None:
             whole(self, start, now)
         else:
-            self._clock[topic] = self._start[topic] = max(start.start, self._clock[topic])
+            reader.clock = reader.start = max(start.start, reader.clock)
 
-    patch.setattr(OrderingModule, "_begin", begin)
+    patch.setattr(Beginnings, "_begin", begin)
 
 
 def base(patch: Patch) -> None:
     """R8: the answer brings the start only."""
-    patch.setattr(OrderingModule, "_raise_base", _nothing)
+    patch.setattr(TopicReader, "add_base", _nothing)
 
 
 def begun_behind(patch: Patch) -> None:
@@ -116,15 +123,15 @@ def parted(patch: Patch) -> None:
 def hold(patch: Patch) -> None:
     """R9: a dependency on a topic that is being subscribed does not count."""
 
-    def is_ready(self: OrderingModule, entry: Sequenced, now: float) -> bool:
-        held, self._hold_unknown = self._hold_unknown, False
+    def is_ready(self: Turns, reader: TopicReader, entry: Sequenced, now: float) -> bool:
+        holds, self.unbegun.holds = self.unbegun.holds, False
         try:
-            return whole(self, entry, now)
+            return whole(self, reader, entry, now)
         finally:
-            self._hold_unknown = held
+            self.unbegun.holds = holds
 
-    whole = OrderingModule._is_ready
-    patch.setattr(OrderingModule, "_is_ready", is_ready)
+    whole = Turns.is_ready
+    patch.setattr(Turns, "is_ready", is_ready)
 
 
 def linger(patch: Patch) -> None:
@@ -213,11 +220,9 @@ def pins(patch: Patch) -> None:
 
 def void_dependencies(patch: Patch) -> None:
     """R17: a hole is skipped at once."""
-    whole = OrderingModule._put_hole
+    whole = Turns.put_hole
     patch.setattr(
-        OrderingModule,
-        "_put_hole",
-        lambda self, topic, number, deps, reason, now: whole(self, topic, number, [], reason, now),
+        Turns, "put_hole", lambda self, reader, number, deps, reason, now: whole(self, reader, number, [], reason, now)
     )
 
 

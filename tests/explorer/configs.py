@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 
 
 @dataclass(frozen=True, slots=True)

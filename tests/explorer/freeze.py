@@ -1,7 +1,7 @@
 """What of a role decides everything it will ever do: two roles with equal keys behave alike.
 
-The publisher's collections keep their order, which means something. Of a subscriber, the alarms and heaps are sorted
-and what left is dropped; the order of arrivals counts only where events may be let go out of turn (R6).
+The publisher's collections keep their order, which means something. Of a subscriber, what its ordering module says of
+itself is sorted; the order of arrivals counts only where events may be let go out of turn (R6).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from tests.core.table import PublisherRole, SubscriberRole
 
-from inorder.endpoint.waiting import Sequenced, WaitingRoom
+from inorder.endpoint.waiting import Sequenced
 
 Key = Any
 
@@ -26,16 +26,15 @@ def publisher_key(role: PublisherRole) -> Key:
 
 def subscriber_key(role: SubscriberRole) -> Key:
     """Return the key of a subscriber, with all that it was notified of."""
-    module = role.module
-    fields = {name: value for name, value in vars(module).items() if name not in ("_room", "counts", "times", "mode")}
-    parts = sorted((name, unordered(value)) for name, value in fields.items())
+    ordering = role.module.describe()
+    arrivals = ordering["waiting"].pop("arrivals") if role.mode != "strict" else ()
     history = frozen(role.history.notified), frozen(role.history.gaps), frozen(role.history.spans)
     ens = sorted(each.text for each in role.ens)
     return (
         "subscriber",
         role.name,
-        tuple(parts),
-        _room(module._room, keeps_order=role.mode != "strict"),
+        unordered(ordering),
+        tuple(arrivals),
         frozen(role.subscriber),
         history,
         tuple(ens),
@@ -43,17 +42,6 @@ def subscriber_key(role: SubscriberRole) -> Key:
         role.is_opening,
         role.history.expiries,
     )
-
-
-def _room(room: WaitingRoom, *, keeps_order: bool) -> Key:
-    waiting = sorted(frozen(each) for topic in room._entries.values() for each in topic.values())
-    alarms = [
-        (topic, number, *sorted(frozen(each) for each in sleepers if not each.done))
-        for topic, its in room._alarms.items()
-        for number, sleepers in its.items()
-    ]
-    arrivals = [(each.topic, each.number) for each in room._arrivals if not each.done] if keeps_order else []
-    return tuple(waiting), tuple(sorted(alarms)), tuple(arrivals)
 
 
 def frozen(value: Any) -> Key:

@@ -206,7 +206,7 @@ class Model:
         return self._state(publisher_key(role), known)
 
     def _subscriber_state(self, role: SubscriberRole) -> int:
-        asked = any(each._asked for each in role.module._missing.values())
+        asked = any(each["missing"]["asked"] for each in role.module.describe()["readers"].values())
         is_busy = asked or role.is_opening or role.subscriber.change is not None or bool(role.naming)
         known = Known(pickle.dumps(role), is_busy)
         return self._state(subscriber_key(role), known)

@@ -15,7 +15,7 @@ from tests.core.table import PublisherRole, SubscriberRole, Table
 from tests.scenarios.language import ScenarioError, ScenarioFailed, Verb, compiled, known, lines, verb_of
 
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 from inorder.endpoint.publisher import PublicationState
 from inorder.protocol.names import Filter, exact
 from inorder.protocol.wire import Frame, OrderChanged, StampedEvent, Subscribed, Timestamps, Topics
@@ -574,8 +574,8 @@ def expect_state(player: Player, number: str, topic: str, state: str) -> None:
 
 @line("expect CLIENT starts TOPIC at NUMBER")
 def expect_start(player: Player, client: str, topic: str, number: str) -> None:
-    start = player.subscriber(client).module._start.get(player.on.ids[player.topic(topic)])
-    _expect(f"start of {topic} at {client}", start, int(number))
+    reader = player.subscriber(client).module.describe()["readers"].get(player.on.ids[player.topic(topic)])
+    _expect(f"start of {topic} at {client}", reader and reader["start"], int(number))
 
 
 @line("expect CLIENT: ITEMS")

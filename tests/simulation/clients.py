@@ -15,7 +15,8 @@ from tests.simulation.hosts import SPACE, Ask, Host
 from inorder.endpoint.asked import Asked
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.notifications import Verdict
-from inorder.endpoint.ordering import Found, GapFound, Mode, OrderingModule, Output
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Found, GapFound, Mode, Output
 from inorder.endpoint.publisher import Publication, PublicationState, Publisher
 from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.waiting import Sequenced

@@ -19,7 +19,9 @@ from tests.simulation.clients import Client
 from tests.simulation.hosts import Host
 
 from inorder.endpoint.lease import Lease
-from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.limits import Limits
+from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import NumberAnswer, NumberState
 from inorder_worker.sequencer import retiring, stamping
@@ -81,39 +83,39 @@ def aliased(patch: Patch) -> None:
 
 def unmerged(patch: Patch) -> None:
     """R6: an event that is forced does not move the clocks of what it depends on."""
-    whole = OrderingModule._let_go
+    whole = Limits._let_go
 
-    def let_go(self: OrderingModule, entry: Sequenced, now: float) -> None:
+    def let_go(self: Limits, entry: Sequenced, now: float) -> None:
         deps, entry.deps = entry.deps, []
         whole(self, entry, now)
         entry.deps = deps
 
-    patch.setattr(OrderingModule, "_let_go", let_go)
+    patch.setattr(Limits, "_let_go", let_go)
 
 
 def forced_while_pending(patch: Patch) -> None:
     """R6: an event of a topic whose subscribe is outstanding is let go by the limit, too."""
-    whole = OrderingModule._park
+    whole = Turns._receive_unbegun
 
-    def park(self: OrderingModule, entry: Sequenced) -> None:
-        if self._bound is not None and self._is_held(entry.topic):
-            self._out.append(entry)
+    def receive_unbegun(self: Turns, entry: Sequenced) -> None:
+        if not self.is_strict and self.unbegun.is_held(entry.topic):
+            self.out.append(entry)
         else:
             whole(self, entry)
 
-    patch.setattr(OrderingModule, "_park", park)
+    patch.setattr(Turns, "_receive_unbegun", receive_unbegun)
 
 
 def early_holes(patch: Patch) -> None:
     """R17: a hole is skipped when its stage has answered, not in its turn."""
-    whole = OrderingModule._put_hole
+    whole = Turns.put_hole
 
-    def put_hole(self: OrderingModule, topic: int, number: int, *arguments: Any) -> Sequenced:
-        made = whole(self, topic, number, *arguments)
-        self._clock[topic] = max(self._clock[topic], number - 1)
+    def put_hole(self: Turns, reader: TopicReader, number: int, *arguments: Any) -> Sequenced:
+        made = whole(self, reader, number, *arguments)
+        reader.clock = max(reader.clock, number - 1)
         return made
 
-    patch.setattr(OrderingModule, "_put_hole", put_hole)
+    patch.setattr(Turns, "put_hole", put_hole)
 
 
 def pending_is_void(patch: Patch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tests.simulation.changes import Change, anything, grow, retake, swap, toggle
 
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 
 STRICT: tuple[Mode, ...] = ("strict",)
 MIXED: tuple[Mode, ...] = ("strict", "strict", "tag", Bounded(buffer=3), Bounded(max_wait=2.0))

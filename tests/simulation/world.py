@@ -417,9 +417,9 @@ class World:
             return f"{client.publisher} {list(client.publisher._open.values())[:3]}"
         if client.subscriber.change is not None:
             return "a subscription change"
-        if module.waiting or module._held or module._parked:
-            waiting = [entry for topic in module.clock for entry in module._room.topic(topic).values()]
-            return f"waiting {waiting}, held {module._held}, parked {module._parked}, clock {module.clock}"
+        said = {} if module.is_idle else module.describe()
+        if said and (module.waiting or any(each["is_awaited"] for each in said["unbegun"]["topics"].values())):
+            return f"waiting {said['waiting']['entries']}, without a start {said['unbegun']}, clock {module.clock}"
         return ""
 
     def _finish(self) -> None:

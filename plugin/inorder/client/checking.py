@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 from inorder.errors import InvalidOption, PayloadTooLarge
 from inorder.ports import Ens, Outgoing
 from inorder.protocol.names import CLIENT_ID, is_client_id

@@ -25,7 +25,7 @@ from inorder.client.taking import Taker
 from inorder.client.workers import Workers
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.notifications import Event, Gap, Receipt
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 from inorder.endpoint.routing import ORDERINGS, Ordering
 from inorder.errors import Closed, InorderError, InvalidOption, UsageError
 from inorder.logs import logger

@@ -16,7 +16,7 @@ from typing import Any, TypedDict, Unpack
 from inorder.client.client import Client
 from inorder.client.options import ClientTimes
 from inorder.endpoint.notifications import Bounded
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 from inorder.errors import InvalidOption, InvalidSetting
 from inorder.ports import Ens
 from inorder.settings.client import ClientSection, DropInSection

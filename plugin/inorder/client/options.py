@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inorder.endpoint.endpoint import EndpointTimes
-from inorder.endpoint.ordering import OrderingTimes
+from inorder.endpoint.outputs import OrderingTimes
 from inorder.settings.client import Times
 
 

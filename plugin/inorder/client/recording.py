@@ -12,7 +12,7 @@ from math import nan
 from typing import TYPE_CHECKING, Literal
 
 from inorder.endpoint.notifications import Bounded, Gap, Receipt, Verdict
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 from inorder.endpoint.publisher import Publication
 from inorder.endpoint.waiting import Sequenced
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed, UsageError

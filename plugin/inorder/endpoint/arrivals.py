@@ -20,7 +20,8 @@ from inorder.endpoint.fifo import FifoSequencer
 from inorder.endpoint.kept import KeptCopies
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.notifications import Event, Gap, Verdict
-from inorder.endpoint.ordering import Found, GapFound, OrderingModule, Output
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Found, GapFound, Output
 from inorder.endpoint.routing import Routes
 from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.waiting import Sequenced

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
+from typing import Any
 
 PRECISION = 1e-6
 """Sums of times may be that wrong, s."""
@@ -76,6 +77,17 @@ class CaughtUp:
         self._begun = None
         self._not_before = now + self._interval
 
+    def describe(self) -> dict[str, Any]:
+        """Return how far the client has read, and how that was found."""
+        return {
+            "proven": self.proven,
+            "gone": self._gone,
+            "time": self._time,
+            "since": self._since,
+            "begun": self._begun,
+            "not_before": self._not_before,
+        }
+
     def _go_on_late(self, now: float) -> None:
         """Nobody has looked for so long that no more of it counts: the time goes on from here."""
         if now - self._since > self._most:
@@ -108,6 +120,10 @@ class Sparing:
         """So many are asked."""
         self._left -= count
 
+    def describe(self) -> tuple[int, float]:
+        """Return how many were left, and until when that counts (s)."""
+        return self._left, self._until
+
 
 class Brokers:
     """All brokers of a client, by space.
@@ -135,3 +151,7 @@ class Brokers:
                 times[broker.space] = min(time, times.get(broker.space, inf))
         due = [(self._by_space[space], self._by_space[space].due(time)) for space, time in times.items()]
         return [(broker, when) for broker, when in due if when is not None]
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """Return what each of them says of itself, by space."""
+        return {space: broker.describe() for space, broker in self._by_space.items()}

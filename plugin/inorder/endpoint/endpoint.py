@@ -30,7 +30,8 @@ from inorder.endpoint.effects import (
 )
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.notifications import Event, Gap, Reconnected
-from inorder.endpoint.ordering import Mode, OrderingModule, OrderingTimes
+from inorder.endpoint.ordering import OrderingModule
+from inorder.endpoint.outputs import Mode, OrderingTimes
 from inorder.endpoint.publisher import Publication
 from inorder.endpoint.publishing import Publishing
 from inorder.endpoint.routing import Routes
@@ -436,15 +437,15 @@ class _Watcher:
         self._ordering, self._outbox = ordering, outbox
 
     def began(self, topic: int, number: int) -> None:
-        """See :class:`~inorder.endpoint.ordering.Watcher`."""
+        """See :class:`~inorder.endpoint.outputs.Watcher`."""
         self._outbox.effects.append(Began(topic, number))
 
     def ended(self, topic: int, number: int) -> None:
-        """See :class:`~inorder.endpoint.ordering.Watcher`."""
+        """See :class:`~inorder.endpoint.outputs.Watcher`."""
         self._outbox.effects.append(Ended(topic, number))
 
     def dropped(self, entry: Sequenced, why: Literal["duplicate", "before"]) -> None:
-        """See :class:`~inorder.endpoint.ordering.Watcher`."""
+        """See :class:`~inorder.endpoint.outputs.Watcher`."""
         waits = why == "duplicate" and self._ordering.waits_for_turn(entry.topic, entry.number)
         self._outbox.effects.append(Dropped(entry, why, waits))
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container
+from copy import copy
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inorder.endpoint.barriers import PRECISION, CaughtUp, Sparing
 
@@ -65,6 +66,23 @@ class MissingNumbers:
         unasked_at: when some were not asked for because they may not be read yet, by the broker's time.
     """
 
+    __slots__ = (
+        "_asked",
+        "_fetch_at",
+        "_learned",
+        "_next_ask",
+        "_pending_at",
+        "_run_end",
+        "_run_start",
+        "broker",
+        "confirmed",
+        "known",
+        "unasked_at",
+        "unstamped_at",
+        "vouched",
+        "wanted",
+    )
+
     def __init__(self, clock: int, broker: CaughtUp) -> None:
         self.known = clock
         self.vouched = clock
@@ -89,6 +107,10 @@ class MissingNumbers:
             self._learned.pop()  # one entry for what one moment taught
         self._learned.append((number, now, self.broker.at(now)))
         return True
+
+    def vouch(self, number: int) -> None:
+        """A worker told that ``number`` exists."""
+        self.vouched = max(self.vouched, number)
 
     def forget_from(self, number: int, now: float) -> None:
         """``number`` and higher ones were never issued. The lower ones were: those that only a forged number made
@@ -248,6 +270,11 @@ class MissingNumbers:
         ]  # fmt: skip
         return {number: self.wanted.pop(number) for number in asked}
 
+    def describe(self) -> dict[str, Any]:
+        """Return everything that is known, without the broker."""
+        known = {name.lstrip("_"): getattr(self, name) for name in self.__slots__ if name != "broker"}
+        return {name: copy(each) for name, each in known.items()}
+
 
 def _as_ranges(numbers: list[int]) -> list[int]:
     pairs: list[int] = []
@@ -261,6 +288,8 @@ def _as_ranges(numbers: list[int]) -> list[int]:
 
 class NumberSet:
     """A set of numbers that mostly follow one another, kept as ranges: what was given up at a limit may be millions."""
+
+    __slots__ = ("_ranges",)
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
@@ -302,6 +331,10 @@ class NumberSet:
         """Forget the lowest ranges where there are more than so many."""
         del self._ranges[: max(0, len(self._ranges) - most)]
 
+    def describe(self) -> list[tuple[int, int]]:
+        """Return the ranges, the lowest first."""
+        return list(self._ranges)
+
     def _at(self, number: int) -> int:
         """Return the range that begins at or below a number, -1 if none does."""
         return bisect_right(self._ranges, number, key=lambda each: each[0]) - 1
@@ -309,6 +342,8 @@ class NumberSet:
 
 class JumpedNumbers:
     """Numbers of one topic that forced delivery passed over (R6), until they arrive or are reported."""
+
+    __slots__ = ("_ranges",)
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int, float]] = []
@@ -349,3 +384,7 @@ class JumpedNumbers:
         """Return and forget the oldest range."""
         first, last, _ = self._ranges.pop(0)
         return first, last
+
+    def describe(self) -> list[tuple[int, int, float]]:
+        """Return the ranges, the oldest first, each with when it is to be reported."""
+        return list(self._ranges)

@@ -7,7 +7,7 @@ however many others wait (R4).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -60,45 +60,6 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
 def hole(topic: int, number: int, deps: list[int], reason: GapReason | None, now: float) -> Sequenced:
     """Return a number that is to be skipped when its own dependencies are met (R17)."""
     return Sequenced(topic, number, deps, None, 0, now, is_hole=True, hole=reason)
-
-
-class Parked:
-    """Events of topics whose clock is not known yet, by topic (R9, R13).
-
-    Attributes:
-        size: bytes of their payloads.
-        count: how many there are.
-    """
-
-    def __init__(self) -> None:
-        self._entries: dict[int, list[Sequenced]] = {}
-        self.size = 0
-        self.count = 0
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._entries)
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
-
-    def put(self, topic: int, entries: Iterable[Sequenced]) -> None:
-        """Keep events of a topic, behind those that it has already; it has some from now on, if only none."""
-        kept = self._entries.setdefault(topic, [])
-        for entry in entries:
-            kept.append(entry)
-            self.count += 1
-            self.size += entry.size
-
-    def take(self, topic: int) -> list[Sequenced]:
-        """Return (and forget) those of a topic, in the order of their arrival."""
-        taken = self._entries.pop(topic, [])
-        self.count -= len(taken)
-        self.size -= sum(each.size for each in taken)
-        return taken
-
-    def events(self) -> list[Sequenced]:
-        """Return all of them."""
-        return [each for entries in self._entries.values() for each in entries]
 
 
 class WaitingRoom:
@@ -230,3 +191,17 @@ class WaitingRoom:
         self._entries.pop(topic, None)
         self._order.pop(topic, None)
         return self.wake_from(topic, 0)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what waits, by topic and number; what sleeps on which number; and, where events may go before their
+        turn, which have waited for how long, the longest first."""
+        asleep = {
+            topic: {number: [each for each in sleepers if not each.done] for number, sleepers in its.items()}
+            for topic, its in self._alarms.items()
+        }
+        arrivals = [each for each in self._arrivals if not each.done]
+        return {
+            "entries": {topic: dict(waiting) for topic, waiting in self._entries.items() if waiting},
+            "asleep": {topic: kept for topic, its in asleep.items() if (kept := {n: s for n, s in its.items() if s})},
+            "arrivals": [(each.topic, each.number) for each in arrivals],
+        }

@@ -12,7 +12,7 @@ from inorder.client.delivery import Notification
 from inorder.client.options import ClientTimes
 from inorder.client.stats import ClientStats
 from inorder.endpoint.notifications import Event, Gap
-from inorder.endpoint.ordering import Mode
+from inorder.endpoint.outputs import Mode
 from inorder.endpoint.routing import Ordering
 from inorder.ports import Ens
 from inorder.sync.pending import PendingPublish

@@ -1,0 +1,154 @@
+"""Where topics begin and end: a subscriber's side of R7 to R9, R11 to R13."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from math import inf
+
+from inorder.endpoint.barriers import CaughtUp
+from inorder.endpoint.notifications import GapReason
+from inorder.endpoint.outputs import GapFound
+from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.suspicion import Suspicion, again, is_leap
+from inorder.endpoint.turns import Turns
+from inorder.protocol.wire import TopicStart
+
+
+class Beginnings:
+    """Gives topics their clocks and takes them away (R7-R9, R11-R13).
+
+    Args:
+        broker_of: returns the broker of a topic's space.
+    """
+
+    def __init__(self, turns: Turns, suspicion: Suspicion, broker_of: Callable[[int], CaughtUp]) -> None:
+        self._turns, self._suspicion, self._broker_of = turns, suspicion, broker_of
+        self._unbegun = turns.unbegun
+        # Another domain has begun, and where its topics begin is not known yet.
+        self.is_restored = False
+
+    # -- topics that begin -------------------------------------------------------------------------------------
+
+    def subscribed(self, starts: Iterable[TopicStart], now: float, *, filters: bool) -> None:
+        """The subscription is complete (R7); clocks are taken only for topics that are new here (R8)."""
+        for start in starts:
+            self._begin(start, now)
+        self._unbegun.subscribed(filters=filters)
+        self._receive_parked(self._unbegun.decided(self._turns.readers), now)
+        self.is_restored = False
+
+    def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> None:
+        """Unknown topics were named: those of this subscription begin at 0, since they are younger than it (R13)."""
+        decided: list[int] = []
+        for topic in mine:
+            if topic not in self._turns.readers:
+                self._take_clock(topic, 0, [], now)
+                self._learn_head(topic, now)
+            decided.append(topic)
+        for topic in foreign:
+            self._unbegun.foreign(topic)
+            decided.append(topic)
+        self._receive_parked(decided, now)
+
+    def _receive_parked(self, topics: Iterable[int], now: float) -> None:
+        """It is known now where these topics begin, or that they are foreign: look at what waited for that."""
+        turns = self._turns
+        decided = [self._unbegun.leave(topic) for topic in topics]
+        turns.run(deque(entry for each in decided for entry in each.held), now)
+        for entry in [entry for each in decided for entry in each.parked]:
+            reader = turns.readers.get(entry.topic)
+            if self.is_restored and entry.number <= (0 if reader is None else reader.start):
+                turns.unsequence(entry)
+            else:
+                turns.receive(entry, now)
+
+    def _begin(self, start: TopicStart, now: float) -> None:
+        turns, topic = self._turns, start.topic.id
+        if topic in turns.readers:
+            return
+        number, base = start.start, start.base
+        first = self._unbegun.interrupted.pop(topic, None)
+        if first is None and start.saved >= 0:
+            first = start.saved + 1
+        if first is not None and first <= number:
+            turns.out.append(GapFound(topic, first, number, GapReason.EXPIRED))
+        elif first is not None and first - 1 > number:  # R18: saved was less than we have notified of
+            number, base = first - 1, []
+        reader = self._take_clock(topic, number, base, now)
+        if start.reached > reader.clock:  # what is missing was missed long ago: it is asked for at once
+            turns.learn(reader, start.reached, now - turns.times.gap_timeout)
+            reader.missing.vouch(start.reached)
+        self._learn_head(topic, now)
+
+    def _take_clock(self, topic: int, number: int, base: list[int], now: float) -> TopicReader:
+        known = self._unbegun.begun(topic)
+        reader = TopicReader(topic, number, self._broker_of(topic), base)
+        if known is not None:
+            reader.given_up = known.given_up
+        self._turns.begin(reader)
+        if known is not None:
+            self._rise_to_floor(reader, known.floor, now)
+        return reader
+
+    def _rise_to_floor(self, reader: TopicReader, floor: int, now: float) -> None:
+        """R6: events that depend on numbers up to the floor were let go while nobody knew where the topic begins."""
+        if not is_leap(reader, floor):  # a forged one: no topic gets that far while its start is on its way
+            self._turns.jump(reader, floor, now)
+
+    def _learn_head(self, topic: int, now: float) -> None:
+        """What was given up, or told by a head, before the topic's clock was known is missing in it."""
+        reader, known = self._turns.readers[topic], self._unbegun.topics.get(topic)
+        self._turns.learn(reader, reader.given_up.highest, now)
+        self._turns.take_head(reader, 0 if known is None else known.head, now)
+
+    # -- topics that end ---------------------------------------------------------------------------------------
+
+    def unsubscribed(self, topics: Iterable[int], now: float) -> None:
+        """Topics are dropped at once, with what waits in them; the rest is looked at again (R11)."""
+        topics = list(topics)
+        awake = self._turns.end(topics)
+        for topic in topics:
+            self._unbegun.left(topic)
+            awake.extend(self._unbegun.leave(topic).held)
+        self._turns.run(awake, now)
+        self._suspicion.settle(set(), now)
+
+    def expired(self, topics: Iterable[int], now: float) -> None:
+        """Topics are to begin anew (R12, R17): each gets one gap from the number after its clock to its new start. What
+        waits in them is parked until then, and dropped up to the start."""
+        turns, unbegun = self._turns, self._unbegun
+        readers = [reader for topic in topics if (reader := turns.readers.get(topic)) is not None]
+        if not readers:
+            return
+        unbegun.subscribing()
+        for reader in readers:
+            unbegun.interrupted[reader.topic] = reader.unreported
+            waiting = [each for each in turns.room.topic(reader.topic).values() if not each.is_hole]
+            unbegun.keep(reader.topic, map(again, waiting))
+            turns.skip(reader, reader.jumped.overdue(inf))
+        topics = [reader.topic for reader in readers]
+        for entry in self._suspicion.take_of(set(topics)):
+            unbegun.keep(entry.topic, [entry])
+        awake = turns.end(topics)
+        turns.on_hold = [each for each in turns.on_hold if not each.done]
+        turns.run(awake, now)
+
+    def other_domain(self) -> None:
+        """All topics end, each with one gap; what waits goes out without an order, as it arrived. So does what arrives
+        until the new starts are known, and is from before them."""
+        turns = self._turns
+        for reader in turns.jumping.values():
+            turns.skip(reader, reader.jumped.overdue(inf))
+        for topic, reader in turns.readers.items():
+            if turns.watcher is not None:
+                turns.watcher.ended(topic, reader.clock)
+            first = reader.unreported
+            turns.out.append(GapFound(topic, first, max(first, reader.missing.known), GapReason.RESTORED))
+        for topic, first in self._unbegun.interrupted.items():
+            turns.out.append(GapFound(topic, first, first, GapReason.RESTORED))
+        waiting = [*turns.room.events(), *self._suspicion.take(), *self._unbegun.parked]
+        for entry in sorted(waiting, key=lambda each: each.arrived):
+            turns.unsequence(entry)
+        turns.end_all()
+        self.is_restored = True

@@ -1,0 +1,205 @@
+"""Missing numbers: whom to ask for them, and what the answers of stages (R17) and event logs (R18) mean."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from inorder.endpoint.barriers import Sparing
+from inorder.endpoint.beginnings import Beginnings
+from inorder.endpoint.gaps import MAX_ASKED, MAX_UNREAD
+from inorder.endpoint.limits import Limits
+from inorder.endpoint.notifications import GapReason
+from inorder.endpoint.outputs import Fetch, Found, Question
+from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.suspicion import Suspicion
+from inorder.endpoint.turns import Turns
+from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
+
+
+class Holes:
+    """Asks for the numbers that are missing, and takes the answers."""
+
+    def __init__(self, turns: Turns, suspicion: Suspicion, limits: Limits, beginnings: Beginnings) -> None:
+        self._turns, self._suspicion, self._limits, self._beginnings = turns, suspicion, limits, beginnings
+        # R24: how much more may be asked of what may merely not be read yet.
+        self.sparing = Sparing(MAX_UNREAD, turns.times.gap_timeout)
+
+    @property
+    def due(self) -> float | None:
+        """When a stage or a log is next to be asked (s), or ``None``."""
+        timeout, due = self._turns.times.gap_timeout, [self._suspicion.due]
+        for reader in self._turns.watched():
+            due += (reader.missing.due(reader.clock, timeout), reader.missing.fetch_due(reader.clock))
+        return min((each for each in due if each is not None), default=None)
+
+    # -- stages (R17) ------------------------------------------------------------------------------------------
+
+    def heads(self, pairs: list[int], now: float) -> None:
+        """A worker told the highest confirmed numbers (flat pairs)."""
+        turns = self._turns
+        for topic, number in zip(pairs[::2], pairs[1::2], strict=False):
+            if (reader := turns.readers.get(topic)) is not None:
+                turns.take_head(reader, number, now)
+            elif turns.unbegun.is_held(topic):
+                turns.unbegun.take_head(topic, number)
+
+    def questions(self, now: float) -> list[Question]:
+        """Return what the stages are to be asked now: first the topics in which something is missing for longest."""
+        turns, timeout, due_now = self._turns, self._turns.times.gap_timeout, []
+        doubtful = self._suspicion.questions(now)
+        asked = {topic: [each for each in numbers for _ in (0, 1)] for topic, numbers in doubtful.items()}
+        for reader in turns.watched():
+            due = reader.missing.due(reader.clock, timeout)
+            if due is None:
+                turns.behind.discard(reader.topic)
+            elif due <= now:
+                due_now.append((reader.missing.since, reader.topic))
+        for _, topic in sorted(due_now):
+            reader = turns.readers[topic]
+            reader.missing.ask_again_at(now + timeout)
+            ranges = reader.missing.ranges(reader.clock, turns.room.topic(topic), now, timeout, self.sparing)
+            if ranges:
+                asked[topic] = asked.get(topic, []) + ranges
+        for topic in asked:
+            turns.readers[topic].missing.asked(now)
+        return [Question(topic, ranges) for topic, ranges in asked.items()]
+
+    def answered(self, numbers: Numbers, now: float) -> None:
+        """A stage answered: void and abandoned numbers are skipped in their turn, confirmed ones when overdue. What it
+        tells without a question (request 0) was given up, and settles no question."""
+        turns, topic = self._turns, numbers.topic
+        reader = turns.readers.get(topic)
+        if reader is None:
+            return
+        asked_at = reader.missing.answered() if numbers.request != 0 else None
+        # It may have been void, abandoned or lost, with dependencies that nobody can tell: passing over it could put
+        # what follows before them (R17, R19).
+        if reader.needs_any(_lost_for_good(numbers), turns.room.topic(topic)):
+            self._beginnings.expired([topic], now)
+            return
+        doubted = self._suspicion.claimed(topic)
+        self._want_expired(reader, numbers)
+        reader.missing.vouch(numbers.expired_through)
+        made, unknown = self._take_answers(reader, numbers, doubted, asked_at, now)
+        turns.run(made, now)
+        self._suspicion.settle({(topic, number) for number in unknown}, now)
+        self._limits.enforce(now)
+
+    def _take_answers(
+        self, reader: TopicReader, numbers: Numbers, doubted: set[int], asked_at: float | None, now: float
+    ) -> tuple[deque[Sequenced], set[int]]:
+        """Take note of each answer. Return what is to be looked at for them, and the doubted numbers that nobody has
+        issued."""
+        missing, room, topic = reader.missing, self._turns.room, reader.topic
+        made, unknown = deque[Sequenced](), set[int]()
+        again: float | None = None
+        for answer in numbers.answers:
+            if answer.state is not NumberState.UNKNOWN:
+                missing.vouch(answer.number)
+            elif answer.number in doubted:
+                unknown.add(answer.number)
+            if answer.number <= reader.clock or answer.number in room.topic(topic) or answer.number in doubted:
+                continue
+            if answer.state is NumberState.UNKNOWN:
+                if asked_at is not None:
+                    made += self._suspicion.discredit(reader, answer.number, asked_at, now)
+                break
+            if answer.state is NumberState.PENDING and not (answer.logged and self._is_overdue(reader, answer, now)):
+                again = now + self._turns.times.gap_timeout
+                missing.pending(now)
+            else:
+                made += self._judge(reader, answer, now)
+        if numbers.request != 0:
+            missing.ask_again_at(again)
+        return made, unknown
+
+    def _judge(self, reader: TopicReader, answer: NumberAnswer, now: float) -> list[Sequenced]:
+        """Decide about a missing number whose fate is known; return the hole, where it is one."""
+        number, deps, reason = answer.number, answer.deps, None
+        if answer.logged:
+            reader.missing.want(number, deps)
+            return []
+        if answer.state is NumberState.CONFIRMED:
+            if number not in reader.given_up:
+                reader.missing.confirm(number, deps, now)
+                return []
+            # it has arrived: nothing is to be waited for
+            reason = reader.loss_reason(number, self._turns.times.loss_timeout)
+        elif answer.state is NumberState.ABANDONED:
+            reason = GapReason.ABANDONED
+        return [self._turns.put_hole(reader, number, deps, reason, now)]
+
+    def _is_overdue(self, reader: TopicReader, answer: NumberAnswer, now: float) -> bool:
+        known = reader.missing.learned_at(answer.number)
+        return known is not None and known + self._turns.times.loss_timeout <= now
+
+    def _want_expired(self, reader: TopicReader, numbers: Numbers) -> None:
+        """The stage knows these numbers no longer one by one, but its log has them."""
+        if numbers.logged_from:
+            missing, present = reader.missing, self._turns.room.topic(reader.topic)
+            first = max(reader.clock + 1, numbers.logged_from)
+            for number in range(first, min(numbers.expired_through, first + MAX_ASKED) + 1):
+                if number not in present and number not in missing.confirmed:
+                    missing.want(number, None)
+
+    # -- event logs (R18) --------------------------------------------------------------------------------------
+
+    def fetches(self, now: float, *, hold: bool) -> list[Fetch]:
+        """Return what the event logs are to be asked for now; with ``hold``, put that off."""
+        turns, again_at, asked = self._turns, now + self._turns.times.gap_timeout, []
+        for reader in turns.watched():
+            due = reader.missing.fetch_due(reader.clock)
+            if due is not None and due <= now and hold:
+                reader.missing.hold_fetch(again_at)
+            elif due is not None and due <= now:
+                ranges = reader.missing.fetch(turns.room.topic(reader.topic), again_at)
+                if ranges:
+                    asked.append(Fetch(reader.topic, ranges))
+        return asked
+
+    def fetched(self, topic: int, ranges: list[int], through: int, found: Iterable[Found], now: float) -> None:
+        """A log answered. What it does not have will be lost when it is overdue; where nobody knows what it depended on
+        either, the topic begins anew."""
+        turns = self._turns
+        reader = turns.readers.get(topic)
+        if reader is None:
+            return
+        missing = reader.missing
+        wanted = missing.fetched(ranges, through)
+        missing.ask_again_at(None)
+        entries: list[Sequenced] = []
+        for each in found:
+            deps = wanted.pop(each.number, None)
+            if each.content is None:
+                wanted[each.number] = each.deps if deps is None else deps
+            else:
+                entries.append(Sequenced(topic, each.number, each.deps, each.content, each.size, now, repaired=True))
+        for number in sorted(wanted):
+            deps = wanted[number]
+            if number <= reader.clock or number in turns.room.topic(topic):
+                continue
+            if deps is None:
+                self._beginnings.expired([topic], now)
+                return
+            missing.confirm(number, deps, now)
+        if self._receive_repaired(reader, entries, now):  # there is no room for more of it yet
+            missing.ask_again_at(now + turns.times.gap_timeout)
+
+    def _receive_repaired(self, reader: TopicReader, entries: list[Sequenced], now: float) -> bool:
+        """Take events from the log; return whether some were given up for want of room."""
+        turns = self._turns
+        before = turns.counts.overflow
+        for entry in entries:
+            if entry.number > reader.clock and entry.number not in turns.room.topic(reader.topic):
+                turns.counts.repaired += 1
+                reader.given_up.discard(entry.number)
+                turns.receive(entry, now)
+        return turns.counts.overflow != before
+
+
+def _lost_for_good(numbers: Numbers) -> int:
+    """Return up to which number neither the stage nor its log knows them."""
+    expired, first = numbers.expired_through, numbers.logged_from
+    return min(expired, first - 1) if first else expired

@@ -1,0 +1,90 @@
+"""Bounded waiting: when a limit is reached, the event that waits longest is let go before its turn (R6)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from inorder.endpoint.notifications import Bounded
+from inorder.endpoint.suspicion import Suspicion
+from inorder.endpoint.turns import Turns
+from inorder.endpoint.waiting import Sequenced
+
+
+class Limits:
+    """The limits of a subscriber, and how events are let go.
+
+    Args:
+        bound: the limits; ``None`` in strict mode, which has none.
+    """
+
+    def __init__(self, turns: Turns, suspicion: Suspicion, bound: Bounded | None) -> None:
+        self._turns, self._suspicion, self._bound = turns, suspicion, bound
+
+    @property
+    def due(self) -> float | None:
+        """When the next event may go by time alone (s), or ``None``."""
+        bound = self._bound
+        if bound is None or bound.max_wait is None or (oldest := self._turns.room.oldest()) is None:
+            return None
+        return oldest.arrived + bound.max_wait
+
+    def enforce(self, now: float) -> None:
+        """Let events go until all limits are kept."""
+        bound, room = self._bound, self._turns.room
+        while bound is not None and (oldest := room.oldest()) is not None:
+            over = (
+                (bound.buffer is not None and room.count > bound.buffer)
+                or (bound.buffer_bytes is not None and room.size > bound.buffer_bytes)
+                or (bound.max_wait is not None and oldest.arrived + bound.max_wait <= now)
+            )
+            if not over:
+                return
+            self._turns.counts.forced += 1
+            self._force(oldest, now)
+
+    def _force(self, entry: Sequenced, now: float) -> None:
+        """First its waiting predecessors by timestamp, then itself; the clock takes the whole timestamp."""
+        path = [entry]
+        on_path = {id(entry)}
+        while path:
+            current = path[-1]
+            if not current.done and not current.is_hole and self._suspicion.claims(current):
+                self._suspicion.doubt(current, now)
+            before = None if current.done else self._waiting_before(current)
+            if before is not None and id(before) not in on_path:
+                path.append(before)
+                on_path.add(id(before))
+                continue
+            path.pop()
+            if not current.done:
+                self._let_go(current, now)
+
+    def _waiting_before(self, entry: Sequenced) -> Sequenced | None:
+        room = self._turns.room
+        lowest = room.lowest(entry.topic)
+        if lowest is not None and lowest.number < entry.number:
+            return lowest
+        for at in range(0, len(entry.deps), 2):
+            lowest = room.lowest(entry.deps[at])
+            if lowest is not None and lowest.number <= entry.deps[at + 1]:
+                return lowest
+        return None
+
+    def _let_go(self, entry: Sequenced, now: float) -> None:
+        turns = self._turns
+        reader = turns.readers[entry.topic]
+        if entry.number <= reader.clock:
+            turns.overtaken(reader, entry)
+            return
+        awake: list[Sequenced] = []
+        for at in range(0, len(entry.deps), 2):
+            topic, number = entry.deps[at], entry.deps[at + 1]
+            if (other := turns.readers.get(topic)) is not None:
+                awake += turns.jump(other, number, now)
+            elif turns.unbegun.is_held(topic):
+                turns.unbegun.raise_floor(topic, number)
+        awake += turns.jump(reader, entry.number - 1, now)
+        turns.room.remove(entry)
+        turns.notify(reader, entry)
+        awake += turns.room.wake(entry.topic, entry.number)
+        turns.run(deque(awake), now)

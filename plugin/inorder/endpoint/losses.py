@@ -1,0 +1,69 @@
+"""Which numbers are lost: those that are confirmed, overdue, and not read behind a barrier (R24)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from inorder.endpoint.barriers import Brokers, CaughtUp
+from inorder.endpoint.limits import Limits
+from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.turns import Turns
+from inorder.endpoint.waiting import Sequenced
+
+
+class Losses:
+    """When brokers are to be asked whether all was read, and what that proves."""
+
+    def __init__(self, turns: Turns, limits: Limits, brokers: Brokers) -> None:
+        self._turns, self._limits, self._brokers = turns, limits, brokers
+
+    @property
+    def due(self) -> float | None:
+        """When a barrier is next to begin (s), or ``None``."""
+        return min((when for _, when in self._barriers_due()), default=None)
+
+    def barriers(self, now: float) -> list[str]:
+        """Return the spaces whose brokers are to be asked now."""
+        asked = [broker for broker, due in self._barriers_due() if due <= now]
+        for broker in asked:
+            broker.begin(now)
+        return [broker.space for broker in asked]
+
+    def caught_up(self, space: str, now: float) -> None:
+        """Everything has been read that a broker had when its barrier began: what is overdue by that is lost."""
+        turns, broker, made = self._turns, self._brokers.of(space), list[Sequenced]()
+        broker.passed(now)
+        for reader in turns.watched():
+            if reader.missing.broker is broker:
+                made += self._lose_overdue(reader, now)
+                reader.missing.ask_unread()
+        turns.run(deque(made), now)
+        self._limits.enforce(now)
+        for topic, reader in list(turns.jumping.items()):
+            if reader.missing.broker is broker:
+                turns.skip(reader, reader.jumped.overdue(broker.proven))
+                if not reader.jumped:
+                    del turns.jumping[topic]
+
+    def not_caught_up(self, space: str, now: float) -> None:
+        """A barrier will not come back: the connection to its broker is gone."""
+        self._brokers.of(space).failed(now)
+        for reader in self._turns.watched():
+            reader.missing.ask_unread()
+
+    def _barriers_due(self) -> list[tuple[CaughtUp, float]]:
+        loss, watched = self._turns.times.loss_timeout, [(each, each.missing) for each in self._turns.watched()]
+        lost = ((missing.broker, missing.next_loss(reader.clock, loss)) for reader, missing in watched)
+        unasked = ((missing.broker, missing.unasked_at) for _, missing in watched)
+        skipped = ((each.missing.broker, each.jumped.due()) for each in self._turns.jumping.values())
+        return self._brokers.due((*lost, *unasked, *skipped))
+
+    def _lose_overdue(self, reader: TopicReader, now: float) -> list[Sequenced]:
+        """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""
+        turns, missing, made = self._turns, reader.missing, list[Sequenced]()
+        clock, proven, loss = reader.clock, missing.broker.proven, turns.times.loss_timeout
+        while (due := missing.next_loss(clock, loss)) is not None and due <= proven:
+            number, deps = missing.next_lost()
+            if number not in turns.room.topic(reader.topic):
+                made.append(turns.put_hole(reader, number, deps, reader.loss_reason(number, loss), now))
+        return made

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import socket
-import ssl
 import time
 from collections.abc import Callable
 from typing import cast
 
-from inorder.errors import Fenced, InvalidOption, PortInUse, ProtocolError
-from inorder.listening import RenewableTls, TlsListener, queue_length, stop_listening
+from inorder.errors import Fenced, ProtocolError
 from inorder.logs import logger
 from inorder.protocol.names import CLIENT_ID, is_client_id
 from inorder.protocol.wire import (
@@ -47,6 +43,7 @@ from inorder_worker.service.connection import FRAME_COST, Connection, common_ver
 from inorder_worker.service.gate import Gate
 from inorder_worker.service.host import StageHost
 from inorder_worker.service.links import Links
+from inorder_worker.service.listeners import Listeners
 from inorder_worker.service.peers import Peers
 from inorder_worker.service.reports import ClientReports, well_formed
 from inorder_worker.service.router import entry_of, route
@@ -77,14 +74,10 @@ class Server:
         self._cluster, self._links = cluster, links
         self._peers = Peers(settings, cluster)
         self.is_pressed = False
-        self.addresses: list[str] = []
+        self.listeners = Listeners(settings)
         self._host: StageHost | None = None
         self._domain = 0
         self._attestor = Attestor(0, b"")
-        self._sockets: list[socket.socket] = []
-        self._listeners: list[asyncio.Server | TlsListener] = []
-        self._tls: RenewableTls | None = None
-        self._secure: TlsListener | None = None
         self._connections: set[Connection] = set()
         self._sessions: dict[str, Connection] = {}
         self._store_error: Exception | None = None
@@ -98,55 +91,13 @@ class Server:
 
     # -- life --------------------------------------------------------------------------------------------------
 
-    async def bind(self) -> None:
-        """Take the listening addresses; clients may connect and wait from now on. Raises PortInUse and
-        InvalidOption."""
-        host, port = self.settings.host, self.settings.port
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        except OSError as error:
-            raise InvalidOption("host", host, f"an address of this machine ({error.strerror})") from None
-        unique = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
-        for family, address in unique if port else unique[:1]:  # a free port is free in one family only
-            self._sockets.append(self._listen(family, address))
-
     async def serve(self, host: StageHost, info: StoreInfo) -> None:
         """Accept clients and hand their frames to the host. Raises InvalidOption for bad TLS files."""
         self._host, self._domain = host, info.domain
         self._attestor = Attestor(info.domain, info.key)
         self._peers.serve(host, info.domain)
         self._admission.serve(host)
-        made = self.settings.ssl_context()
-        if made is not None:
-            self._tls, admission = RenewableTls(made), self._admission
-            self._secure = TlsListener(
-                made, self.settings.hello_timeout, lambda: Connection(self), admission.came, admission.left
-            )
-            self._listeners.append(self._secure)
-        loop = asyncio.get_running_loop()
-        while self._sockets:
-            if self._secure is not None:
-                self._secure.accept_on(self._sockets[0])
-            else:
-                listener = await loop.create_server(
-                    lambda: Connection(self), sock=self._sockets[0], backlog=queue_length()
-                )
-                self._listeners.append(listener)
-            del self._sockets[0]
-
-    def renew(self, context: ssl.SSLContext) -> None:
-        """Take another TLS context for the connections from now on."""
-        if self._tls is not None:
-            self._tls.renew(context)
-
-    @property
-    def advertised(self) -> str:
-        """Where clients and other workers reach this one, ``host:port``; known once it is bound."""
-        if self.settings.advertise:
-            return self.settings.advertise
-        host, _, port = self.addresses[0].rpartition(":")
-        return f"{socket.gethostname()}:{port}" if host in ("0.0.0.0", "[::]") else self.addresses[0]
+        await self.listeners.accept(lambda: Connection(self), self._admission)
 
     async def send_heads(self) -> None:
         """Tell connected subscribers the heads that changed, for ever (R17)."""
@@ -173,11 +124,7 @@ class Server:
     def stop_accepting(self) -> None:
         """Take no more connections and no more frames."""
         self._is_stopping = True
-        for sock in self._sockets:
-            sock.close()
-        self._sockets.clear()
-        for listener in self._listeners:
-            stop_listening(listener)
+        self.listeners.stop()
         for connection in self._connections:
             connection.stop_reading()
 
@@ -191,8 +138,7 @@ class Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._all_closed.wait()
-        if self._secure is not None:
-            await self._secure.cut()
+        await self.listeners.cut()
         for connection in list(self._connections):
             connection.abort()
         await asyncio.sleep(0)  # lets connection_lost be called
@@ -205,7 +151,7 @@ class Server:
     @property
     def connections(self) -> int:
         """Of clients and other workers, greeted or not, and with their TLS handshake done or not."""
-        return len(self._connections) + (len(self._secure) if self._secure is not None else 0)
+        return len(self._connections) + self.listeners.handshakes
 
     @property
     def sessions(self) -> int:
@@ -412,25 +358,6 @@ class Server:
         assert self._host is not None, "serve() comes before the first connection"
         return self._host
 
-    def _listen(self, family: int, address: tuple[object, ...]) -> socket.socket:
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.bind(address)
-            sock.listen(queue_length())
-        except OSError as error:
-            sock.close()
-            where = f"{address[0]}:{address[1]}"
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUse(where) from None
-            raise InvalidOption("host", where, f"an address this process may listen on ({error.strerror})") from None
-        sock.setblocking(False)
-        name = sock.getsockname()
-        self.addresses.append(f"[{name[0]}]:{name[1]}" if family == socket.AF_INET6 else f"{name[0]}:{name[1]}")
-        return sock
-
     def _store_text(self) -> str:
         return f"the worker cannot use its store: {self._store_error or 'it is being read'}"
 
@@ -479,7 +406,7 @@ class Server:
             stages=[],  # filled in when it leaves
             publisher_grace_ms=self.settings.stage_settings().publisher_grace_ms,
             max_frame_bytes=self.settings.max_frame_bytes,
-            address=self.advertised,
+            address=self.listeners.advertised,
             access=connection.passed.access,
         )
         if connection.welcome is None:

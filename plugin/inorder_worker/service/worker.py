@@ -65,7 +65,7 @@ class Worker:
     @property
     def address(self) -> str:
         """Where it listens, ``host:port`` (the first address, if there are more)."""
-        return self._server.addresses[0]
+        return self._server.listeners.addresses[0]
 
     async def __aenter__(self) -> Self:
         """Start. Raises PortInUse, InvalidOption and StoreErrors; nothing is left behind then."""
@@ -73,10 +73,10 @@ class Worker:
         self.settings.peer_ssl_context()
         try:
             await self._monitor.start()
-            await self._server.bind()
-            info = await self._host.open(self._server.advertised)
-            self._links.serve(self._host, info.domain, self._server.advertised)
-            await self._standby.begin(self._server.advertised)
+            await self._server.listeners.bind()
+            info = await self._host.open(self._server.listeners.advertised)
+            self._links.serve(self._host, info.domain, self._server.listeners.advertised)
+            await self._standby.begin(self._server.listeners.advertised)
             await self._host.begin()
             await self._server.serve(self._host, info)
         except BaseException:
@@ -89,8 +89,8 @@ class Worker:
         self._task = asyncio.create_task(self._run(), name="inorder-worker")
         log.info(
             "event=started worker=%s address=%s store=%s advertised=%s state=%s epochs=%s tls=%s token=%s http=%s",
-            self.settings.name, ",".join(self._server.addresses), masked(self.settings.store),
-            self._server.advertised, self._host.state, self._host.epochs,
+            self.settings.name, ",".join(self._server.listeners.addresses), masked(self.settings.store),
+            self._server.listeners.advertised, self._host.state, self._host.epochs,
             "yes" if self.settings.tls_cert else "no", _token_kind(self.settings),
             self.http_address or "no",
         )  # fmt: skip
@@ -118,7 +118,7 @@ class Worker:
             return True
         if made is None:
             return False
-        self._server.renew(made)
+        self._server.listeners.renew(made)
         self._links.tls = peer
         certificates.info("event=certificates_renewed certificate=%s", self.settings.tls_cert)
         return True
@@ -132,7 +132,7 @@ class Worker:
         """Return a description for health checks: plain values, no secrets."""
         return {
             "worker": self.settings.name,
-            "address": self._server.addresses[0] if self._server.addresses else "",
+            "address": self._server.listeners.addresses[0] if self._server.listeners.addresses else "",
             "store": masked(self.settings.store),
             **self._server.describe(),
             "links": self._links.describe(),

@@ -123,9 +123,3 @@ def _is_text(type_: pa.DataType) -> bool:
 
 def _plain(type_: pa.DataType) -> pa.DataType:
     return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-
-def newest_version(table: pa.Table) -> int | None:
-    """Return the highest schema version of a table's rows, ``None`` where they have none."""
-    highest = pc.max(table.column("schema_version")).as_py()
-    return None if highest is None else int(highest)

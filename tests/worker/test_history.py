@@ -134,4 +134,4 @@ def test_who_got_which_stage(store: Store, url: str) -> None:
     while following := history.take_overs(before=paged[-1], limit=1):
         paged += following
     assert paged == found
-    assert history.count_take_overs() == 4
+    assert len(found) == 4

@@ -151,11 +151,6 @@ class _Parts:
         return pc.take(self._raw, places.slice(0, self._count), boundscheck=False, memory_pool=POOL)
 
 
-def dictionaries() -> pa.Schema:
-    """Return the schema of the tables that are written: texts as dictionaries."""
-    return TABLE
-
-
 def whole(table: pa.Table) -> pa.Table:
     """Return a table with all columns of a trace in their order; those that it has not are null."""
     known = set(table.column_names)

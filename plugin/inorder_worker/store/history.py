@@ -113,10 +113,6 @@ class History:
             for row in self._rows(statement)
         ]
 
-    def count_take_overs(self) -> int:
-        """Return how many of them are kept."""
-        return self._count(takeovers)
-
     def _rows(self, statement: sa.Select[tuple[object, ...]]) -> Sequence[sa.RowMapping]:
         return self._store.run(lambda connection: connection.execute(statement).mappings().all())
 

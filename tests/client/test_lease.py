@@ -162,6 +162,7 @@ async def test_a_machine_that_slept_holds_until_the_worker_has_answered(
             cut.away()
             awake = clock.waking_or_sleeping
             monkeypatch.setattr(clock, "waking_or_sleeping", lambda: awake() + 301.0)
+            monkeypatch.setattr(away._clock, "uptime", lambda: awake() + 301.0)
             await published(publisher, "a", 1)
             await until(lambda: away.stats().waiting == 1, "the held event")
             assert away.stats().undelivered == 0

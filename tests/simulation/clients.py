@@ -1,99 +1,97 @@
-"""A client: the core's publisher, subscriber, ordering module and lease, with connections that break."""
+"""A client: the real endpoint, with connections that break."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 from tests.simulation.faults import Clock
 from tests.simulation.hosts import SPACE, Ask, Host
+from tests.simulation.messages import Message, event_of, payload_of, text_of
 
-from inorder.endpoint.asked import Asked
-from inorder.endpoint.lease import Lease
-from inorder.endpoint.notifications import Verdict
+from inorder.endpoint.effects import (
+    AskBroker,
+    AskLease,
+    Began,
+    BeginBarrier,
+    Ended,
+    Expired,
+    Failed,
+    HandOver,
+    LateConfirmation,
+    LeaseTurned,
+    Missed,
+    Need,
+    Notify,
+    Published,
+    Resumed,
+    Send,
+)
+from inorder.endpoint.endpoint import Endpoint, EndpointTimes
+from inorder.endpoint.notifications import Event, Gap
 from inorder.endpoint.ordering import OrderingModule
-from inorder.endpoint.outputs import Found, GapFound, Mode, Output
+from inorder.endpoint.outputs import Mode
 from inorder.endpoint.publisher import Publication, PublicationState, Publisher
+from inorder.endpoint.routing import Subscribed as Subscription
 from inorder.endpoint.subscriber import Subscriber
-from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.names import Filter, FilterKind
+from inorder.errors import Forgotten, Refused
+from inorder.protocol.arrival import Arrival
+from inorder.protocol.names import Filter
 from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     Access,
+    AskDurable,
     AskNumbers,
     ClientFrame,
     CreateTimestamps,
     Frame,
-    Heads,
     Hello,
-    LoggedEvent,
-    LoggedEvents,
-    Moved,
+    Logged,
     NameTopics,
-    Numbers,
     Opened,
     ReadLog,
     Renew,
-    Renewed,
-    Resolve,
-    Settled,
-    SpaceFilter,
     Subscribed,
-    Timestamps,
-    TopicInfo,
-    Topics,
+    Welcome,
     WorkerFrame,
     decode_client_frame,
     encode_frame,
+    encode_logged,
 )
-from inorder_analytics.checks import EventId, Notified, Outcome, Span, SubscriberHistory
-from inorder_worker.sequencer.commands import (
-    AnyCommand,
-    LeaveSession,
-    OpenSession,
-)
+from inorder_analytics.checks import Outcome, Span, SubscriberHistory
+from inorder_worker.sequencer.commands import AnyCommand, LeaveSession, OpenSession
 from inorder_worker.sequencer.inputs import Requested, command_of, session_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+DOMAIN = 1
+
 LIAR = "c0"
 """Who lies, where somebody does (``Profile.lies``)."""
 
 
-def wild(text: str) -> Filter:
-    """Return an MQTT filter."""
-    return Filter(text, FilterKind.MQTT, text)
+class ClientClock:
+    """What an endpoint reads of its client's clocks."""
 
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
-def text_of(filter: Filter) -> str:
-    """Return what filters are sorted by; sets of them have another order in each process."""
-    return filter.text
+    def now(self) -> float:
+        """Return the event loop's time."""
+        return self._client.now
 
-
-def _event_of(logged: LoggedEvent) -> EventId | None:
-    """Return the event whose id the log has as its content."""
-    if logged.content is None:
-        return None
-    name, incarnation, counter = logged.content.decode().split()
-    return name, int(incarnation), int(counter)
-
-
-class Message:
-    """An event on the broker."""
-
-    __slots__ = ("deps", "event", "name", "number", "topic")
-
-    def __init__(self, event: EventId, name: str, topic: int, number: int, deps: list[int]) -> None:
-        self.event, self.name, self.topic, self.number, self.deps = event, name, topic, number, deps
+    def uptime(self) -> float:
+        """Return the same with the time that the machine slept."""
+        return self._client.uptime
 
 
 class Client:
-    """The ordering module of one client, with its connections to the stages and to the broker."""
+    """One client: an endpoint, with its connections to the stages and to the broker."""
 
     def __init__(self, world: World, name: str, mode: Mode) -> None:
         self.world, self.name, self.mode = world, name, mode
@@ -103,6 +101,26 @@ class Client:
         self._gone_since: float | None = None
         self.history = world.history.subscribers[name] = SubscriberHistory(name, kind, lapses=self._lapses)
         self.inbox: list[deque[bytes]] = [deque() for _ in world.hosts]
+        self._effects: dict[type, Callable[[Any], None]] = {
+            Send: lambda effect: self.send(effect.stage, effect.frame),
+            AskLease: self._ask_lease,
+            Need: lambda effect: self.wanted.update(effect.stages),
+            HandOver: self._stamped,
+            AskBroker: self._ask_broker,
+            BeginBarrier: self._begin_barrier,
+            Notify: self._notified,
+            Missed: self._missed,
+            Published: lambda effect: self._ended(effect.publication, "acknowledged"),
+            Failed: self._failed,
+            LateConfirmation: self._confirmed_late,
+            Began: self._began_topic,
+            Ended: self._ended_topic,
+            LeaseTurned: self._lease_turned,
+            Expired: self._expired,
+            Resumed: self._resumed,
+        }
+        self._saved: dict[int, int] = {}
+        self._wanted_filters: set[Filter] = set()
         self._begin_process()
 
     def restart(self) -> None:
@@ -111,6 +129,8 @@ class Client:
             self._close(span, self.module.clock.get(span.topic, span.start))
         self.give_up(set())
         self._begin_process()
+        if self.world.profile.durable:
+            self.history.resume(self._saved)
 
     def _begin_process(self) -> None:
         self.incarnation += 1
@@ -127,15 +147,17 @@ class Client:
         self._end_lapse()
         self.learn_end()
         self._after: set[int] = set()
-        self.publisher = Publisher()
-        self.subscriber = Subscriber(bounded=self.mode != "strict")
-        self.module = OrderingModule(self.mode)
-        self.lease = Lease()
-        self.lease.needs(range(len(self.world.hosts)))
-        self.asked = Asked(self.world.ended_kept / 12)
+        self._is_expiring = False
+        self._leased_at = self.world.now
+        times = EndpointTimes(settle_delay=0.0, recent=self.world.ended_kept / 12)
+        is_durable = self.world.profile.durable
+        self.endpoint = Endpoint(self.mode, ClientClock(self), times, durable=is_durable)
+        self.endpoint.watch()
+        self.unread: deque[Event | Gap] = deque()
+        self.is_resuming = is_durable
+        self.endpoint.resume()
         self.lied: set[int] = set()
         self.greeted = [self.uptime] * len(self.world.hosts)
-        self.renewed = self.uptime
         self.is_up = False
         self.filters: set[Filter] = set()
         self.arriving: list[Message] = []
@@ -146,12 +168,24 @@ class Client:
         names = self.world.names + self.world.new_names
         at = int(self.name[1:]) % len(names)
         self.topics = names[at : at + 1] if profile.one_topic else names
-        self.leaving: deque[Publication] = deque()
+        self.leaving: deque[HandOver] = deque()
         self.unknown: deque[Publication] = deque()
         self.published: dict[int, int] = {}
-        self.naming: set[int] = set()
-        self.asked_names: set[int] = set()
-        self.requests = 0
+
+    @property
+    def publisher(self) -> Publisher:
+        """The endpoint's."""
+        return self.endpoint.publishing.publisher
+
+    @property
+    def subscriber(self) -> Subscriber:
+        """The endpoint's."""
+        return self.endpoint.subscriber
+
+    @property
+    def module(self) -> OrderingModule:
+        """The endpoint's."""
+        return self.endpoint.ordering
 
     def _slowness(self) -> float:
         profile = self.world.profile
@@ -197,7 +231,7 @@ class Client:
         """Connect to all stages; in some runs to the bottom one only, and to others when it needs them."""
         self.is_up = True
         self.wanted.clear()
-        self.publisher.welcomed(self.world.rng.choice(self.world.hosts).order_epoch)
+        self._welcomed(self.world.rng.choice(self.world.hosts))
         if self.world.is_gradual:
             self._greet(self.world.ways.sample(self.world.hosts, 1) + self.world.hosts[-1:])
         else:
@@ -218,14 +252,15 @@ class Client:
             self.has_greeted[host.index] = True
             self.greeted[host.index] = self.uptime
             if self.world.is_gradual:
-                self.publisher.welcomed(host.order_epoch)
-            hello = Hello(
-                *PROTOCOL_VERSIONS, "", self.name, self.incarnation, asked=self.asked.pairs(),
-                asked_epoch=self.publisher.asked_epoch, recent=self.asked.recent(self.uptime),
-            )  # fmt: skip
+                self._welcomed(host)
+            hello = self.endpoint.greeting(Hello(*PROTOCOL_VERSIONS, "", self.name, self.incarnation))
             command = session_of(hello, host.index, Access("client" if self._proves else "admin"))
             self._queue(host.index).append(command)
             self.hellos[host.index] += 1
+
+    def _welcomed(self, host: Host) -> None:
+        grace = host.stage._state.settings.publisher_grace_ms
+        self.endpoint.welcomed(Welcome(PROTOCOL_VERSIONS[1], DOMAIN, "worker", host.order_epoch, [], grace))
 
     def disconnect(self, rng: random.Random) -> None:
         """The connection breaks: some of what is under way still gets through, answers do not."""
@@ -233,7 +268,7 @@ class Client:
         for host in self.world.hosts:
             self.inbox[host.index].clear()
             self.is_open[host.index] = self.has_greeted[host.index] = False
-            self.publisher.lost(host.index)
+            self.endpoint.lost([host.index])
             queue = self._queue(host.index)
             if host.notices(self.name):
                 queue.clear()
@@ -260,12 +295,12 @@ class Client:
         if not isinstance(frame, Renew):
             self.wanted.add(stage)
         if self.is_open[stage]:
-            if isinstance(frame, CreateTimestamps):
-                self.asked.note(stage, frame.events[-1].counter, self.uptime)
+            if isinstance(frame, CreateTimestamps) and self._lies:
+                frame = self._lying(frame)
             self._queue(stage).append(self._command(decode_client_frame(encode_frame(frame)[4:])))
 
     def _command(self, frame: ClientFrame) -> AnyCommand | Ask:
-        if isinstance(frame, AskNumbers | NameTopics | Renew | ReadLog):
+        if isinstance(frame, AskDurable | AskNumbers | NameTopics | Renew | ReadLog):
             return self.incarnation, frame
         assert isinstance(frame, Requested)
         return command_of(self.name, self.incarnation, frame)
@@ -273,49 +308,37 @@ class Client:
     # -- what leaves -------------------------------------------------------------------------------------------
 
     def publish(self, name: str) -> None:
-        counter = self.publisher._next_counter
-        to_log = (lambda: f"{self.name} {self.incarnation} {counter}".encode()) if self.world.profile.logged else None
-        publication = self.publisher.publish((SPACE, name), None, to_log)
+        event = self.name, self.incarnation, self.publisher._next_counter
+        to_log = (lambda: encode_logged(Logged(payload_of(event), 0, []))) if self.world.profile.logged else None
+        publication = self.endpoint.publish((SPACE, name), None, to_log)
         self.published[publication.counter] = self.world.steps
         self.world.history.publish((self.name, self.incarnation, publication.counter), 0)
 
     def pump(self) -> None:
-        """Send what is to be sent now, and let time act."""
-        now = self.now
-        self._check_lease()
-        self.record(self.module.tick(now))
-        if self.module.barriers(now):
-            self.behind = list(self.arriving)
+        """Let time act, and send what is to be sent."""
+        while self.unread and self.world.ways.random() < 0.8:
+            self.endpoint.done_with(self.unread.popleft())
+        self.endpoint.tick()
+        self.perform()
         self.pass_barrier()
-        if not self.is_up:
-            return
-        if self.world.is_gradual:
+        if self.is_up and self.world.is_gradual:
             self.reach(all_of_them=False)
-        if self.lease.pause is not None and self.uptime >= self.renewed + self.lease.pause:
-            self.renewed = self.uptime
-            request = self.lease.ask(self.uptime)
-            for host in self.world.hosts:
-                self.send(host.index, Renew(request))
-        if names := self.publisher.unnamed():
-            self.requests += 1
-            self.send(-1, Resolve(self.requests, names))
-        for frame in self.publisher.requests():
-            self.send(frame.stage, self._lying(frame) if self._lies else frame)
-        for settle in self.publisher.settlements():
-            self.send(settle.stage, settle)
-        for question in self.module.questions(now):
-            info = self.subscriber.topics[question.topic]
-            self.requests += 1
-            self.send(info.stage, AskNumbers(self.requests, info.stage, question.topic, question.ranges))
-        for fetch in self.module.fetches(now):
-            info = self.subscriber.topics[fetch.topic]
-            self.requests += 1
-            self.send(info.stage, ReadLog(self.requests, info.stage, fetch.topic, fetch.ranges))
-        if ids := [each for each in self.module.unnamed() if each not in self.asked_names]:
-            self.asked_names.update(ids)
-            self.requests += 1
-            self.naming.add(self.requests)
-            self.send(-1, NameTopics(self.requests, ids))
+
+    def perform(self) -> None:
+        """Carry out what the endpoint wants done."""
+        if self.uptime < self.endpoint.lease.until:
+            self._leased_at = self.world.now
+        while effects := self.endpoint.take():
+            for effect in effects:
+                if (does := self._effects.get(type(effect))) is not None:
+                    does(effect)
+        if self._is_expiring:
+            self._is_expiring = False
+            self.learn_end()
+
+    def _ask_lease(self, effect: AskLease) -> None:
+        for host in self.world.hosts:
+            self.send(host.index, Renew(effect.request))
 
     @property
     def _lies(self) -> bool:
@@ -334,22 +357,23 @@ class Client:
                 events[at] = replace(event, after=[*event.after, topic, last + ways.randrange(1, 4)])
         return replace(frame, events=events)
 
+    def _begin_barrier(self, _: BeginBarrier) -> None:
+        self.behind = list(self.arriving)
+
     def pass_barrier(self) -> None:
         """R24: a barrier comes back behind all that the broker had for the client when it began."""
         if self.behind is not None and not any(each in self.arriving for each in self.behind):
             self.behind = None
-            self.record(self.module.caught_up("", self.now))
+            self.endpoint.caught_up(SPACE)
+            self.perform()
 
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
-    def _check_lease(self) -> None:
-        is_leased = self.uptime < self.lease.until
-        if is_leased and not self.module.is_leased:
+    def _lease_turned(self, effect: LeaseTurned) -> None:
+        if effect.is_leased:
             self._end_lapse()
-            self.record(self.module.renewed(self.now))
-        elif not is_leased and self.module.is_leased:
-            self._lapses.append((max(self._boot.when(self.lease.until), self._began), inf))
-            self.module.lapse()
+        else:
+            self._lapses.append((max(self._boot.when(self.endpoint.lease.until), self._leased_at), inf))
 
     def _end_lapse(self) -> None:
         self._lapses[:] = [(since, min(until, self.world.now)) for since, until in self._lapses]
@@ -369,175 +393,136 @@ class Client:
     def _opened(self, frame: Opened) -> None:
         """A stage is reached; from now on it can be asked, and everything unanswered there is asked again."""
         self.is_open[frame.stage] = True
-        self.lease.opened(frame.stage, frame.session_timeout_ms / 1000, self.greeted[frame.stage])
-        for settle in self.publisher.connected([frame.stage]):
-            self.send(settle.stage, settle)
-        if frame.stage == len(self.world.hosts) - 1:
-            self.naming.clear()
-            self.asked_names.clear()
-            if self.subscriber.is_lost(known=frame.known, version=frame.version):
-                self._expired()
-            elif (request := self.subscriber.request()) is not None:
-                self.send(-1, request)
+        self.endpoint.reached({frame.stage}, len(self.world.hosts) - 1)
+        self.endpoint.opened(frame, self.greeted[frame.stage])
 
-    def _expired(self) -> None:
-        self.history.expiries += bool(self.module.clock)
-        self.subscriber.expired()
-        self.module.subscribing()
-        self._interrupted(self.module.expired(list(self.module.clock), self.now), anew=True)
-        self.learn_end()
-
-    def _interrupted(self, outputs: list[Output], *, anew: bool) -> None:
-        """Topics lost their clocks: they begin anew."""
-        for span in self._open_spans():
-            if span.topic in self.module.interrupted:
-                self._close(span, self.module.interrupted[span.topic] - 1)
-                self._after.add(span.topic)
-        self.record(outputs)
-        if anew:
-            self.subscriber.begin_anew()
-            request = self.subscriber.request()
-            assert request is not None
-            self.send(-1, request)
+    def _expired(self, _: Expired) -> None:
+        self.history.expiries += 1
+        self._is_expiring = True
 
     # -- subscription ------------------------------------------------------------------------------------------
 
     def change(self, filters: set[Filter]) -> None:
         """R7: the broker first, then the stages; R11: what is dropped is dropped at once."""
-        added = filters - {each.filter for each in self.subscriber.filters}
-        self.filters |= added
-        wanted = [SpaceFilter(SPACE, each) for each in sorted(filters, key=text_of)]
-        dropped = self.subscriber.dropped(wanted)
-        for span in self._open_spans():
-            if span.topic in dropped:
-                self._close(span, self.module.clock.get(span.topic, span.start))
-        self._after.difference_update(dropped)
-        self._check_lease()
-        self.record(self.module.unsubscribed(dropped, self.now))
-        self.subscriber.begin(wanted)
-        if added:
-            self.module.subscribing()
-        request = self.subscriber.request()
-        assert request is not None
-        self.send(-1, request)
-
-    def _subscribed(self, frame: Subscribed) -> None:
-        starts = self.subscriber.completed(frame)
-        if starts is None:
+        self._wanted_filters = filters
+        if self.is_resuming:
             return
-        if not self.module.clock:
-            self.learn_end()  # it had nothing of what expired
-        for each in starts:
-            if each.topic.id not in self.module.clock:
-                self._begin_span(each.topic.id, each.start)
-        filters = {each.filter for each in self.subscriber.filters}
-        self.filters &= filters
-        self.record(self.module.subscribed(starts, self.now, filters=self.subscriber.has_wildcards))
+        had = {each.filter for each in self.subscriber.filters}
+        adds = [Subscription(SPACE, each, "total", 0, False) for each in sorted(filters - had, key=text_of)]
+        self.endpoint.change(adds, [(SPACE, each) for each in sorted(had - filters, key=text_of)])
+        self.perform()
 
-    def _begin_span(self, topic: int, start: int) -> None:
-        span = Span(topic, start, self.world.steps, self.world.now, continues=topic in self._after)
+    def _resumed(self, effect: Resumed) -> None:
+        """R18: what a durable client had before, or what it begins with."""
+        self.is_resuming = False
+        adds = [Subscription(SPACE, each.filter, "total", 0, False) for each in effect.filters]
+        if adds:
+            self.world.done["resumes"] += 1
+            self.endpoint.change(adds)
+        elif self._wanted_filters:
+            self.change(self._wanted_filters)
+
+    def _ask_broker(self, effect: AskBroker) -> None:
+        change = effect.change
+        self.filters.update(each.filter for each in change.subscribes)
+        self.filters.difference_update(filter for _, filter in change.unsubscribes)
+        self.endpoint.broker_answered(change)
+
+    def _began_topic(self, effect: Began) -> None:
+        topic = effect.topic
+        span = Span(topic, effect.number, self.world.steps, self.world.now, continues=topic in self._after)
         self._after.discard(topic)
         self.history.spans.append(span)
+
+    def _ended_topic(self, effect: Ended) -> None:
+        """A topic is dropped, or it begins anew: then it ends where a gap will go on."""
+        topic, interrupted = effect.topic, self.module.interrupted
+        for span in self._open_spans():
+            if span.topic == topic:
+                self._close(span, interrupted.get(topic, effect.number + 1) - 1)
+        (self._after.add if topic in interrupted else self._after.discard)(topic)
 
     # -- what arrives ------------------------------------------------------------------------------------------
 
     def take(self, frame: WorkerFrame) -> None:
-        now = self.now
-        self._check_lease()
-        match frame:
-            case Timestamps():
-                answers = self.publisher.answered(frame)
-                for each in answers.ready:
-                    self._stamped(each)
-                self.leaving.extend(answers.ready)
-                refused = {each.counter for each in answers.forgotten} - self.lied
-                forgotten = [(self.name, self.incarnation, counter) for counter in sorted(refused)]
-                self.world.history.forgotten += forgotten
-                self.world.done["forgotten"] += len(forgotten)
-            case Settled():
-                self._settled(frame)
-            case Topics() if frame.request in self.naming:
-                self._named(frame.topics)
-            case Topics():
-                self.publisher.named(frame.topics, frame.order_epoch)
-            case Moved():
-                self.publisher.moved(frame)
-                self.subscriber.moved(frame)
-            case Subscribed():
-                self._subscribed(frame)
-            case Numbers() | LoggedEvents():
-                self._repair(frame)
-            case Heads():
-                self.module.heads(frame.heads, now)
-            case Opened():
-                self._opened(frame)
-            case Renewed():
-                self.lease.answered(frame.request, frame.stages[::2])
-        self._check_lease()
-
-    def _repair(self, frame: Numbers | LoggedEvents) -> None:
-        before = len(self.module.interrupted)
-        if isinstance(frame, Numbers):
-            outputs = self.module.answered(frame, self.now)
+        if isinstance(frame, Opened):
+            self._opened(frame)
         else:
-            found = [Found(each.number, each.deps, _event_of(each), 1) for each in frame.events]
-            outputs = self.module.fetched(frame.topic, frame.ranges, frame.through, found, self.now)
-        self.world.done["repaired"] += sum(isinstance(each, Sequenced) and each.repaired for each in outputs)
-        self._interrupted(outputs, anew=len(self.module.interrupted) > before)
+            if isinstance(frame, Subscribed) and not self.module.clock:
+                self.learn_end()  # it had nothing of what expired
+            saving = {} if self.endpoint.durable is None else self.endpoint.durable.saving
+            self.endpoint.receive(frame)
+            if saving and self.endpoint.durable is not None and not self.endpoint.durable.saving:
+                self._saved.update(saving)
+        self.perform()
 
-    def _named(self, topics: list[TopicInfo]) -> None:
-        mine, foreign = self.subscriber.named(topics)
-        for topic in mine:
-            if topic not in self.module.clock:
-                self._begin_span(topic, 0)
-        self.record(self.module.named(mine, foreign, self.now))
-        self.asked_names.difference_update(each.id for each in topics)
+    def arrived(self, message: Message) -> None:
+        self.endpoint.arrived(SPACE, Arrival(message.name, payload_of(message.event), message.stamp))
+        self.perform()
+        self.pass_barrier()
 
-    def _stamped(self, each: Publication) -> None:
+    def _notified(self, effect: Notify) -> None:
+        event, entry = effect.event, effect.entry
+        assert entry is not None, "all events have stamps"
+        self.world.done["repaired"] += event.repaired
+        place = entry.topic, entry.number
+        self.history.notify(
+            event_of(event.payload), place, str(event.verdict), self.world.now, redelivered=event.redelivered
+        )
+        self._unread(event)
+
+    def _missed(self, effect: Missed) -> None:
+        gap = effect.gap
+        topic = self.endpoint.arrivals.topic_id(SPACE, gap.topic)
+        assert topic is not None
+        self.history.report(topic, gap.first, gap.last, str(gap.reason))
+        self._unread(gap)
+
+    def _unread(self, item: Event | Gap) -> None:
+        if self.endpoint.durable is not None:
+            self.unread.append(item)
+
+    # -- the broker's answers to a publisher -------------------------------------------------------------------
+
+    def _stamped(self, effect: HandOver) -> None:
+        each = effect.publication
         event = self.name, self.incarnation, each.counter
         place = each.topic_id, each.number
         self.world.history.stamp(event, place, each.deps, self.published[each.counter], self.world.now)
+        self.leaving.append(effect)
 
-    def arrived(self, message: Message) -> None:
-        self._check_lease()
-        info = TopicInfo(message.topic, SPACE, message.name, 0)
-        if self.subscriber.covers(info):
-            self.record(
-                self.module.receive(message.topic, message.number, list(message.deps), message.event, 1, self.now)
-            )
-        self.pass_barrier()
+    def _failed(self, effect: Failed) -> None:
+        event = self.name, self.incarnation, effect.publication.counter
+        # of one that is asked about again the number may have been settled, and forgotten since
+        is_new = not effect.publication.number and effect.publication.counter not in self.lied
+        if isinstance(effect.error, Forgotten) and is_new:
+            self.world.history.forgotten.append(event)
+            self.world.done["forgotten"] += 1
+        if self.world.history.publishes[event].outcome == "open":
+            self._ended(effect.publication, "unknown")
 
-    def _is_wanted(self, event: EventId) -> bool:
-        topic = self.world.history.stamped[event].place[0]
-        info = self.world.hosts[-1].stage._state.info(topic)
-        return self.subscriber.covers(info)
-
-    def record(self, outputs: list[Output]) -> None:
-        for each in outputs:
-            if isinstance(each, GapFound):
-                self.history.report(each.topic, each.first, each.last, str(each.reason))
-            else:
-                if each.verdict is Verdict.UNSEQUENCED and not self._is_wanted(each.content):
-                    continue  # it waited for the name of its topic, and was unsubscribed meanwhile
-                place = each.topic, each.number
-                self.history.notified.append(Notified(each.content, place, str(each.verdict), self.world.now))
-
-    # -- the broker's answers to a publisher -------------------------------------------------------------------
+    def _confirmed_late(self, effect: LateConfirmation) -> None:
+        """Of a number that was given up the publisher hears that, although the broker had accepted the event (R16)."""
+        history, place = self.world.history, (effect.topic, effect.number)
+        if place in history.places:  # else it was void before anybody got its timestamp
+            history.publishes[history.places[place]].outcome = "unknown"
 
     def hand_over(self, rng: random.Random, faults: bool) -> bool:
         """Hand the next stamped event to the broker, which may refuse it; or it is lost on the way."""
         if not self.leaving:
             return False
-        publication = self.leaving.popleft()
+        effect = self.leaving.popleft()
+        publication = effect.publication
         if publication.state is PublicationState.STAMPED:
             publication.handed = True
             if faults and rng.random() < 0.05:
-                self.publisher.refused(publication)
                 is_void = not (publication.doubtful or self.world.profile.logged)
                 self._ended(publication, "void" if is_void else "unknown")
+                self.endpoint.refused(publication, Refused("the broker says no"))
+                self.perform()
                 return True
             if not (faults and rng.random() < 0.05):
-                self.world.publish(self, publication, faults)
+                self.world.publish(self, publication, effect.stamp, faults)
             self.unknown.append(publication)
         return True
 
@@ -547,20 +532,13 @@ class Client:
             return False
         publication = self.unknown.popleft()
         if publication.counter in self.world.on_broker(self) and not (faults and rng.random() < 0.1):
-            self.publisher.accepted(publication)
-            self._ended(publication, "acknowledged")
+            self.endpoint.accepted(publication)
         else:
-            self.publisher.ask_again(self.publisher.handed_over(SPACE))
             self.leaving.clear()
             self.unknown.clear()
+            self.endpoint.broker_restored(SPACE)
+        self.perform()
         return True
-
-    def _settled(self, frame: Settled) -> None:
-        """Of a number that was given up the publisher hears that, although the broker had accepted the event (R16)."""
-        history = self.world.history
-        for place in self.publisher.settled(frame):
-            if place in history.places:  # else it was void before anybody got its timestamp
-                history.publishes[history.places[place]].outcome = "unknown"
 
     def give_up(self, left: set[int]) -> None:
         """What is open and not among the counters ``left`` ended without the broker's word."""
@@ -575,5 +553,6 @@ class Client:
     def cancel(self, rng: random.Random) -> None:
         if self.publisher._open:
             publication = rng.choice(list(self.publisher._open.values()))
-            self.publisher.cancel(publication)
             self._ended(publication, "unknown")
+            self.endpoint.cancel(publication)
+            self.perform()

@@ -10,6 +10,7 @@ import msgspec
 from tests.simulation.faults import Clock
 
 from inorder.protocol.wire import (
+    AskDurable,
     AskNumbers,
     Frame,
     LoggedEvent,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SPACE = "m"
-Ask = tuple[int, AskNumbers | NameTopics | Renew | ReadLog]
+Ask = tuple[int, AskDurable | AskNumbers | NameTopics | Renew | ReadLog]
 """A query of an incarnation."""
 _encode = msgspec.msgpack.Encoder().encode
 _commands: msgspec.msgpack.Decoder[AnyCommand] = msgspec.msgpack.Decoder(AnyCommand)
@@ -118,6 +119,8 @@ class Host:
                 answers = [self.stage.numbers(frame), self.stage.moved(frame.topic)]
             case NameTopics():
                 answers = [self.stage.name_topics(frame)]
+            case AskDurable():
+                answers = [self.stage.durable(frame, name)]
             case ReadLog():
                 answers = [self._read_log(frame), self.stage.moved(frame.topic)]
             case Renew():

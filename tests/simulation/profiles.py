@@ -40,6 +40,7 @@ class Profile:
         gradual: the share of runs in which clients connect to each stage when they need it, and not to all at once.
         ended_kept: how long stages know which sessions they have dropped, s.
         logged: all topics have an event log (R18): nothing may be lost or abandoned.
+        durable: all clients are durable subscribers (R18), and read some of what they are notified of.
         lies: the share of the first client's requests that name a number of another topic which is not given yet.
     """
 
@@ -77,6 +78,7 @@ class Profile:
     ended_kept: tuple[float, ...] = (3_600.0,)
     logged: bool = False
     lies: float = 0.0
+    durable: bool = False
 
 
 _FAULTS = ("crash", "disconnect", "restart", "cancel", "partition", "suspend", "set_back")
@@ -246,6 +248,12 @@ LOGGED = Profile(
     }
 )  # fmt: skip
 """The broker loses much, and event logs have it."""
+DURABLE = replace(
+    LOGGED, name="durable", durable=True, modes=(STRICT,), retention=(10_000, 40), first=(9,), new_topics=(0,),
+    weights={**LOGGED.weights, "restart": 3.0, "disconnect": 2.0, "crash": 0.5, "flow": 4.0, "change": 0.0}
+)  # fmt: skip
+"""Durable subscribers come back as other processes, and go on where their clocks were saved. All have all topics: of a
+pair that one alone has nothing tells in which order its events come again."""
 RELEASED = replace(
     HOLES, name="released",
     weights={
@@ -327,6 +335,7 @@ PROFILES = {
         REORDERED,
         IDLE,
         LOGGED,
+        DURABLE,
         RELEASED,
         STOPPED,
         FRESH,

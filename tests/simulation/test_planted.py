@@ -11,15 +11,16 @@ from tests.simulation.runner import Case, Result, run
 def _first_failing(name: str) -> Result | None:
     bug = BUGS[name]
     with planted(name):
-        results = (run(Case.of(seed, bug.profile)) for seed in range(1, bug.seeds + 1))
+        results = (run(Case.of(seed, bug.profile)) for seed in range(bug.first, bug.first + bug.seeds))
         return next((each for each in results if each.violations), None)
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     found = _first_failing(name)
-    assert found is not None, f"none of {BUGS[name].seeds} seeds finds it"
-    clean = [run(Case.of(seed, BUGS[name].profile)) for seed in range(1, found.case.seed + 1)]
+    bug = BUGS[name]
+    assert found is not None, f"none of {bug.seeds} seeds finds it"
+    clean = [run(Case.of(seed, bug.profile)) for seed in range(bug.first, found.case.seed + 1)]
     assert not any(each.violations for each in clean)
 
 

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tests.simulation.clients import Client, Message, wild
+from tests.simulation.clients import Client
+from tests.simulation.ending import finish, unfinished
 from tests.simulation.faults import Partitions, Process
 from tests.simulation.hosts import SPACE, Ask, Host
+from tests.simulation.messages import Message, wild
 from tests.simulation.profiles import Profile
 
 from inorder.endpoint.publisher import Publication
 from inorder.protocol.names import Filter, exact
 from inorder.protocol.wire import Heads, LoggedEvent, LogRule, NumberState, TopicInfo, decode_worker_frame, encode_frame
-from inorder_analytics.checks import History, Unfinished
+from inorder_analytics.checks import History
 from inorder_worker.sequencer.commands import (
     AnyCommand,
     Configure,
@@ -120,11 +122,11 @@ class World:
     def on_broker(self, client: Client) -> set[int]:
         return self.broker.setdefault((client.name, client.incarnation), set())
 
-    def publish(self, client: Client, publication: Publication, faults: bool) -> None:
+    def publish(self, client: Client, publication: Publication, stamp: bytes, faults: bool) -> None:
         self.on_broker(client).add(publication.counter)
         event = client.name, client.incarnation, publication.counter
         name = publication.topic[1]
-        message = Message(event, name, publication.topic_id, publication.number, publication.deps)
+        message = Message(event, name, publication.topic_id, stamp)
         for other in self.clients.values():
             if any(each.covers(name) for each in other.filters):
                 copies = self.rng.choices((0, 1, 2), (self.loss, 1, 0.1))[0] if faults else 1
@@ -219,7 +221,7 @@ class World:
 
     def _change(self, client: Client, _: Host) -> None:
         client = self._changer(client)
-        if client.subscriber.change is not None:
+        if client.subscriber.change is not None or client.is_resuming:
             return
         had: set[Filter] = {each.filter for each in client.subscriber.filters}
         wanted = self.profile.changes(self.rng, had, set(self.possible))
@@ -357,10 +359,18 @@ class World:
             first = self.profile.roles[at] if self.profile.roles else self.rng.choice(self.profile.first)
             count = min(first, len(self.possible))
             client.change(set(self.rng.sample(self.possible, count)))
+        if self.profile.durable:
+            self._settle_first()
         for _ in range(actions):
             self.act()
         self.converge()
         return self.history
+
+    def _settle_first(self) -> None:
+        """All have what they subscribe to: before that one may be alone with it, and nothing tells an order."""
+        for _ in range(12):
+            self.now += 0.5
+            self._pass_on(lambda _: False)
 
     def converge(self) -> None:
         """Faults stop: everything must arrive, be answered, and be notified or reported."""
@@ -382,7 +392,7 @@ class World:
                     self._heads(client, host)
             for _ in range(3):
                 self._exchange()
-        self._finish()
+        finish(self)
 
     def _pass_on(self, is_deaf: Callable[[Client], bool]) -> None:
         """Requests, rides, answers and hand-overs get through; what the broker delivers does not."""
@@ -408,56 +418,7 @@ class World:
 
     def _is_quiet(self) -> bool:
         is_switching = any(host.stage._state.switch is not None for host in self.hosts)
-        return not is_switching and not any(self._unfinished(client) for client in self.clients.values())
-
-    @staticmethod
-    def _unfinished(client: Client) -> str:
-        module = client.module
-        if client.publisher.pending:
-            return f"{client.publisher} {list(client.publisher._open.values())[:3]}"
-        if client.subscriber.change is not None:
-            return "a subscription change"
-        said = {} if module.is_idle else module.describe()
-        if said and (module.waiting or any(each["is_awaited"] for each in said["unbegun"]["topics"].values())):
-            return f"waiting {said['waiting']['entries']}, without a start {said['unbegun']}, clock {module.clock}"
-        return ""
-
-    def _finish(self) -> None:
-        history = self.history
-        for client in self.clients.values():
-            if left := self._unfinished(client):
-                history.unfinished.append(Unfinished(client.name, f"{left} ({client.history.mode})"))
-            client.learn_end()
-            client.give_up(set(client.publisher._open))
-            for span in client._open_spans():
-                span.end = client.module.clock.get(span.topic, span.start)
-        for host in self.hosts:
-            if host.stage._state.switch is not None:
-                history.unfinished.append(Unfinished(f"stage {host.index}", "a change of the topic order"))
-            host.note_states(always=True)
-            for manager in host.stage._state.topics.values():
-                if manager.stage == host.index:
-                    history.heads[manager.id] = manager.head
-                    self._check_heard(host.stage._state.info(manager.id), manager.head)
-        if self.profile.logged:
-            self._check_logs()
-
-    def _check_heard(self, topic: TopicInfo, head: int) -> None:
-        """R13, R17: who has a new topic by a filter knows of it, though the broker may have lost all of its events."""
-        for client in self.clients.values():
-            if head and client.subscriber.covers(topic) and topic.id not in client.module.clock:
-                self.history.unfinished.append(Unfinished(client.name, f"has never heard of {topic.label}"))
-
-    def _check_logs(self) -> None:
-        """R18: what the log has is neither lost nor abandoned nor void."""
-        history = self.history
-        for client in self.clients.values():
-            for gap in client.history.gaps:
-                if gap.reason in ("lost", "abandoned"):
-                    history.unfinished.append(Unfinished(client.name, f"{gap}, though the log has it"))
-        for place, state in history.states.items():
-            if state in ("VOID", "ABANDONED"):
-                history.unfinished.append(Unfinished("a stage", f"{place} {state}, though the log has it"))
+        return not is_switching and not any(unfinished(client) for client in self.clients.values())
 
 
 _WEIGHTED: list[tuple[Callable[[World, Client, Host], None], float]] = [

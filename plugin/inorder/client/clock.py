@@ -22,15 +22,12 @@ class LoopClock:
 
     Attributes:
         now: returns the time by which missing events are waited for, s: the event loop's, or another one.
+        uptime: returns the time with that which the machine slept, s.
     """
 
     def __init__(self) -> None:
         self.now: Callable[[], float] = time.monotonic
-
-    @staticmethod
-    def uptime() -> float:
-        """Return the time with that which the machine slept, s."""
-        return waking_or_sleeping()
+        self.uptime: Callable[[], float] = waking_or_sleeping
 
 
 class ReadingTime:

@@ -86,6 +86,7 @@ class Driver:
         self.publishing = Publishing(endpoint, self.perform, times.max_pending)
         self.changing = Changing(endpoint, self.perform, links)
         self.notifier = Notifier(stream, endpoint.ordering.mode == "strict")
+        self._arrived, self._notify = endpoint.arrived, self.notifier.notify  # what every event takes, looked up once
         self.replaying = Replaying(self.send, self._outbox.next_request, endpoint.arrivals.named)
         self.reporting: Reporting | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -260,8 +261,14 @@ class Driver:
 
     def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
-        self._endpoint.arrived(link.space, arrival)
-        self.perform()
+        outbox = self._outbox
+        self._arrived(link.space, arrival)
+        effects = outbox.effects
+        if len(effects) == 1 and type(first := effects[0]) is Notify:  # as nearly always: its turn has come
+            effects.clear()
+            self._notify(first)
+        if effects or outbox.wants_flush or outbox.wants_timer:
+            self.perform()
 
     def ens_malformed(self, link: EnsLink, reason: str) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""

@@ -126,8 +126,9 @@ class Arrivals:
 
     # -- arrivals ----------------------------------------------------------------------------------------------
 
-    def arrived(self, space: str, arrival: Arrival, now: float) -> None:
+    def arrived(self, space: str, arrival: Arrival) -> None:
         """A broker notified."""
+        now = self._clock.now()
         route = self._routes.of(space, arrival.topic)
         if route is None:
             if self.is_watched:
@@ -176,6 +177,8 @@ class Arrivals:
                 self._outbox.effects.append(WasOverlap())
         if outputs:
             self.deliver(outputs)
+        if not (self._outbox.wants_flush or self._ordering.is_idle):
+            self._outbox.wants_flush = True
 
     def _is_overlap(self, space: str, arrival: Arrival, stamp: TotalStamp, overlaps: int) -> bool:
         """Tell whether a repeated event is the copy for a further filter, and say so if there are far too many."""
@@ -249,6 +252,8 @@ class Arrivals:
             stream, counter, (space, arrival, number, now), now
         ):
             self._plain(its_space, its, Verdict.FIFO, its_number, arrived)
+        if not self.fifo.is_idle:
+            self._outbox.wants_flush = True
 
     # -- the event log (R18) -----------------------------------------------------------------------------------
 
@@ -293,7 +298,7 @@ class Arrivals:
                     continue
                 if self._repeats and number <= self._repeats.get(output.topic, 0):
                     arrival.redelivered = True
-                self._out(space, arrival, verdict, number, output.deps, output, output.arrived)
+                self._out(space, arrival, verdict, number, output.deps, output)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
 
@@ -301,7 +306,7 @@ class Arrivals:
         """The ordering module has no place for its stamp; its topic may have been unsubscribed while it waited."""
         if self._routes.of(space, arrival.topic) is not None:
             self.counts.unsequenced += 1
-            self._out(space, arrival, Verdict.UNSEQUENCED, entry.number, [], entry, entry.arrived)
+            self._out(space, arrival, Verdict.UNSEQUENCED, entry.number, [], entry)
 
     def _gap(self, found: GapFound, info: TopicInfo) -> None:
         self.gaps += 1
@@ -331,7 +336,7 @@ class Arrivals:
         number: int | None,
         deps: list[int],
         entry: Sequenced | None,
-        arrived: float,
+        arrived: float = 0.0,
     ) -> None:
         """Notify of an event."""
         self.delivered[verdict] += 1

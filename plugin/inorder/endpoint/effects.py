@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 import msgspec
@@ -18,11 +19,13 @@ from inorder.protocol.wire import AskNumbers, CreateTimestamps, Frame, ReadLog, 
 class Clock(Protocol):
     """The time that an endpoint is given."""
 
-    def now(self) -> float:
-        """Return the time by which missing events are waited for, s; it may stand still."""
+    @property
+    def now(self) -> Callable[[], float]:
+        """Returns the time by which missing events are waited for, s; it may stand still."""
 
-    def uptime(self) -> float:
-        """Return the time with that which the machine sleeps, s; the lease goes by it (R12), and what leaves late."""
+    @property
+    def uptime(self) -> Callable[[], float]:
+        """Returns the time with that which the machine sleeps, s; the lease goes by it (R12), and what leaves late."""
 
 
 class Effect(msgspec.Struct):
@@ -89,14 +92,14 @@ class Notify(Effect):
 
     Attributes:
         arrival: what the broker delivered, or what stands for it where the event came from its topic's log.
-        entry: its place in the total order, ``None`` where the order has nothing to do with it.
-        arrived: when it arrived, s.
+        entry: its place in the total order, ``None`` where the order has nothing to do with it; then
+        arrived: is when it arrived, s.
     """
 
     event: Event
     arrival: Arrival
     entry: Sequenced | None
-    arrived: float
+    arrived: float = 0.0
 
 
 class Missed(Effect):
@@ -196,6 +199,7 @@ class Expired(Effect):
 class LateConfirmation(Effect):
     """The number of an event was abandoned before its confirmation came (R16). ``name``: its topic's, or its id."""
 
+    topic: int
     name: str
     number: int
 

@@ -39,7 +39,6 @@ from inorder.endpoint.routing import Subscribed as Subscription
 from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.subscribing import Subscribing
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.arrival import Arrival
 from inorder.protocol.names import Filter
 from inorder.protocol.stamp import FifoStamp, encode_stamp
 from inorder.protocol.wire import (
@@ -94,6 +93,7 @@ class Endpoint:
 
     Attributes:
         outbox: the effects, and what is wanted of the owner.
+        arrived: a broker notified: called with its space and the arrival.
         ordering, subscriber, routes, arrivals, lease, publishing, subscribing, asking: its parts; to be looked at only.
         durable: a durable client's saved clock; ``None`` for others.
     """
@@ -114,6 +114,7 @@ class Endpoint:
         self.routes, self.lease = Routes(), Lease()
         parts = self.ordering, self.subscriber, self.routes
         self.arrivals = Arrivals(*parts, self.lease, outbox, clock, times.ordering.gap_timeout)
+        self.arrived = self.arrivals.arrived
         self.subscribing = Subscribing(
             self.subscriber, self.ordering, self.routes, self.arrivals, self.lease, outbox, clock
         )
@@ -311,12 +312,6 @@ class Endpoint:
             self.subscribing.named(frame.topics, asked, now)
 
     # -- the brokers -------------------------------------------------------------------------------------------
-
-    def arrived(self, space: str, arrival: Arrival) -> None:
-        """A broker notified."""
-        self.arrivals.arrived(space, arrival, self._clock.now())
-        if not (self.ordering.is_idle and self.arrivals.fifo.is_idle):
-            self.outbox.wants_flush = True
 
     def kept_wanted(self, space: str, filter: Filter) -> None:
         """A broker is asked to subscribe to a filter, and so for the copies that it keeps (R5)."""

@@ -123,7 +123,7 @@ class Publishing:
         for topic, number in late:
             self.late_confirms += 1
             names = self._arrivals.named([topic, number])
-            effects.append(LateConfirmation(names[0][0] if names else str(topic), number))
+            effects.append(LateConfirmation(topic, names[0][0] if names else str(topic), number))
         slow, self._slow = self._slow, []
         for each in slow:
             if each.state is not _DONE:

@@ -7,16 +7,16 @@ import contextlib
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from inorder.signals import may_hang_up
-from inorder_cli import options, output
+from inorder_cli import output
 from inorder_cli.failures import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     import inorder
     from inorder.settings.client import ClientSection
+    from inorder.settings.reading import Loaded
     from inorder_worker.admin import Cluster
 
 ResultT = TypeVar("ResultT")
@@ -45,17 +45,12 @@ def make_client(section: ClientSection, *, durable: bool = False) -> inorder.Cli
 
 def talk(
     work: Callable[[Cluster], Awaitable[ResultT]],
-    config: Path | None,
-    workers: list[str] | None,
-    token: str | None,
-    tls_ca: Path | None,
+    loaded: Loaded,
     timeout: float,
     unsure: str = "",
 ) -> ResultT:
     """Let an operator talk to the workers, within ``timeout`` seconds; ``unsure`` is said where that was not enough.
     Raises CommandFailed and InorderErrors."""
-    given = {"workers": workers, "token": token, "tls_ca": tls_ca}
-    loaded = options.settings(config, client=given)
     section = loaded.settings.client
 
     async def main() -> ResultT:

@@ -7,8 +7,7 @@ import os
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,46 +16,48 @@ from inorder.logs import set_up
 from inorder.signals import stop_event
 from inorder_cli import options, output
 from inorder_cli.failures import ExitCode, needs
+from inorder_cli.flags import Flags, takes_settings
 from inorder_cli.worker import Store, loop_factory
 
 if TYPE_CHECKING:
-    from inorder.settings.reading import Settings
+    from inorder.settings.reading import Loaded, Settings
     from inorder_controlplane.control_plane import ControlPlane
     from inorder_worker.service.monitor import Answer
 
-PageHost = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="Address of page and API; one that others reach needs a token in the store."),
-]
-PagePort = Annotated[
-    int | None, typer.Option(metavar="PORT", help="Port of page and API (8080); 0 takes any free one.")
-]
+PAGE_HOST = ("ADDRESS", "Address of page and API; one that others reach needs a token in the store.")
+PAGE_PORT = ("PORT", "Port of page and API (8080); 0 takes any free one.")
+
+
+def _places(given: list[str] | None) -> list[str] | None:
+    """Return folders as they are called from anywhere; URLs stay."""
+    return given and [each if "://" in each or not each else os.path.abspath(each) for each in given]
+
 
 Traces = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="PLACE", help="Folder, or beginning of a URL, that analyses may read and write; again for more."
+        "--traces",
+        metavar="PLACE",
+        callback=_places,
+        help="Folder, or beginning of a URL, that analyses may read and write; again for more.",
     ),
 ]
+_FLAGS: Flags = {
+    "store.url": Store,
+    "controlplane.host": PAGE_HOST,
+    "controlplane.port": PAGE_PORT,
+    "controlplane.workers": options.Workers,
+    "controlplane.brokers": options.Brokers,
+    "controlplane.tls_cert": ("FILE", "Certificate of page and API (PEM); turns TLS on."),
+    "controlplane.tls_key": ("FILE", "Its private key (PEM)."),
+    "controlplane.traces": Traces,
+    "client.token": options.Token,
+    "client.tls_ca": options.TlsCa,
+}
 
 
-def controlplane(
-    store: Store = None,
-    host: PageHost = None,
-    port: PagePort = None,
-    workers: options.Workers = None,
-    brokers: options.Brokers = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Certificate of page and API (PEM); turns TLS on.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
-    traces: Traces = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
-    json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
-) -> int:
+@takes_settings(_FLAGS)
+def controlplane(*, loaded: Loaded, json: options.Json = False) -> int:
     """Serve the HTTP API and the web UI, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
     SIGHUP has it read its certificates again.
 
@@ -64,22 +65,11 @@ def controlplane(
     the workers are it reads in the store, unless --worker names them, and for them it makes itself a short-lived token
     there, unless --token gives one. To see what a token may do, and to make the first one: inorder tokens --help.
     """
-    flags: dict[str, Any] = {
-        "host": host, "port": port, "workers": workers, "brokers": brokers, "tls_cert": tls_cert, "tls_key": tls_key,
-        "traces": places(traces),
-    }  # fmt: skip
-    client = {"token": token, "tls_ca": tls_ca}
-    loaded = options.settings(config, controlplane=flags, client=client, store={"url": store})
     settings = loaded.settings
     raise_open_files()
     set_up(settings.worker.log_format)
     with loaded.located("controlplane"), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, is_json=json))
-
-
-def places(given: Sequence[str] | None) -> list[str] | None:
-    """Return folders as they are called from anywhere; URLs stay."""
-    return None if given is None else [each if "://" in each or not each else os.path.abspath(each) for each in given]
 
 
 def make_control_plane(

@@ -11,12 +11,14 @@ import typer
 from inorder_cli import options, output
 from inorder_cli.connection import talk
 from inorder_cli.failures import CommandFailed, ExitCode
+from inorder_cli.flags import WORKERS, takes_settings
 from inorder_cli.naming import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from inorder.protocol.wire import NumberState, TopicOrder
+    from inorder.settings.reading import Loaded
     from inorder_worker.admin import Cluster, EventState
 
 events = options.group(
@@ -27,16 +29,14 @@ events = options.group(
 
 
 @events.command()
+@takes_settings(WORKERS)
 def show(
     topic: options.Topic,
     number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Its number in the topic.")],
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Show what became of an event's number, whose it is, what comes before it, and its payload if there is a log."""
 
@@ -50,7 +50,7 @@ def show(
             return order, found, {}, []
         return order, found, await cluster.number_states(found.deps), await cluster.waiting_for(id_, number)
 
-    order, found, states, waiting = talk(look, config, workers, token, tls_ca, timeout)
+    order, found, states, waiting = talk(look, loaded, timeout)
     if found is None:
         raise CommandFailed(f"topic {output.printable(topic)!r} has had no number {number} yet")
     names = {info.id: info.label for info in order.topics}

@@ -10,12 +10,14 @@ import typer
 from inorder_cli import options, output
 from inorder_cli.connection import talk
 from inorder_cli.failures import CommandFailed, ExitCode
+from inorder_cli.flags import WORKERS, takes_settings
 from inorder_cli.naming import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from inorder.protocol.wire import TopicOrder
+    from inorder.settings.reading import Loaded
     from inorder_worker.admin import Cluster, StuckNumber
 
 gaps = options.group(
@@ -39,17 +41,15 @@ UNSURE = "what is still stuck shows: inorder gaps list"
 
 
 @gaps.command("list")
+@takes_settings(WORKERS)
 def list_all(
     older: Annotated[
         float, typer.Option(min=0, max=10**9, metavar="SECONDS", help="Only what is stuck for longer than this.")
     ] = 1.0,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Show numbers that nothing became of yet, whose they are, and what they wait for; and whatever else clients say
     that they wait for, whose they are not."""
@@ -57,7 +57,7 @@ def list_all(
     async def look(cluster: Cluster) -> tuple[TopicOrder, list[StuckNumber]]:
         return await cluster.order(), await cluster.stuck(older_s=older)
 
-    order, found = talk(look, config, workers, token, tls_ca, timeout)
+    order, found = talk(look, loaded, timeout)
     names = {info.id: info.label for info in order.topics}
     for each in found:
         plain = _plain(each, names)
@@ -71,6 +71,7 @@ def list_all(
 
 
 @gaps.command()
+@takes_settings(WORKERS)
 def release(
     topic: options.Topic,
     first: First,
@@ -84,12 +85,9 @@ def release(
         ),
     ] = As.ABANDONED,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Give up pending numbers in place of their publisher, so that subscribers go on without them.
 
@@ -101,21 +99,19 @@ def release(
         (id_,) = ids_of(await cluster.order(), [topic])
         return await cluster.release(id_, first, _end(first, last), "void" if as_ is As.VOID else "abandoned")
 
-    return _changed(talk(give_up, config, workers, token, tls_ca, timeout, UNSURE), f"released as {as_}", json)
+    return _changed(talk(give_up, loaded, timeout, UNSURE), f"released as {as_}", json)
 
 
 @gaps.command()
+@takes_settings(WORKERS)
 def repair(
     topic: options.Topic,
     first: First,
     last: Last = None,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Confirm pending numbers that the event log has: subscribers fetch them from there."""
 
@@ -123,7 +119,7 @@ def repair(
         (id_,) = ids_of(await cluster.order(), [topic])
         return await cluster.confirm_logged(id_, first, _end(first, last))
 
-    return _changed(talk(confirm, config, workers, token, tls_ca, timeout, UNSURE), "repaired", json)
+    return _changed(talk(confirm, loaded, timeout, UNSURE), "repaired", json)
 
 
 def _end(first: int, last: int | None) -> int:

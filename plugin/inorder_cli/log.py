@@ -9,10 +9,12 @@ import typer
 from inorder_cli import options, output
 from inorder_cli.connection import talk
 from inorder_cli.failures import CommandFailed, ExitCode
+from inorder_cli.flags import WORKERS, takes_settings
 from inorder_cli.naming import split
 
 if TYPE_CHECKING:
     from inorder.protocol.wire import LogRule
+    from inorder.settings.reading import Loaded
     from inorder_worker.admin import Cluster
 
 log = options.group(
@@ -36,17 +38,15 @@ Glob = Annotated[
 
 
 @log.command()
+@takes_settings(WORKERS)
 def show(
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Show the rules, and the topics that have a log by them."""
-    now = talk(lambda cluster: cluster.logs(), config, workers, token, tls_ca, timeout)
+    now = talk(lambda cluster: cluster.logs(), loaded, timeout)
     topics = [info.label for info in now.topics]
     if json:
         output.emit({"rules": [_plain(rule) for rule in now.rules], "topics": topics})
@@ -61,6 +61,7 @@ def show(
 
 
 @log.command()
+@takes_settings(WORKERS)
 def on(
     filters: Filters,
     max_age: Annotated[
@@ -74,11 +75,8 @@ def on(
     ] = 268_435_456,
     glob: Glob = None,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
-    config: options.Config = None,
-    debug: options.Debug = False,
+    *,
+    loaded: Loaded,
 ) -> int:
     """Give topics an event log: from now on what is published there can be repaired, resumed and replayed."""
     bounds = round(max_age * 1000), max_count, max_bytes
@@ -88,21 +86,19 @@ def on(
         for rule in rules:
             await cluster.change_log(rule, is_on=True)
 
-    talk(turn_on, config, workers, token, tls_ca, timeout)
+    talk(turn_on, loaded, timeout)
     output.say("done")
     return ExitCode.OK
 
 
 @log.command()
+@takes_settings(WORKERS)
 def off(
     filters: Filters,
     glob: Glob = None,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
-    config: options.Config = None,
-    debug: options.Debug = False,
+    *,
+    loaded: Loaded,
 ) -> int:
     """Take rules back, given as they were made. Logs that no other rule keeps are forgotten at once."""
     wanted = [split(each, ALLOWED) for each in filters]
@@ -112,7 +108,7 @@ def off(
         for rule in [rule for space, text in wanted for rule in _made(known, space, text, glob)]:
             await cluster.change_log(rule, is_on=False)
 
-    talk(turn_off, config, workers, token, tls_ca, timeout)
+    talk(turn_off, loaded, timeout)
     output.say("done")
     return ExitCode.OK
 

@@ -24,14 +24,6 @@ class Order(StrEnum):
     NONE = "none"
 
 
-class Mode(StrEnum):
-    """How long an event waits for those that come before it."""
-
-    STRICT = "strict"
-    TAG = "tag"
-    BOUNDED = "bounded"
-
-
 def _debug(value: bool) -> None:
     global debugging
     debugging = debugging or value
@@ -60,6 +52,7 @@ Workers = Annotated[
 Token = Annotated[
     str | None,
     typer.Option(
+        "--token",
         metavar="TEXT",
         rich_help_panel=CONNECTION,
         help="Secret that the worker asks for. Better in INORDER_CLIENT__TOKEN or inorder.toml: other users of this "
@@ -69,11 +62,17 @@ Token = Annotated[
 TlsCa = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", rich_help_panel=CONNECTION, help="Talk TLS to the worker; its authority's certificate (PEM)."
+        "--tls-ca",
+        metavar="FILE",
+        rich_help_panel=CONNECTION,
+        help="Talk TLS to the worker; its authority's certificate (PEM).",
     ),
 ]
 ClientId = Annotated[
-    str | None, typer.Option(metavar="TEXT", rich_help_panel=CONNECTION, help="Name of this client; else a random one.")
+    str | None,
+    typer.Option(
+        "--client-id", metavar="TEXT", rich_help_panel=CONNECTION, help="Name of this client; else a random one."
+    ),
 ]
 Traces = Annotated[
     str | None,

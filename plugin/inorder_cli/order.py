@@ -13,10 +13,12 @@ import typer
 from inorder_cli import options, output
 from inorder_cli.connection import talk
 from inorder_cli.failures import CommandFailed, ExitCode
+from inorder_cli.flags import WORKERS, takes_settings
 from inorder_cli.naming import ids_of
 
 if TYPE_CHECKING:
     from inorder.protocol.wire import TopicOrder
+    from inorder.settings.reading import Loaded
     from inorder_worker.admin import Automatic, Cluster
 
 order = options.group(
@@ -30,17 +32,15 @@ UNSURE = "whether the order changed shows: inorder order show"
 
 
 @order.command()
+@takes_settings(WORKERS)
 def show(
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Show the topics of each stage, the highest first. What --json prints, **set** takes."""
-    now = talk(lambda cluster: cluster.order(), config, workers, token, tls_ca, timeout, UNSURE)
+    now = talk(lambda cluster: cluster.order(), loaded, timeout, UNSURE)
     if json:
         output.emit({"order_epoch": now.order_epoch, "stages": _named(now), "pinned": _pinned(now)})
     else:
@@ -49,18 +49,16 @@ def show(
 
 
 @order.command("set")
+@takes_settings(WORKERS)
 def set_order(
     file: Annotated[
         Path,
         typer.Argument(metavar="FILE", help="JSON: a list of space:topic for each stage, from the top; - is stdin."),
     ],
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Change the whole order. Topics not named stay in their stage, behind those that are."""
     wanted = _read(file)
@@ -69,10 +67,11 @@ def set_order(
         now = await cluster.order()
         return await cluster.change(now.order_epoch + 1, [ids_of(now, stage) for stage in wanted])
 
-    return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
+    return _changed(talk(change, loaded, timeout, UNSURE), json)
 
 
 @order.command()
+@takes_settings(WORKERS)
 def automatic(
     window: Annotated[
         float | None,
@@ -86,12 +85,9 @@ def automatic(
         typer.Option(min=0, max=1, metavar="N", help="How much more popular to change places, 0 to below 1 (0.2)."),
     ] = None,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Let topics change places by themselves, the popular ones up; without options, show whether they do.
 
@@ -106,7 +102,7 @@ def automatic(
             await cluster.set_automatic(wanted)
         return wanted
 
-    found = talk(change, config, workers, token, tls_ca, timeout, "inorder order automatic shows whether it changed")
+    found = talk(change, loaded, timeout, "inorder order automatic shows whether it changed")
     if json:
         output.emit({"on": found.is_on, **asdict(found)})
     else:
@@ -115,16 +111,14 @@ def automatic(
 
 
 @order.command()
+@takes_settings(WORKERS)
 def move(
     topics: options.Topics,
     stage: Annotated[int, typer.Option("--stage", "-s", min=0, help="The stage they move to; 0 is the top.")] = 0,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Move topics to a stage, in front of those that are there."""
 
@@ -137,37 +131,33 @@ def move(
         stages[stage] = ids_of(now, topics)
         return await cluster.change(now.order_epoch + 1, stages)
 
-    return _changed(talk(change, config, workers, token, tls_ca, timeout, UNSURE), json)
+    return _changed(talk(change, loaded, timeout, UNSURE), json)
 
 
 @order.command()
+@takes_settings(WORKERS)
 def pin(
     topics: options.Topics,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Keep topics on their stage, whatever their popularity."""
-    return _changed(talk(lambda each: _pin(each, topics, True), config, workers, token, tls_ca, timeout, UNSURE), json)
+    return _changed(talk(lambda each: _pin(each, topics, True), loaded, timeout, UNSURE), json)
 
 
 @order.command()
+@takes_settings(WORKERS)
 def unpin(
     topics: options.Topics,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Let pinned topics go again."""
-    return _changed(talk(lambda each: _pin(each, topics, False), config, workers, token, tls_ca, timeout, UNSURE), json)
+    return _changed(talk(lambda each: _pin(each, topics, False), loaded, timeout, UNSURE), json)
 
 
 async def _pin(cluster: Cluster, topics: list[str], is_pinned: bool) -> int:

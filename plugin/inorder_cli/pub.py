@@ -16,14 +16,17 @@ import typer
 from inorder_cli import options, output
 from inorder_cli.connection import make_client, run_until_stopped
 from inorder_cli.failures import CommandFailed, ExitCode
+from inorder_cli.flags import CLIENT, takes_settings
 
 if TYPE_CHECKING:
     import inorder
+    from inorder.settings.reading import Loaded
 
 IN_FLIGHT = 1000
 """Publishes that may be unanswered at once; more would only fill memory."""
 
 
+@takes_settings(CLIENT)
 def pub(
     topic: Annotated[str, typer.Argument(help="Topic to publish to, without wildcards.")],
     payload: Annotated[str | None, typer.Argument(help="The payload; or use one of -f, -l and -n.")] = None,
@@ -45,30 +48,15 @@ def pub(
     ] = None,
     qos: options.Qos = 0,
     space: options.Space = None,
-    brokers: options.Brokers = None,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
-    client_id: options.ClientId = None,
-    traces: options.Traces = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Publish to a topic and wait until the broker has it. With --json prints one receipt a line.
 
     Example: inorder pub stocks/ACME 101.5
     """
     payloads = _payloads(payload, file, lines=lines, empty=empty, repeat=repeat)
-    client: dict[str, Any] = {
-        "brokers": brokers,
-        "workers": workers,
-        "token": token,
-        "tls_ca": tls_ca,
-        "client_id": client_id,
-        "traces": traces,
-    }
-    loaded = options.settings(config, client=client)
     publish = {"order": str(order), "qos": qos, "retain": retain, "space": space}
     with loaded.located("client"):
         connection = make_client(loaded.settings.client)

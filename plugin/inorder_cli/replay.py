@@ -11,12 +11,15 @@ import typer
 from inorder_cli import formats, options
 from inorder_cli.connection import make_client, run_until_stopped
 from inorder_cli.failures import CommandFailed, ExitCode
+from inorder_cli.flags import READER, takes_settings
 from inorder_cli.sub import FORMAT_HELP, printer
 
 if TYPE_CHECKING:
     import inorder
+    from inorder.settings.reading import Loaded
 
 
+@takes_settings(READER)
 def replay(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic that has an event log.")],
     begin: Annotated[
@@ -27,13 +30,9 @@ def replay(
     ] = None,
     form: Annotated[str, typer.Option("--format", "-F", metavar="TEXT", help=FORMAT_HELP)] = formats.DEFAULT,
     space: options.Space = None,
-    brokers: options.Brokers = None,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Print the events of a topic's event log, in their order, up to the present.
 
@@ -41,8 +40,6 @@ def replay(
     """
     first = _beginning(begin)
     print_item = printer(form, as_json=json)
-    given: dict[str, Any] = {"brokers": brokers, "workers": workers, "token": token, "tls_ca": tls_ca}
-    loaded = options.settings(config, client=given)
     with loaded.located("client"):
         return run_until_stopped(_print(make_client(loaded.settings.client), topic, first, space, print_item))
 

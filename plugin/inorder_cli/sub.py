@@ -12,9 +12,11 @@ import typer
 from inorder_cli import formats, options, output
 from inorder_cli.connection import make_client, run_until_stopped
 from inorder_cli.failures import CommandFailed, ExitCode
+from inorder_cli.flags import CLIENT, Flags, takes_settings
 
 if TYPE_CHECKING:
     import inorder
+    from inorder.settings.reading import Loaded
 
 FORMAT_HELP = (
     "How to print an event. Fields: "
@@ -24,7 +26,19 @@ FORMAT_HELP = (
     + ". A line end follows each."
 )
 
+_FLAGS: Flags = {
+    "client.mode": (
+        "<strict|tag|bounded>",
+        "How long an event waits for those before it. strict: until they are here or known missing; "
+        "tag: not at all, what comes too late is tagged late; bounded: up to --buffer or --max-wait.",
+    ),
+    "client.buffer": ("N", "bounded: as many events may wait."),
+    "client.max_wait": ("SECONDS", "bounded: so long may one wait."),
+    **CLIENT,
+}
 
+
+@takes_settings(_FLAGS)
 def sub(
     topics: Annotated[
         list[str], typer.Argument(metavar="TOPIC...", help="Topics or filters: a/b, a/+, a/# (MQTT), a.* (Redis).")
@@ -33,15 +47,9 @@ def sub(
         options.Order,
         typer.Option(help="total: one order for all topics; fifo: each publisher's order only; none: as they arrive."),
     ] = options.Order.TOTAL,
-    mode: Annotated[
-        options.Mode | None,
-        typer.Option(
-            help="How long an event waits for those before it. strict: until they are here or known missing; "
-            "tag: not at all, what comes too late is tagged late; bounded: up to --buffer or --max-wait."
-        ),
-    ] = None,
-    buffer: Annotated[int | None, typer.Option(metavar="N", help="bounded: as many events may wait.")] = None,
-    max_wait: Annotated[float | None, typer.Option(metavar="SECONDS", help="bounded: so long may one wait.")] = None,
+    space: options.Space = None,
+    *,
+    loaded: Loaded,
     durable: Annotated[
         bool,
         typer.Option(
@@ -59,16 +67,7 @@ def sub(
     ] = None,
     form: Annotated[str, typer.Option("--format", "-F", metavar="TEXT", help=FORMAT_HELP)] = formats.DEFAULT,
     qos: options.Qos = 0,
-    space: options.Space = None,
-    brokers: options.Brokers = None,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
-    client_id: options.ClientId = None,
-    traces: options.Traces = None,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Print the events of some topics, in the one order that every subscriber sees.
 
@@ -78,16 +77,6 @@ def sub(
     Example: inorder sub 'stocks/#' news -F '%t: %p'
     """
     print_item = printer(form, as_json=json)
-    client: dict[str, Any] = {
-        "brokers": brokers,
-        "workers": workers,
-        "token": token,
-        "tls_ca": tls_ca,
-        "client_id": client_id,
-        "traces": traces,
-    }
-    client |= {"mode": mode, "buffer": buffer, "max_wait": max_wait}
-    loaded = options.settings(config, client=client)
     section = loaded.settings.client
     if durable:
         _check_durable(ordering, section.client_id)

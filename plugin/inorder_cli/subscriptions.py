@@ -9,9 +9,11 @@ import typer
 from inorder_cli import options, output
 from inorder_cli.connection import talk
 from inorder_cli.failures import ExitCode
+from inorder_cli.flags import WORKERS, takes_settings
 
 if TYPE_CHECKING:
     from inorder.protocol.wire import KnownSubscription
+    from inorder.settings.reading import Loaded
 
 subscriptions = options.group(
     name="subscriptions",
@@ -21,17 +23,15 @@ subscriptions = options.group(
 
 
 @subscriptions.command("list")
+@takes_settings(WORKERS)
 def list_all(
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Show all subscriptions: whose, whether durable, whether the client is there."""
-    found = talk(lambda cluster: cluster.subscriptions(), config, workers, token, tls_ca, timeout)
+    found = talk(lambda cluster: cluster.subscriptions(), loaded, timeout)
     if json:
         for each in found:
             output.emit(_plain(each))
@@ -47,17 +47,15 @@ def list_all(
 
 
 @subscriptions.command()
+@takes_settings(WORKERS)
 def end(
     client: Annotated[str, typer.Argument(metavar="CLIENT", help="The client's id.")],
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
-    config: options.Config = None,
-    debug: options.Debug = False,
+    *,
+    loaded: Loaded,
 ) -> int:
     """End the subscription of a client that is gone, with its saved clock; if it comes back, it begins anew."""
-    talk(lambda cluster: cluster.end_subscription(client), config, workers, token, tls_ca, timeout)
+    talk(lambda cluster: cluster.end_subscription(client), loaded, timeout)
     output.say("done")
     return ExitCode.OK
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from inorder_cli import options, output
 from inorder_cli.connection import talk
 from inorder_cli.failures import ExitCode
+from inorder_cli.flags import WORKERS, takes_settings
 from inorder_cli.naming import ids_of, split
 
 if TYPE_CHECKING:
     from inorder.protocol.wire import TopicInfo
+    from inorder.settings.reading import Loaded
     from inorder_worker.admin import Cluster, TopicState
 
 topics = options.group(
@@ -23,17 +25,15 @@ topics = options.group(
 
 
 @topics.command("list")
+@takes_settings(WORKERS)
 def list_all(
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Show all topics in the topic order, the highest first: stage, last number, rate, and what became of numbers."""
-    found = talk(lambda cluster: cluster.topics(groups=False), config, workers, token, tls_ca, timeout)
+    found = talk(lambda cluster: cluster.topics(groups=False), loaded, timeout)
     if json:
         for each in found:
             output.emit(_plain(each))
@@ -45,15 +45,13 @@ def list_all(
 
 
 @topics.command()
+@takes_settings(WORKERS)
 def show(
     topic: options.Topic,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Show one topic, with its sequencing group: the topics whose numbers its timestamps carry."""
 
@@ -63,7 +61,7 @@ def show(
         group = set(found.group)
         return found, [info for info in order.topics if info.id in group]
 
-    found, group = talk(look, config, workers, token, tls_ca, timeout)
+    found, group = talk(look, loaded, timeout)
     plain = {**_plain(found), "group": [each.label for each in group]}
     if json:
         output.emit(plain)
@@ -75,15 +73,13 @@ def show(
 
 
 @topics.command()
+@takes_settings(WORKERS)
 def create(
     names: options.Topics,
     timeout: options.Timeout = 10.0,
-    workers: options.Workers = None,
-    token: options.Token = None,
-    tls_ca: options.TlsCa = None,
+    *,
+    loaded: Loaded,
     json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
 ) -> int:
     """Create topics, last in the topic order; those that exist are left as they are."""
     wanted = [split(each) for each in names]
@@ -91,7 +87,7 @@ def create(
     async def make(cluster: Cluster) -> list[TopicInfo]:
         return [await cluster.create(*each) for each in wanted]
 
-    for made in talk(make, config, workers, token, tls_ca, timeout):
+    for made in talk(make, loaded, timeout):
         if json:
             output.emit({"topic": made.label, "id": made.id, "stage": made.stage})
         else:

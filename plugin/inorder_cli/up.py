@@ -4,55 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from inorder.errors import PortInUse
 from inorder.logs import CERTIFICATES, set_up
 from inorder.signals import stop_event
 from inorder_cli import options, output
-from inorder_cli.controlplane import TOKEN_COMMAND, PageHost, PagePort, Traces, make_control_plane, places
+from inorder_cli.controlplane import PAGE_HOST, PAGE_PORT, TOKEN_COMMAND, Traces, make_control_plane
 from inorder_cli.failures import ExitCode
-from inorder_cli.worker import Store, WorkerToken, loop_factory, worker_settings
+from inorder_cli.flags import Flags, takes_settings
+from inorder_cli.worker import WORKER_TOKEN, Store, loop_factory, worker_settings
 
 if TYPE_CHECKING:
-    from inorder.settings.reading import Settings
+    from inorder.settings.reading import Loaded, Settings
     from inorder_controlplane.control_plane import ControlPlane
     from inorder_worker.service import Worker
 
-_FLAG_NAMES = {"worker.host": "--worker-host", "worker.port": "--worker-port"}
+_FLAGS: Flags = {
+    "store.url": Store,
+    "controlplane.host": PAGE_HOST,
+    "controlplane.port": PAGE_PORT,
+    "worker.host": ("ADDRESS", "Address of the worker; one that others reach needs a token."),
+    "worker.port": ("PORT", "Port of the worker (7401); 0 takes any free one."),
+    "worker.token": WORKER_TOKEN,
+    "controlplane.traces": Traces,
+}
 
 
-def up(
-    store: Store = None,
-    host: PageHost = None,
-    port: PagePort = None,
-    worker_host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address of the worker; one that others reach needs a token.")
-    ] = None,
-    worker_port: Annotated[
-        int | None, typer.Option(metavar="PORT", help="Port of the worker (7401); 0 takes any free one.")
-    ] = None,
-    token: WorkerToken = None,
-    traces: Traces = None,
-    json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
-) -> int:
+@takes_settings(_FLAGS, {"worker.host": "--worker-host", "worker.port": "--worker-port"})
+def up(*, loaded: Loaded, json: options.Json = False) -> int:
     """Start everything inorder needs, in one process: the worker, with its numbers in ./inorder.db, and its page.
 
     The first start makes a token and prints the page's address with it, ready to be opened. Health and metrics are on
     the same port: /health/ready, /metrics. Your broker stays as it is. The page may analyse traces in the folder
     traces beside the store. Ctrl-C stops cleanly (exit code 0).
     """
-    loaded = options.settings(
-        config,
-        _FLAG_NAMES,
-        worker={"host": worker_host, "port": worker_port, "token": token},
-        controlplane={"host": host, "port": port, "traces": places(traces)},
-        store={"url": store},
-    )
     set_up(loaded.settings.worker.log_format, logging.WARNING, "%(levelname)s %(message)s")
     logging.getLogger(CERTIFICATES).setLevel(logging.INFO)
     with loaded.located("worker"), asyncio.Runner(loop_factory=loop_factory()) as runner:

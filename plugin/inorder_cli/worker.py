@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,80 +12,47 @@ from inorder.logs import set_up
 from inorder.signals import on_signals
 from inorder_cli import options, output
 from inorder_cli.failures import ExitCode
+from inorder_cli.flags import Flags, takes_settings
 
 if TYPE_CHECKING:
-    from inorder.settings.reading import Settings
+    from inorder.settings.reading import Loaded, Settings
     from inorder_worker.service import Worker, WorkerSettings
 
 
-class LogFormat(StrEnum):
-    """How log lines look."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 Store = Annotated[
-    str | None, typer.Option(metavar="URL", help="Where the numbers are kept: sqlite:///FILE or postgresql://...")
+    str | None,
+    typer.Option("--store", metavar="URL", help="Where the numbers are kept: sqlite:///FILE or postgresql://..."),
 ]
-Host = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Address to listen on; one that others reach needs a token.")
+WORKER_TOKEN = ("TEXT", "Secret that clients must show. Better in INORDER_WORKER__TOKEN.")
+_Stages = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--stage", metavar="I", help="A stage that this worker may process; again for more. Else all of them."
+    ),
 ]
-Port = Annotated[int | None, typer.Option(metavar="PORT", help="Port to listen on; 0 takes any free one.")]
-WorkerToken = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Secret that clients must show. Better in INORDER_WORKER__TOKEN.")
-]
+_FLAGS: Flags = {
+    "store.url": Store,
+    "worker.host": ("ADDRESS", "Address to listen on; one that others reach needs a token."),
+    "worker.port": ("PORT", "Port to listen on; 0 takes any free one."),
+    "worker.http_port": ("PORT", "Serve /health/ready, /metrics ... over HTTP there; else nowhere."),
+    "worker.http_host": ("ADDRESS", "Address to serve them on; this machine's own by default."),
+    "worker.token": WORKER_TOKEN,
+    "worker.require_token": ("", "Let in only who shows a token: see inorder tokens."),
+    "worker.tls_cert": ("FILE", "Certificate (PEM); turns TLS on."),
+    "worker.tls_key": ("FILE", "Its private key (PEM)."),
+    "worker.stages": ("N", "Stages of the store, 0 being the top one."),
+    "worker.hosted": _Stages,
+    "worker.name": ("TEXT", "Name in answers and logs; else a random one."),
+    "worker.advertise": ("HOST:PORT", "Where clients and other workers reach this one; else where it listens."),
+    "worker.log_format": ("<text|json>", "How log lines look: fields in text, or a JSON object each."),
+    "worker.session_timeout": ("SECONDS", "How long a client may be gone before its subscription ends (30)."),
+    "worker.lease": ("SECONDS", "How long a worker may be silent before its standby takes over (2)."),
+    "worker.take_over": ("", "Take the stages now, also from a worker that is alive."),
+}
 
 
-def worker(
-    store: Store = None,
-    host: Host = None,
-    port: Port = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", help="Serve /health/ready, /metrics ... over HTTP there; else nowhere."),
-    ] = None,
-    http_host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address to serve them on; this machine's own by default.")
-    ] = None,
-    token: WorkerToken = None,
-    require_token: Annotated[
-        bool, typer.Option("--require-token", help="Let in only who shows a token: see inorder tokens.")
-    ] = False,
-    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate (PEM); turns TLS on.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
-    stages: Annotated[int | None, typer.Option(metavar="N", help="Stages of the store, 0 being the top one.")] = None,
-    stage: Annotated[
-        list[int] | None,
-        typer.Option(metavar="I", help="A stage that this worker may process; again for more. Else all of them."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Name in answers and logs; else a random one.")
-    ] = None,
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Where clients and other workers reach this one; else where it listens."
-        ),
-    ] = None,
-    log_format: Annotated[
-        LogFormat | None, typer.Option(help="How log lines look: fields in text, or a JSON object each.")
-    ] = None,
-    session_timeout: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="How long a client may be gone before its subscription ends (30)."),
-    ] = None,
-    lease: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="How long a worker may be silent before its standby takes over (2)."),
-    ] = None,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take the stages now, also from a worker that is alive.")
-    ] = False,
-    json: options.Json = False,
-    config: options.Config = None,
-    debug: options.Debug = False,
-) -> int:
+@takes_settings(_FLAGS)
+def worker(*, loaded: Loaded, json: options.Json = False) -> int:
     """Run one ordering worker, logging to stderr, until SIGTERM or Ctrl-C; both stop it cleanly (exit code 0).
     SIGHUP has it read its certificates again.
 
@@ -101,15 +66,6 @@ def worker(
     Several workers may each have stages of their own (--stages 3 --stage 0, --stages 3 --stage 1 ...); they find each
     other in the store, and clients need the address of any of them.
     """
-    flags: dict[str, Any] = {
-        "host": host, "port": port, "http_host": http_host, "http_port": http_port,
-        "token": token, "require_token": require_token or None, "tls_cert": tls_cert, "tls_key": tls_key,
-        "stages": stages,
-        "hosted": stage or None, "name": name, "advertise": advertise, "session_timeout": session_timeout,
-        "log_format": log_format,
-        "lease": lease, "take_over": take_over or None,
-    }  # fmt: skip
-    loaded = options.settings(config, worker=flags, store={"url": store})
     set_up(loaded.settings.worker.log_format)
     with loaded.located("worker"):
         return _serve(worker_settings(loaded.settings), _print_ready if json else lambda _: None)

@@ -92,9 +92,9 @@ def load(
     calls otherwise. Raises InvalidSetting."""
     if config is not None and not os.path.isfile(config):
         raise InvalidSetting("--config", str(config), "a readable TOML file", "no such file")
-    names = flag_names or {}
+    names, known = flag_names or {}, {(section, key): setting for section, key, setting in settings()}
     given = {
-        section: {key: value for key, value in values.items() if value is not None}
+        section: {key: known[section, key].taken(value) for key, value in values.items() if value is not None}
         for section, values in (flags or {}).items()
     }
     sources = (

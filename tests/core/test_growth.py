@@ -5,6 +5,7 @@ Counted are the interpreter's steps, and operations with a set of topics as a wh
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -13,13 +14,21 @@ from typing import Any
 import pytest
 
 from inorder.protocol.names import Filter, FilterKind, exact
-from inorder.protocol.wire import SpaceFilter
+from inorder.protocol.wire import NewEvent, SpaceFilter
 from inorder_worker.sequencer.commands import (
+    AnyCommand,
     ChangeSubscription,
+    Configure,
+    Create,
     CreateTopics,
+    LeaveSession,
     OpenSession,
+    RestartTimers,
+    SettleNumbers,
+    StageSettings,
     Tick,
 )
+from inorder_worker.sequencer.deadlines import SPARE
 from inorder_worker.sequencer.sequencing import bit_set, members
 from inorder_worker.sequencer.stage import Stage
 
@@ -87,7 +96,24 @@ def _end_of_a_linger(there_are: int) -> int:
     return _steps(lambda: stage.step(Tick(), 10**6))
 
 
-@pytest.mark.parametrize("kind", [_new_topic, _new_subscriber, _end_of_a_linger])
+def _open_numbers_of_the_gone(there_are: int) -> int:
+    """The number of one of as many publishers that are gone is given up (R16)."""
+    stage = _stage(1)
+    for at in range(there_are):
+        stage.step(OpenSession(f"gone-{at}", 1), at)
+        stage.step(Create(f"gone-{at}", 1, 0, [NewEvent(1, 1)]), at)
+        stage.step(LeaveSession(f"gone-{at}", 1), at)
+    stage = Stage.restore(stage.snapshot())
+
+    def look() -> None:
+        assert stage.next_deadline() == 10_000
+        stage.step(Tick(), 10_000)
+        assert (stage.next_deadline(), stage.tally.abandoned) == (10_001, 1)
+
+    return _steps(look)
+
+
+@pytest.mark.parametrize("kind", [_new_topic, _new_subscriber, _end_of_a_linger, _open_numbers_of_the_gone])
 def test_a_command_costs_the_same_however_much_there_is_beside(kind: Callable[[int], int]) -> None:
     few, many = kind(20), kind(400)
     assert few > 100
@@ -150,3 +176,57 @@ def test_who_takes_and_leaves_topics_again_and_again_leaves_no_more_behind(monke
     assert len(known.lingering) == 20
     stage.step(Tick(), 60_000)
     assert (known.lingering, state.lingers) == ({}, [])
+
+
+def _first_given_up(stage: Stage) -> int | None:
+    """When a number is given up next, found by a walk over all sessions."""
+    state = stage._state
+    return min((due for key in state.sessions if (due := state.given_up_at(key)) is not None), default=None)
+
+
+def _anything(rng: random.Random, counters: dict[str, int]) -> AnyCommand:
+    client = rng.choice("abcd")
+    match rng.randrange(8):
+        case 0 | 1:
+            return OpenSession(client, 1)
+        case 2 | 3:
+            return LeaveSession(client, 1)
+        case 4 | 5:
+            counters[client] = counters.get(client, 0) + 1
+            return Create(client, 1, 0, [NewEvent(counters[client], 1 + rng.randrange(3))])
+        case 6:
+            first = rng.randrange(1, 40)
+            return SettleNumbers(client, 1, 1, [1 + rng.randrange(3), first, first + rng.randrange(3)], [])
+        case _:
+            settings = StageSettings(publisher_grace_ms=rng.choice((20, 60)), confirm_timeout_ms=rng.choice((40, 90)))
+            return rng.choice((Configure(settings), RestartTimers(), Tick()))
+
+
+def test_what_is_given_up_next_is_what_a_walk_over_all_sessions_finds() -> None:
+    rng, now, abandoned = random.Random(7), 0, 0
+    for _ in range(10):
+        stage, counters = _stage(3), dict[str, int]()
+        for _ in range(100):
+            now += rng.randrange(10)
+            stage.step(_anything(rng, counters), now)
+            assert stage._settling.next_deadline() == _first_given_up(stage)
+            if rng.randrange(20) == 0:
+                stage = Stage.restore(stage.snapshot())
+            stage.step(Tick(), now)
+            due = _first_given_up(stage)
+            assert stage._settling.next_deadline() == due
+            assert due is None or due > now
+            abandoned += stage.tally.abandoned
+    assert abandoned > 100
+
+
+def test_who_comes_and_goes_again_and_again_leaves_no_more_times_behind() -> None:
+    stage = _stage(1)
+    stage.step(OpenSession("one", 1), 0)
+    stage.step(Create("one", 1, 0, [NewEvent(1, 1)]), 0)
+    for now in range(1, 1_000):
+        stage.step(LeaveSession("one", 1), now)
+        assert stage.next_deadline() == now + 10_000
+        stage.step(OpenSession("one", 1), now)
+        assert stage.next_deadline() == 60_000
+    assert len(stage._state.deadlines) <= SPARE + 2

@@ -433,7 +433,7 @@ class Reordering:
             session.used[topic] = counter, number
         session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
         for at in range(0, len(moved.open), 2):
-            session.open[moved.open[at], moved.open[at + 1]] = None
+            state.open_number(session, moved.open[at], moved.open[at + 1])
 
     def _take_ended(self, part: SwitchRide) -> None:
         """R1: sessions that were dropped where topics come from asked for numbers of these, and may come here next."""

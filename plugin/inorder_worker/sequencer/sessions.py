@@ -81,6 +81,7 @@ class Sessions:
         if session is not None and session.connected:
             session.connected, session.since = False, self._state.now
             self._state.gone[key] = None
+            self._state.deadlines.note(key)
             del self._state.connected[session.client_id]
 
     def restart_timers(self) -> None:

@@ -219,32 +219,29 @@ class Settling:
 
     def abandon_due(self) -> None:
         """Abandon what is unconfirmed too long."""
+        state = self._state
+        while (due := state.deadlines.first()) is not None and due[0] <= state.now:
+            self._abandon(state.sessions[due[1]])
+
+    def _abandon(self, session: Session) -> None:
+        """Abandon all numbers of a session whose client is gone for too long, else those that are old enough."""
         state, settings = self._state, self._state.settings
-        for session in state.sessions.values():
-            gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
-            for topic, number in list(session.open):
-                manager = state.topics[topic]
-                record = manager.records[number]
-                if not gone and state.now < record.created + settings.confirm_timeout_ms:
-                    break
-                if manager.settle(record, NumberState.ABANDONED) is _CONFIRMED:
-                    self._raise_head(manager, number)
-                else:
-                    state.tally.abandoned += 1
-                del session.open[topic, number]
+        gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
+        for topic, number in list(session.open):
+            manager = state.topics[topic]
+            record = manager.records[number]
+            if not gone and state.now < record.created + settings.confirm_timeout_ms:
+                break
+            if manager.settle(record, NumberState.ABANDONED) is _CONFIRMED:
+                self._raise_head(manager, number)
+            else:
+                state.tally.abandoned += 1
+            del session.open[topic, number]
 
     def next_deadline(self) -> int | None:
         """Return the stage time at which a number is to be abandoned, if nothing else happens."""
-        settings = self._state.settings
-        due: int | None = None
-        for session in self._state.sessions.values():
-            for topic, number in session.open:
-                when = self._state.topics[topic].records[number].created + settings.confirm_timeout_ms
-                if not session.connected:
-                    when = min(when, session.since + settings.publisher_grace_ms)
-                due = when if due is None else min(due, when)
-                break
-        return due
+        first = self._state.deadlines.first()
+        return None if first is None else first[0]
 
     # -- queries (R17) -----------------------------------------------------------------------------------------
 

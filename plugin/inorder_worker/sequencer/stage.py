@@ -201,6 +201,7 @@ class Stage:
         if command.settings.popularity_window_ms and not self._state.settings.popularity_window_ms:
             self._reordering.begin_window()
         self._state.settings = command.settings
+        self._state.deadlines.begin(self._state.sessions)
 
     def _tick(self) -> None:
         if not self._state.is_sealed:  # timers stand still while the topic order changes (R14)

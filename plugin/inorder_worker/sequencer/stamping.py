@@ -152,7 +152,7 @@ class Stamping:
             client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload, is_logged
         )
         place = (topic, number)
-        session.open[place] = None
+        state.open_number(session, topic, number)
         session.answers[counter] = place
         if number >= manager.mark_at:
             mark_block(manager, self._state.settings.number_retention)

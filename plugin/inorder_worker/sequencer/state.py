@@ -24,6 +24,7 @@ from inorder_worker.sequencer.commands import (
     StageSettings,
     SwitchRide,
 )
+from inorder_worker.sequencer.deadlines import Deadlines
 from inorder_worker.sequencer.sequencing import Group, Overlaps, Subscription, members
 from inorder_worker.sequencer.tally import Tally
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
@@ -126,6 +127,7 @@ class StageState:
         sessions, overlaps, lingers: see their classes.
         connected: the incarnation of each client that is connected.
         gone: sessions whose client is not connected, in the order in which they went.
+        deadlines: by when their open numbers are given up (R16); not in the snapshot, it follows from the rest.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first;
             ``ended_since``: all that were dropped since then are in it, 0: all there were.
         left_behind: what sessions that were dropped had used, with the stage time until which it counts (``bases``).
@@ -160,6 +162,7 @@ class StageState:
         self.sessions: dict[SessionKey, Session] = {}
         self.connected: dict[str, int] = {}
         self.gone: dict[SessionKey, None] = {}
+        self.deadlines = Deadlines(self.given_up_at)
         self.ended: dict[SessionKey, tuple[int, int]] = {}
         self.ended_since = 0
         self.left_behind: deque[tuple[int, dict[int, tuple[int, int]]]] = deque()
@@ -239,6 +242,23 @@ class StageState:
         recent, topic = self.recent, manager.id
         recent.pop(topic, None)
         recent[topic] = manager
+
+    def open_number(self, session: Session, topic: int, number: int) -> None:
+        """A number is neither confirmed nor given up, and it is that session's to say what became of it (R16)."""
+        session.open[topic, number] = None
+        if len(session.open) == 1:
+            self.deadlines.note((session.client_id, session.incarnation))
+
+    def given_up_at(self, key: SessionKey) -> int | None:
+        """Return the stage time at which the first open number of a session is given up (R16), if nothing else happens;
+        ``None``: it has none."""
+        session = self.sessions.get(key)
+        place = None if session is None else next(iter(session.open), None)
+        if session is None or place is None:
+            return None
+        topic, number = place
+        when = self.topics[topic].records[number].created + self.settings.confirm_timeout_ms
+        return when if session.connected else min(when, session.since + self.settings.publisher_grace_ms)
 
     def group(self, manager: TopicManager) -> Group:
         """Return the topic's sequencing group, computed anew if its subscriptions changed."""
@@ -347,6 +367,7 @@ class StageState:
         state.left_behind = deque(snapshot.left_behind)
         state.lingering = snapshot.lingering
         state.made, state.made_bytes = snapshot.made, snapshot.made_bytes
+        state.deadlines.begin(state.sessions)
         return state
 
 

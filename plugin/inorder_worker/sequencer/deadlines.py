@@ -1,0 +1,65 @@
+"""Which of many sessions is due first, without a look at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush, heapreplace
+
+from inorder_worker.sequencer.commands import SessionKey
+
+SPARE = 64
+"""Times that are noted and do not count any more, beyond as many as there are sessions, before they are cleared out."""
+
+
+class Deadlines:
+    """Finds the session that is due first. It is no state: all of it follows from what ``due`` tells.
+
+    A time that is noted may be too early, and is put right when its turn comes; it is never too late: whatever may make
+    a session due earlier than before notes it again.
+
+    Args:
+        due: tells when a session is due, ms of stage time; ``None``: it is not.
+    """
+
+    def __init__(self, due: Callable[[SessionKey], int | None]) -> None:
+        self._due = due
+        self._heap: list[tuple[int, SessionKey]] = []
+        self._noted: dict[SessionKey, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def begin(self, keys: Iterable[SessionKey]) -> None:
+        """Forget all, and note these."""
+        self._heap, self._noted = [], {}
+        for key in keys:
+            self.note(key)
+
+    def note(self, key: SessionKey) -> None:
+        """A session may be due earlier than it was."""
+        when = self._due(key)
+        noted = self._noted.get(key)
+        if when is None or (noted is not None and noted <= when):
+            return
+        self._noted[key] = when
+        heappush(self._heap, (when, key))
+        if len(self._heap) > SPARE + 2 * len(self._noted):
+            self._heap = [(when, key) for key, when in self._noted.items()]
+            heapify(self._heap)
+
+    def first(self) -> tuple[int, SessionKey] | None:
+        """Return when the first session is due, and which one it is; ``None``: none is."""
+        heap = self._heap
+        while heap:
+            noted, key = heap[0]
+            if self._noted.get(key) != noted:
+                heappop(heap)
+            elif (when := self._due(key)) == noted:
+                return noted, key
+            elif when is None:
+                del self._noted[key]
+                heappop(heap)
+            else:
+                self._noted[key] = when
+                heapreplace(heap, (when, key))
+        return None

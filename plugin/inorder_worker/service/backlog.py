@@ -2,52 +2,54 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
+from inorder_worker.service.turns import Turns
 from inorder_worker.service.work import HostSink, Work
 
 
-class Backlog(deque[Work]):
-    """Keeps requests in the order in which they are to be run, and says when they are too much.
+class Backlog:
+    """Keeps requests until they are run, those of one client in their order, one of each client in turn, and says when
+    they are too much.
 
     Who puts several in or takes several out calls ``check_pressure`` when that is done.
 
     Args:
-        sink: told when no more is to be read from anybody, and when it is again.
+        sink: told when no more is to be read from those in it, and when it is again.
         max_bytes: above that it is too much; until half of it is left.
     """
 
     def __init__(self, sink: HostSink, max_bytes: int) -> None:
-        super().__init__()
+        self._works = Turns[Work]()
         self._sink, self._max_bytes = sink, max_bytes
         self._is_pressed = False
         self.bytes = 0
         """The cost of all that is in it: the sum of their sizes."""
 
+    def __len__(self) -> int:
+        return len(self._works)
+
     def put(self, work: Work) -> None:
-        """Add a request behind all others."""
-        self.append(work)
+        """Add a request behind all others of its client."""
+        self._works.put(work.name, work)
         self.bytes += work.size
         self.check_pressure()
 
     def put_back(self, works: Sequence[Work]) -> None:
         """Add requests that came before all that are in it, in their order."""
-        self.extendleft(reversed(works))
-        self.bytes += sum(work.size for work in works)
+        for work in reversed(works):
+            self._works.put_first(work.name, work)
+            self.bytes += work.size
 
     def take(self) -> Work:
-        """Take out the first request. There must be one."""
-        work = self.popleft()
+        """Take out the request whose turn it is. There must be one."""
+        work = self._works.take()
         self.bytes -= work.size
         return work
 
     def take_all(self) -> list[Work]:
         """Take out all requests."""
-        works = list(self)
-        self.clear()
-        self.bytes = 0
-        return works
+        return [self.take() for _ in range(len(self))]
 
     def check_pressure(self) -> None:
         """Tell the sink if it is too much now, or is not any more."""

@@ -47,7 +47,7 @@ class CommitLoop:
 
     Args:
         context: see HostContext.
-        backlog: requests that wait; everything in it is younger than what was run.
+        backlog: requests that wait; everything in it is younger than what was run of the same client.
         relay: takes rides when they are durable.
         heartbeat: takes answers that need a proof that our stages are ours.
     """

@@ -318,8 +318,8 @@ class Connection(asyncio.Protocol):
             self._requests <= self._settings.max_requests // share
             and self._request_bytes <= 2 * self._settings.max_frame_bytes // share
         )
-        is_held = self._is_stopped or self._owner.is_pressed or self._is_waiting
-        return has_room and self._is_writable and not is_held
+        is_pressed = self._owner.is_pressed and self._requests > 0  # by others alone nobody is kept from a turn
+        return has_room and self._is_writable and not (self._is_stopped or is_pressed or self._is_waiting)
 
     def _adjust_reading(self) -> None:
         """Read while there is room for answers: halved limits to go on, so that it does not flutter."""

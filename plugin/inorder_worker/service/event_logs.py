@@ -20,6 +20,7 @@ from inorder.protocol.wire import LoggedEvent, LoggedEvents, LogRule, ReadLog
 from inorder_worker.sequencer.commands import TrimLog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.context import HostContext
+from inorder_worker.service.turns import Turns
 from inorder_worker.service.work import Session, Work
 from inorder_worker.store.log_rows import MAX_RANGES, LogReader, LogTotals, Oldest
 from inorder_worker.store.records import now_ms
@@ -31,7 +32,7 @@ MAX_ROWS: Final = 1_000
 MAX_BYTES: Final = 1024 * 1024
 """Events in one answer; a single one may be larger."""
 MAX_QUEUED: Final = 1_000
-"""Questions that may wait; those beyond are dropped, and asked again."""
+"""Questions that may wait. Beyond that the last one of whoever has the most is dropped, and asked again."""
 TRIM_ROWS: Final = 2_000
 """Rows that one command forgets at most; the rest follows at once."""
 
@@ -49,13 +50,16 @@ class EventLogs:
         self._interval = context.settings.log_trim_interval
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-logs")
         self._reader: LogReader | None = None
-        self._queue: asyncio.Queue[tuple[Session, ReadLog]] = asyncio.Queue()
+        self._questions = Turns[tuple[Session, ReadLog]]()
+        self._are_there = asyncio.Event()
         self.events_read = self.damaged = 0
 
     def ask(self, session: Session, frame: ReadLog) -> None:
         """Answer a question when its turn comes. What is not looked at for one answer is not kept until then."""
-        if self._queue.qsize() < MAX_QUEUED:
-            self._queue.put_nowait((session, replace(frame, ranges=frame.ranges[: 2 * MAX_RANGES])))
+        client_id, questions = session[0], self._questions
+        if len(questions) < MAX_QUEUED or questions.make_room(client_id):
+            questions.put(client_id, (session, replace(frame, ranges=frame.ranges[: 2 * MAX_RANGES])))
+            self._are_there.set()
 
     async def run(self) -> None:
         """Answer and trim until cancelled."""
@@ -84,8 +88,11 @@ class EventLogs:
 
     async def _answer_all(self) -> None:
         while True:
-            session, frame = await self._queue.get()
-            self._sink.answer(session, [await self._answer(frame)])
+            await self._are_there.wait()
+            while self._questions:
+                session, frame = self._questions.take()
+                self._sink.answer(session, [await self._answer(frame)])
+            self._are_there.clear()
 
     async def _answer(self, frame: ReadLog) -> LoggedEvents:
         try:

@@ -173,7 +173,7 @@ METRICS: Final[tuple[Metric, ...]] = (
            _one(lambda v: v.host.queued_bytes)),
     Metric("inorder_held_requests", "gauge", (), "frames held because max_outbox rides wait for the stage above",
            _one(lambda v: v.host.relay.held)),
-    Metric("inorder_reading_paused", "gauge", (), "1 while nothing is read because too much is queued",
+    Metric("inorder_reading_paused", "gauge", (), "1 while too much is queued: who has something in it is not read",
            _one(lambda v: v.server.is_pressed)),
     Metric("inorder_slow_clients", "gauge", (), "clients that leave too much unread now",
            _one(lambda v: len(v.server.slow_clients()))),

@@ -18,6 +18,10 @@ class Source(Protocol):
     """Who asked for work: a connection."""
 
     @property
+    def name(self) -> str:
+        """Whose requests these are: a client's id, or the name of a worker."""
+
+    @property
     def is_current(self) -> bool:
         """False once the connection is closed or another one took its place: its work is dropped."""
 
@@ -48,7 +52,7 @@ class HostSink(Protocol):
         """Work is taken again."""
 
     def pressed(self, is_pressed: bool) -> None:
-        """Too much waits for commits: stop (or go on) reading from everybody."""
+        """Too much waits for commits: stop (or go on) reading from everybody of whom something waits."""
 
 
 class RideSink(Protocol):
@@ -71,6 +75,7 @@ class Work:
         run: calls ``CommitLoop.step`` and ``CommitLoop.reply``.
         entry: the stage here from which it may send rides up; ``None`` for what never does.
         elsewhere: called instead if the stage has gone to another worker meanwhile.
+        of: where there is no source: among whose requests it keeps its place.
     """
 
     source: Source | None
@@ -78,6 +83,12 @@ class Work:
     run: Callable[[], None]
     entry: int | None = None
     elsewhere: Callable[[], None] = lambda: None
+    of: str = ""
+
+    @property
+    def name(self) -> str:
+        """With whose requests it is run in order; all others have their turns between these."""
+        return self.of if self.source is None else self.source.name
 
 
 class StageBroken(StoreError):

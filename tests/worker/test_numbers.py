@@ -22,11 +22,13 @@ from inorder.protocol.wire import (
     Report,
     Reports,
     ShowReports,
+    Wait,
     decode_client_frame,
     encode_frame,
 )
 from inorder_worker.service import Worker
-from inorder_worker.service.reports import MAX_TOLD, ClientReports, well_formed
+from inorder_worker.service import reports as reports_module
+from inorder_worker.service.reports import MAX_TOLD, MAX_WAITS_TOLD, ClientReports, well_formed
 
 
 def changed(parts: list[object], to: int) -> Iterator[list[object]]:
@@ -103,3 +105,18 @@ def test_sums_have_room_for_all_reports() -> None:
         reports.take((str(client), 1), most, 0)
     assert (reports.totals.published, reports.totals.waiting) == (MAX_NUMBER, MAX_NUMBER)
     encode_frame(reports.show(ShowReports(1), 0))
+
+
+def test_of_clients_that_are_gone_their_counts_alone_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many may come and go, each with all the waits that a report may have."""
+    monkeypatch.setattr(reports_module, "MAX_GONE", 2)
+    reports = ClientReports(0)
+    for client in "abc":
+        waits = [Wait(topic, 1, topic, 2, 1, 1) for topic in range(1, MAX_WAITS_TOLD + 1)]
+        reports.take((client, 1), msgspec.structs.replace(report(ClientCounts(published=5)), waits=waits), 0)
+        reports.left((client, 1))
+    assert list(reports._gone.items()) == [(("b", 1), ClientCounts(published=5)), (("c", 1), ClientCounts(published=5))]
+    again = msgspec.structs.replace(report(ClientCounts(published=7)), first=False)
+    for client, total in (("c", 17), ("a", 17), ("c", 17)):  # nobody knows what was counted of "a"
+        reports.take((client, 1), again, 0)
+        assert reports.totals.published == total

@@ -56,15 +56,15 @@ class ClientReports:
         self._since_us = now_us
         self._sums = dict.fromkeys(_COUNTERS, 0)
         self._last: dict[Session, tuple[int, Report]] = {}
-        self._gone: OrderedDict[Session, Report] = OrderedDict()
+        self._gone: OrderedDict[Session, ClientCounts] = OrderedDict()
         self._lives: OrderedDict[tuple[int, int], list[tuple[int, SeenLife]]] = OrderedDict()
         self._told = 0  # lives in it
 
     def take(self, session: Session, report: Report, now_us: int) -> None:
         """A client reports. What it counted before its first report here, unless that is the first one of all, was
         told to another worker."""
-        last = self._last[session][1] if session in self._last else self._gone.pop(session, None)
-        before = last.counts if last is not None else ClientCounts() if report.first else report.counts
+        gone = self._gone.pop(session, ClientCounts() if report.first else report.counts)
+        before = self._last[session][1].counts if session in self._last else gone
         for name in _COUNTERS:
             self._sums[name] += max(0, getattr(report.counts, name) - getattr(before, name))
         for life in report.lives:
@@ -83,7 +83,7 @@ class ClientReports:
     def left(self, session: Session) -> None:
         """A client is gone; its process may come back."""
         if (last := self._last.pop(session, None)) is not None:
-            self._gone[session] = last[1]
+            self._gone[session] = last[1].counts
         if len(self._gone) > MAX_GONE:
             self._gone.popitem(last=False)
 

@@ -6,7 +6,7 @@ Everything in it is journaled input's consequence, so a snapshot holds all of it
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 
 import msgspec
 
@@ -161,9 +161,9 @@ class StageState:
         self.on_stage = [0] * count
         self.sessions: dict[SessionKey, Session] = {}
         self.connected: dict[str, int] = {}
-        self.gone: dict[SessionKey, None] = {}
+        self.gone: OrderedDict[SessionKey, None] = OrderedDict()
         self.deadlines = Deadlines(self.given_up_at)
-        self.ended: dict[SessionKey, tuple[int, int]] = {}
+        self.ended: OrderedDict[SessionKey, tuple[int, int]] = OrderedDict()
         self.ended_since = 0
         self.left_behind: deque[tuple[int, dict[int, tuple[int, int]]]] = deque()
         self.overlaps = Overlaps()
@@ -350,7 +350,7 @@ class StageState:
         state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
         state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}
         state.connected = {each.client_id: each.incarnation for each in snapshot.sessions if each.connected}
-        state.gone = dict.fromkeys(snapshot.gone)
+        state.gone = OrderedDict.fromkeys(snapshot.gone)
         for subscription in snapshot.subscriptions:
             state.overlaps.put(subscription)
         state.overlaps.stale = sum(1 << topic for topic in snapshot.stale)
@@ -362,7 +362,7 @@ class StageState:
         state.rules = snapshot.rules
         state.clocks = snapshot.clocks
         state.automatic = snapshot.automatic
-        state.ended = {(client, incarnation): (mark, when) for client, incarnation, mark, when in snapshot.ended}
+        state.ended.update({(client, incarnation): (mark, at) for client, incarnation, mark, at in snapshot.ended})
         state.ended_since = snapshot.ended_since
         state.left_behind = deque(snapshot.left_behind)
         state.lingering = snapshot.lingering

@@ -30,6 +30,7 @@ from inorder_worker.sequencer.commands import (
     Tick,
 )
 from inorder_worker.sequencer.deadlines import SPARE
+from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.sequencing import bit_set, members
 from inorder_worker.sequencer.stage import Stage
 
@@ -97,6 +98,23 @@ def _end_of_a_linger(there_are: int) -> int:
     return _steps(lambda: stage.step(Tick(), 10**6))
 
 
+def _look_at_lingers(there_are: int) -> int:
+    """Nothing is due yet of as many subscribers that have left their topics, one after the other."""
+    stage = _stage(8)
+    for at in range(there_are):
+        stage.step(OpenSession(f"one-{at}", 1), at)
+        _subscribe(stage, f"one-{at}", 1, [SpaceFilter("s", exact(f"t{at % 8}"))])
+        stage.step(ChangeSubscription(f"one-{at}", 1, 2, [], bounded=False), at)
+    stage = Stage.restore(stage.snapshot())
+
+    def look() -> None:
+        assert stage.next_deadline() == 60_000
+        stage.step(Tick(), 59_999)
+        assert len(stage._state.lingers) == there_are
+
+    return _steps(look)
+
+
 def _open_numbers_of_the_gone(there_are: int) -> int:
     """The number of one of as many publishers that are gone is given up (R16)."""
     stage = _stage(1)
@@ -114,7 +132,9 @@ def _open_numbers_of_the_gone(there_are: int) -> int:
     return _steps(look)
 
 
-@pytest.mark.parametrize("kind", [_new_topic, _new_subscriber, _end_of_a_linger, _open_numbers_of_the_gone])
+@pytest.mark.parametrize(
+    "kind", [_new_topic, _new_subscriber, _end_of_a_linger, _look_at_lingers, _open_numbers_of_the_gone]
+)
 def test_a_command_costs_the_same_however_much_there_is_beside(kind: Callable[[int], int]) -> None:
     few, many = kind(20), kind(400)
     assert few > 100
@@ -176,7 +196,7 @@ def test_who_takes_and_leaves_topics_again_and_again_leaves_no_more_behind(monke
     assert known is not None
     assert len(known.lingering) == 20
     stage.step(Tick(), 60_000)
-    assert (known.lingering, state.lingers) == ({}, [])
+    assert (known.lingering, len(state.lingers)) == ({}, 0)
 
 
 def _first_given_up(stage: Stage) -> int | None:
@@ -237,3 +257,15 @@ def test_who_comes_and_goes_again_and_again_leaves_no_more_times_behind() -> Non
         stage.step(OpenSession("one", 1), now)
         assert stage.next_deadline() == 60_000
     assert len(stage._state.deadlines) <= SPARE + 2
+
+
+def test_lingers_that_end_together_do_so_in_the_order_in_which_they_began() -> None:
+    """An earlier release walked through a list of them: a replay of its journal must make the same rides (R10)."""
+    began = [Linger(due, "one", topic, 1, 1) for topic, due in enumerate((7, 3, 9, 5, 3, 8))]
+    lingers = Lingers(began[:4])
+    for each in began[4:]:
+        lingers.add(each)
+    assert (list(lingers), len(lingers), lingers.next_deadline()) == (began, 6, 3)
+    assert [each.topic for each in lingers.take_due(7)] == [0, 1, 3, 4]
+    assert (list(lingers), lingers.next_deadline()) == ([began[2], began[5]], 8)
+    assert (lingers.take_due(7), lingers.take_due(9), lingers.next_deadline()) == ([], [began[2], began[5]], None)

@@ -242,11 +242,8 @@ class Stage:
         """Return the stage time (ms) at which a ``Tick`` is due, or ``None``."""
         if self._state.is_sealed:
             return None  # timers stand still while the topic order changes (R14)
-        due = [linger.due for linger in self._state.lingers]
-        departments = (self._settling, self._sessions, self._reordering, self._retiring)
-        others = (each.next_deadline() for each in departments)
-        due += [when for when in others if when is not None]
-        return min(due, default=None)
+        timed = (self._state.lingers, self._settling, self._sessions, self._reordering, self._retiring)
+        return min((when for each in timed if (when := each.next_deadline()) is not None), default=None)
 
     # -- queries: nothing changes ------------------------------------------------------------------------------
 

@@ -25,19 +25,10 @@ from inorder_worker.sequencer.commands import (
     SwitchRide,
 )
 from inorder_worker.sequencer.deadlines import Deadlines
+from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.sequencing import Group, Overlaps, Subscription, members
 from inorder_worker.sequencer.tally import Tally
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
-
-
-class Linger(msgspec.Struct):
-    """A dropped topic that still counts (R10), at the bottom stage: when its end goes up the belt."""
-
-    due: int
-    client_id: str
-    topic: int
-    incarnation: int
-    version: int
 
 
 class DurableClock(msgspec.Struct):
@@ -167,7 +158,7 @@ class StageState:
         self.ended_since = 0
         self.left_behind: deque[tuple[int, dict[int, tuple[int, int]]]] = deque()
         self.overlaps = Overlaps()
-        self.lingers: list[Linger] = []
+        self.lingers = Lingers()
         self.sent: dict[int, int] = {}
         self.outbox: dict[int, list[tuple[int, AnyRide]]] = {}
         self.received: dict[int, int] = {}
@@ -311,7 +302,7 @@ class StageState:
                 topic: (_packed(each.fills), _packed(each.above), _packed(each.company), each.top, _packed(each.gained))
                 for topic, each in self.groups.items()
             },
-            lingers=self.lingers,
+            lingers=list(self.lingers),
             sent=self.sent,
             outbox=self.outbox,
             received=self.received,
@@ -354,7 +345,7 @@ class StageState:
         for subscription in snapshot.subscriptions:
             state.overlaps.put(subscription)
         state.overlaps.stale = sum(1 << topic for topic in snapshot.stale)
-        state.lingers = snapshot.lingers
+        state.lingers = Lingers(snapshot.lingers)
         state.sent, state.outbox, state.received = snapshot.sent, snapshot.outbox, snapshot.received
         state.order, state.order_epoch, state.homes_epoch = snapshot.order, snapshot.order_epoch, snapshot.homes_epoch
         state.switch, state.pins, state.window_began = snapshot.switch, snapshot.pins, snapshot.window_began

@@ -24,10 +24,11 @@ from inorder_worker.sequencer.commands import (
     SubscriptionRide,
     TopicRide,
 )
+from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
 from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topics_created
 from inorder_worker.sequencer.sequencing import Subscription, bit_set, members
-from inorder_worker.sequencer.state import MAX_ENTRIES, Linger, Outbox, StageState
+from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
 from inorder_worker.sequencer.topic_manager import Session
 
 PARTS_OF_A_START = 20
@@ -241,7 +242,7 @@ class Subscribing:
             for topic in known.active - wanted:
                 lingering[topic] = change
                 if state.is_bottom:
-                    state.lingers.append(Linger(state.now + stay, ride.client_id, topic, *change))
+                    state.lingers.add(Linger(state.now + stay, ride.client_id, topic, *change))
         state.overlaps.put(
             Subscription(
                 ride.client_id,
@@ -288,7 +289,7 @@ class Subscribing:
         makes no more of them than it has topics, and some that were not looked at yet."""
         state = self._state
         if len(state.lingers) > LINGERS_UNCHECKED + 2 * state.lingering:
-            state.lingers = list(filter(self._is_lingering, state.lingers))
+            state.lingers = Lingers(filter(self._is_lingering, state.lingers))
             state.lingering = len(state.lingers)
 
     def _is_lingering(self, linger: Linger) -> bool:
@@ -297,12 +298,8 @@ class Subscribing:
 
     def end_lingers(self) -> None:
         """Send the due ends of lingers up the belt; at the bottom stage only."""
-        state = self._state
-        due = [each for each in state.lingers if each.due <= state.now]
-        if due:
-            state.lingers = [each for each in state.lingers if each.due > state.now]
-            for each in due:
-                self.linger_ended(LingerEndRide(each.client_id, each.topic, each.incarnation, each.version))
+        for each in self._state.lingers.take_due(self._state.now):
+            self.linger_ended(LingerEndRide(each.client_id, each.topic, each.incarnation, each.version))
 
     def linger_ended(self, ride: LingerEndRide) -> None:
         """A dropped topic stops counting; what leaves a sequencing group by it is carried once more."""
@@ -332,7 +329,8 @@ class Subscribing:
         if known is not None and (known.incarnation, known.version) == change:
             if state.is_bottom:
                 due = state.now + state.settings.linger_ms
-                state.lingers += [Linger(due, ride.client_id, topic, *change) for topic in sorted(known.active)]
+                for topic in sorted(known.active):
+                    state.lingers.add(Linger(due, ride.client_id, topic, *change))
             state.clocks.pop(ride.client_id, None)
             lingering = known.lingering | dict.fromkeys(known.active, change)
             state.overlaps.put(

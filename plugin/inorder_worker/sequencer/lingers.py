@@ -1,0 +1,53 @@
+"""Dropped topics that still count (R10), at the bottom stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+import msgspec
+
+
+class Linger(msgspec.Struct):
+    """A dropped topic that still counts (R10), at the bottom stage: when its end goes up the belt."""
+
+    due: int
+    client_id: str
+    topic: int
+    incarnation: int
+    version: int
+
+
+class Lingers:
+    """Lingers in the order in which they began; those that are due are found without a look at the others.
+
+    Args:
+        lingers: to begin with, in their order.
+    """
+
+    def __init__(self, lingers: Iterable[Linger] = ()) -> None:
+        self._heap = [(each.due, at, each) for at, each in enumerate(lingers)]
+        self._next = len(self._heap)
+        heapify(self._heap)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Linger]:
+        return (linger for _, _, linger in sorted(self._heap, key=lambda each: each[1]))
+
+    def add(self, linger: Linger) -> None:
+        """One begins."""
+        heappush(self._heap, (linger.due, self._next, linger))
+        self._next += 1
+
+    def take_due(self, now: int) -> list[Linger]:
+        """Take out those that end at this stage time or before, in the order in which they began."""
+        due: list[tuple[int, Linger]] = []
+        while self._heap and self._heap[0][0] <= now:
+            due.append(heappop(self._heap)[1:])
+        return [linger for _, linger in sorted(due, key=lambda each: each[0])]
+
+    def next_deadline(self) -> int | None:
+        """Return the stage time at which the next one ends."""
+        return self._heap[0][0] if self._heap else None

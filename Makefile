@@ -15,6 +15,8 @@ WEBUI_SOURCE := $(shell find webui/app -name node_modules -prune -o -print)
 WEBUI := webui/inorder_webui/static/.built
 
 .DEFAULT_GOAL := help
+# Each process of a test would read all modules as source again.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo dist test unit test-long test-webui webui screenshots check format bench bench-check mutants clean broker servers
 
 help: ## list the targets

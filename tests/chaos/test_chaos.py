@@ -14,6 +14,7 @@ from tests.chaos.site import Options
 
 from inorder_analytics.checks import History
 
+LONG = pytest.mark.long
 SHAPE = Shape(stages=3, clients=("a", "b"), wanderers=("b",), durables=("a",), has_store_way=True)
 
 
@@ -53,7 +54,9 @@ def test_a_loss_is_none_of_a_log() -> None:
     assert [(each.rule, each.subscribers) for each in lost_though_logged(history)] == [("R18", ("one",))]
 
 
-@pytest.mark.parametrize(("store", "seed", "log"), [("sqlite", 450, False), ("postgresql", 50, True)])
+@pytest.mark.parametrize(
+    ("store", "seed", "log"), [pytest.param("sqlite", 450, False, marks=LONG), ("postgresql", 50, True)]
+)
 async def test_a_short_run_keeps_every_promise(store: str, seed: int, log: bool) -> None:
     """These seeds draw every kind of fault, and pauses beyond the lease; a durable subscriber is killed."""
     result = await run(Options(seconds=7.0, seed=seed, store=store, pause=0.42, log=log))

@@ -13,7 +13,14 @@ from typer.main import get_command
 
 from inorder_cli.app import app
 
-PACKAGES = ("plugin/inorder", "adapters/inorder_adapters", "controlplane/inorder_controlplane", "analytics")
+PACKAGES = (
+    "plugin/inorder",
+    "plugin/inorder_worker",
+    "plugin/inorder_cli",
+    "adapters/inorder_adapters",
+    "controlplane/inorder_controlplane",
+    "analytics",
+)
 PROJECT = Path(__file__).parents[2]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 NAMED = re.compile(r"(?:inorder|\b(?:with|of|see|is|by):? (?:\*\*|\[cyan\])?inorder) ((?:[a-z]+ ?)+)")
@@ -75,7 +82,7 @@ def test_what_messages_tell_to_type_is_there(package: str) -> None:
     for path in sorted(root.rglob("*.py")):
         if any(each in path.as_posix() for each in NOT_OURS):
             continue
-        module = "inorder." + ".".join(path.relative_to(root).with_suffix("").parts)
+        module = ".".join([root.name, *path.relative_to(root).with_suffix("").parts])
         said = [each for text in texts(path.read_text()) for each in wrong(text, module)]
         if said:
             broken[str(path.relative_to(PROJECT))] = said

@@ -109,6 +109,7 @@ async def test_compacted(site: Site, bucket: str, cli: Cli) -> None:
     assert (audited["ok"], audited["files"]["read"], audited["events"]) == (True, 1, 60)
 
 
+@pytest.mark.long
 async def test_analysed_with_spark(site: Site, bucket: str, tmp_path: Path) -> None:
     """Spark itself never opens s3://: files are read as everywhere else, so it needs no library of Hadoop's."""
     await record(site, f"{bucket}/traces")

@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import pytest
 from tests.client.helpers import PATIENCE, take_events, times
 from tests.client.recorder import Recorder
 from tests.e2e.helpers import SHORT_ON_POSTGRESQL, STAGES, assert_one_order
@@ -78,6 +79,7 @@ async def test_workers_are_killed_in_mid_stream(mosquitto: Mosquitto, store: str
 
 
 @SHORT_ON_POSTGRESQL
+@pytest.mark.long
 async def test_links_are_cut_in_mid_stream(mosquitto: Mosquitto, store: str, topics: list[str]) -> None:
     """Connections to each worker are reset, of clients and of other workers."""
     async with three_workers(store) as workers:

@@ -188,7 +188,9 @@ async def test_clients_go_over_from_a_worker_that_stands_still(
                 await each.kill()
 
 
-@pytest.mark.parametrize("cut_from", ["store", "clients", "both"])
+@pytest.mark.parametrize(
+    "cut_from", ["both", *(pytest.param(part, marks=pytest.mark.long) for part in ("store", "clients"))]
+)
 async def test_the_active_worker_is_cut_off(
     mosquitto: Mosquitto, postgres: PostgresServer, names: Sequence[str], cut_from: str
 ) -> None:

@@ -124,8 +124,14 @@ class Notifier:
     # -- logs --------------------------------------------------------------------------------------------------
 
     def _alarm(self, effect: Alarm) -> None:
-        words = effect.kind, effect.space, effect.topic, effect.number, effect.hint
-        _log.warning("event=alarm kind=%s space=%s topic=%s number=%d hint=%s", *words)
+        _log.warning(
+            "event=alarm kind=%s space=%s topic=%s number=%d hint=%s",
+            effect.kind,
+            effect.space,
+            effect.topic,
+            effect.number,
+            effect.hint,
+        )
 
     def _lease_turned(self, effect: LeaseTurned) -> None:
         if effect.is_leased:

@@ -253,7 +253,8 @@ DURABLE = replace(
     weights={**LOGGED.weights, "restart": 3.0, "disconnect": 2.0, "crash": 0.5, "flow": 4.0, "change": 0.0}
 )  # fmt: skip
 """Durable subscribers come back as other processes, and go on where their clocks were saved. All have all topics: of a
-pair that one alone has nothing tells in which order its events come again."""
+pair that one alone has nothing tells in which order its events come again. All are strict: what others passed over
+since their clocks were saved comes in its turn when they resume (R18)."""
 RELEASED = replace(
     HOLES, name="released",
     weights={

@@ -24,6 +24,22 @@ def test_r19_what_is_asked_again_leaves_in_publish_order(stages: list[int] | Non
     assert asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
 
 
+def test_r19_what_is_asked_again_follows_an_answered_one_behind_an_unanswered_one() -> None:
+    """The answers to the first and the last request were lost, that to the one between them was not."""
+    publisher = new_publisher()
+    first, between, last = publish(publisher, "middle", "top", "low")
+    publisher.requests()
+    answer(publisher, between, 7)
+    for stage in (0, 1, 2):
+        publisher.lost(stage)
+    publisher.connected([0, 1, 2])
+    events = {each.counter: each for frame in publisher.requests() for each in frame.events}
+    assert (first.counter in events, last.counter in events) == (True, True)
+    assert events[first.counter].after == [], "what came behind it is nothing that it follows"
+    after = events[last.counter].after
+    assert dict(zip(after[::2], after[1::2], strict=True)).get(1) == 7
+
+
 def test_r14_r19_what_is_planned_anew_leaves_in_publish_order_ahead_of_the_queue() -> None:
     publisher = new_publisher()
     publish(publisher, "top", "middle", "top")

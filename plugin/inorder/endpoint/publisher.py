@@ -8,7 +8,7 @@ after a change of the topic order it is planned anew, with the same counters (R1
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from itertools import islice, takewhile
@@ -377,18 +377,22 @@ class Publisher:
 
     def _follow_anew(self) -> None:
         """Collect once more what unanswered requests follow, for when they are asked again."""
-        self._is_stale = False
+        self._is_stale, self._relied = False, {}
         asked = [each for each in self._open.values() if each.counter in self._unanswered]
         self._take_back(asked)
-        self._relied = {}
+        later, self._used = OrderedDict(self._used), {}  # of requests that are answered, though earlier ones are not
         for each in asked:
-            assert each.info is not None
-            self._follow(each, each.info)
+            while later and next(iter(later.values())).counter < each.counter:
+                self._used.update([later.popitem(last=False)])
+            if each.topic_id in later:  # it was numbered before what came behind it there
+                each.after, each.relies, each.through = [], [], -1
+            elif each.info is not None:
+                self._follow(each, each.info)
+        self._used.update(later)
 
     @staticmethod
     def _passes(publication: Publication, stage: int) -> bool:
-        info = publication.info
-        if info is None:
+        if (info := publication.info) is None:
             return False
         top = info.stage if publication.through < 0 else publication.through
         return top <= stage <= publication.entry
@@ -563,9 +567,6 @@ class Publisher:
         after: list[int] = []
         relies: dict[int, int] = {}
         publication.after, publication.through = after, -1
-        if last is not None and last.counter > publication.counter:  # asked again behind it, and numbered before it
-            self._used[info.id], publication.before, publication.relies = last, None, []
-            return
         entry = publication.entry
         passed = range(info.stage, entry + 1)
         is_doubted = bool(self._doubted) and publication.counter in self._doubted

@@ -81,7 +81,8 @@ class Subscribing:
             routes.remove(space, filter)
             self._arrivals.kept.dropped(space, filter)
         if change.removes and self._wanted() != self._subscriber.filters:
-            self._drop(self._wanted())
+            added = [SpaceFilter(each.space, each.filter) for each in change.adds if each.ordering == "total"]
+            self._drop([*self._wanted(), *added])  # what is covered in another way goes on (R8)
             self._outbox.wants_flush = True
         for each in change.adds:
             routes.add(each)

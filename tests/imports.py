@@ -157,7 +157,7 @@ CIRCLES: frozenset[frozenset[str]] = frozenset(
         ("inorder_cli", "app bench entry"),
         ("inorder.client", "publishing recording"),
         ("inorder.paho", "callbacks client embedding loops receiving sending subscriptions"),
-        ("inorder.paho", "life ordering"),
+        ("inorder.paho", "ordering session"),
         ("inorder.traces", "arrow making recorder writer"),
         ("inorder.traces", "folder options"),
         ("inorder_adapters.memory", "delivery hub"),

@@ -20,7 +20,7 @@ from inorder_analytics.checks.numbers import check_unique_numbers
 from inorder_analytics.checks.order import check_dependencies, check_publisher_order, check_topic_order
 from inorder_analytics.checks.total_order import Sequence, check_total_order, sequence_of
 from inorder_analytics.checks.verdicts import check_repetition, check_resumes, check_verdicts
-from inorder_analytics.histories import Histories, Judged, Life
+from inorder_analytics.histories import Histories, Incarnation, Judged
 from inorder_analytics.plain.measuring import MAX_PAIRS
 from inorder_analytics.plain.pairs import Pair, compared, order_figures, worst_pairs
 from inorder_analytics.plain.recorded import Recorded, recorded_runs
@@ -53,7 +53,7 @@ class RunAudit:
     """What became of one run.
 
     Attributes:
-        names: how lives are called in violations, with their sessions.
+        names: how incarnations are called in violations, with their sessions.
         gaps: numbers that subscribers were told to be missing, by reason.
         repeated: arrivals that were dropped as repetitions, or as older than the subscription.
     """
@@ -70,7 +70,7 @@ class RunAudit:
     violations: list[Violation]
     not_judged: list[NotJudged]
     history: History
-    lives: dict[str, Life]
+    incarnations: dict[str, Incarnation]
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ def _audited(run: Recorded, linger: float, max_pairs: int, seed: int, *, is_dama
         violations=[*broken, *_others(judged)],
         not_judged=[*_not_judged(run, judged), *unsure],
         history=judged.history,
-        lives=judged.lives,
+        incarnations=judged.incarnations,
     )
 
 
@@ -174,7 +174,7 @@ def _others(judged: Judged) -> Iterator[Violation]:
     yield from check_completeness(judged.complete)
     yield from check_resumes(judged.resumed)
     for found in check_publisher_order(history):
-        if judged.lives[found.subscribers[0]].mode == "strict" or _is_all_recorded(judged, found):
+        if judged.incarnations[found.subscribers[0]].mode == "strict" or _is_all_recorded(judged, found):
             yield found
 
 
@@ -220,9 +220,9 @@ def _is_one_order(one: Sequence, two: Sequence) -> bool:
 
 def _is_certain(judged: Judged, found: Violation, name: str, sequence: Sequence, linger: float) -> bool:
     """Tell whether no unsubscription that is not in the trace can excuse two events in opposite orders: none can be
-    longer ago than the linger, if the life is recorded as a whole or was notified of either not long before."""
-    life, subscriber = judged.lives[name], judged.history.subscribers[name]
-    if life.is_complete and subscriber.spans:
+    longer ago than the linger, if the incarnation is recorded as a whole or was notified of either not long before."""
+    incarnation, subscriber = judged.incarnations[name], judged.history.subscribers[name]
+    if incarnation.is_complete and subscriber.spans:
         return True
     events = [each.event for each in found.witnesses if each.event is not None]
     stamped = max(judged.history.stamped[event].stamped for event in events)
@@ -233,15 +233,15 @@ def _is_certain(judged: Judged, found: Violation, name: str, sequence: Sequence,
 
 
 def _not_judged(run: Recorded, judged: Judged) -> Iterator[NotJudged]:
-    for name, life in judged.lives.items():
+    for name, incarnation in judged.incarnations.items():
         subscriber = judged.history.subscribers[name]
-        if not (life.rows or subscriber.spans):
+        if not (incarnation.rows or subscriber.spans):
             continue
-        if why := _why_incomplete(life):
+        if why := _why_incomplete(incarnation):
             yield NotJudged(f"what {name} left out, and copies that brokers kept", why)
-        if life.mode is None:
+        if incarnation.mode is None:
             yield NotJudged(f"what {name} must be to be strict", "how it waits is not recorded")
-        if life.rows and not subscriber.spans and _is_ordered(subscriber):
+        if incarnation.rows and not subscriber.spans and _is_ordered(subscriber):
             yield NotJudged(f"what {name} left out", "no subscription of it is recorded")
     unclear = sorted({row.client for row in (*run.published, *run.changes) if run.clock_of(row)[1] is None})
     if unclear and any(each.spans for each in judged.history.subscribers.values()):
@@ -249,13 +249,13 @@ def _not_judged(run: Recorded, judged: Judged) -> Iterator[NotJudged]:
         yield NotJudged(what, f"no clock of {', '.join(unclear)} is known")
 
 
-def _why_incomplete(life: Life) -> str:
+def _why_incomplete(incarnation: Incarnation) -> str:
     reasons = []
-    if life.dropped:
-        reasons.append(f"{life.dropped} of its rows could not be recorded")
-    if life.holes:
-        reasons.append(f"{life.holes} of its notifications are in no file")
-    if life.is_damaged:
+    if incarnation.dropped:
+        reasons.append(f"{incarnation.dropped} of its rows could not be recorded")
+    if incarnation.holes:
+        reasons.append(f"{incarnation.holes} of its notifications are in no file")
+    if incarnation.is_damaged:
         reasons.append("files are damaged")
     return " and ".join(reasons)
 
@@ -300,7 +300,9 @@ def _figures(runs: list[RunAudit]) -> dict[str, Any]:
     }
     return {
         "events": sum(each.events for each in runs),
-        "subscribers": len({life.session[0] for each in runs for life in each.lives.values() if life.rows}),
+        "subscribers": len(
+            {incarnation.session[0] for each in runs for incarnation in each.incarnations.values() if incarnation.rows}
+        ),
         **sums,
         "gaps": dict(sorted(gaps.items())),
         **{name: msgspec.to_builtins(value) for name, value in sorted(order.items())},
@@ -325,5 +327,5 @@ def _violation(each: RunAudit, found: Violation) -> dict[str, Any]:
         recorded = one.event if one.event in history.publishes else None
         publisher = None if recorded is None else dict(zip(("client", "incarnation", "counter"), recorded, strict=True))
         events.append({"topic": topic, "number": number, "publisher": publisher})
-    clients = [each.lives[name].session[0] if name in each.lives else name for name in found.subscribers]
+    clients = [each.incarnations[name].session[0] if name in each.incarnations else name for name in found.subscribers]
     return {"run": each.run, "rule": found.rule, "sentence": found.sentence, "events": events, "subscribers": clients}

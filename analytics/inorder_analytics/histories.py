@@ -6,7 +6,7 @@ A trace shows less than a simulation does, so a history says less, and checks st
   R18 promises across incarnations is judged apart (:attr:`Judged.resumed`).
 - Of events that no recorded publisher published the timestamps are known from their subscribers.
 - A number counts as one that must come only where its publish is recorded as accepted; any other one may be void.
-- A life of which rows are missing can break an order, but nothing is said about what it left out.
+- A incarnation of which rows are missing can break an order, but nothing is said about what it left out.
 - Times are by the worker's clock. Where a clock was not measured they decide nothing.
 """
 
@@ -28,7 +28,7 @@ _BESIDE = frozenset({"replayed"})
 
 
 @dataclass(slots=True)
-class Life:
+class Incarnation:
     """One incarnation of a client, as a subscriber.
 
     Attributes:
@@ -58,14 +58,15 @@ class Judged:
     """A run for the checks.
 
     Attributes:
-        history: everything; subscribers are lives, by name.
-        lives: by name.
-        resumed: the same, with all lives of a client as one subscriber; only clients that have several, all complete.
+        history: everything; subscribers are incarnations, by name.
+        incarnations: by name.
+        resumed: the same, with all incarnations of a client as one subscriber; only clients that have several, all of
+            them complete.
         counters: of each recorded publisher, which publishes are recorded.
     """
 
     history: History
-    lives: dict[str, Life]
+    incarnations: dict[str, Incarnation]
     resumed: History
     counters: dict[Session, set[int]]
 
@@ -73,7 +74,9 @@ class Judged:
     def complete(self) -> History:
         """The history with only those subscribers of whom nothing is missing."""
         subscribers = self.history.subscribers
-        complete = {name: subscribers[name] for name, life in self.lives.items() if life.is_complete}
+        complete = {
+            name: subscribers[name] for name, incarnation in self.incarnations.items() if incarnation.is_complete
+        }
         return replace(self.history, subscribers=complete)
 
 
@@ -93,19 +96,24 @@ class Histories:
 
     def made(self) -> Judged:
         """Return the history."""
-        lives = self._lives()
+        incarnations = self._incarnations()
         accepted: dict[int, list[int]] = defaultdict(list)
         for row in self._run.published:
             self._publish(row, accepted)
         self._unrecorded()
-        for life in lives.values():
-            self._subscriber(life)
-        self._spans(lives)
+        for incarnation in incarnations.values():
+            self._subscriber(incarnation)
+        self._spans(incarnations)
         history = self._history
         for topic in self._keys.values():
             known = Ranges((number, number) for number in accepted[topic])
             history.unknown += [(topic, *numbers) for numbers in known.missing(1, HIGHEST)]
-        return Judged(history, {life.name: life for life in lives.values()}, self._resumed(lives), self._counters)
+        return Judged(
+            history,
+            {incarnation.name: incarnation for incarnation in incarnations.values()},
+            self._resumed(incarnations),
+            self._counters,
+        )
 
     # -- publishers ----------------------------------------------------------------------------------------------
 
@@ -140,29 +148,31 @@ class Histories:
 
     # -- subscribers ---------------------------------------------------------------------------------------------
 
-    def _lives(self) -> dict[Session, Life]:
+    def _incarnations(self) -> dict[Session, Incarnation]:
         run = self._run
         sessions = dict(run.sessions())
         several = {client for (client, _), order in sessions.items() if order}
-        lives = {}
+        incarnations = {}
         for session, order in sessions.items():
             name = f"{session[0]} (start {order + 1})" if session[0] in several else session[0]
-            lives[session] = Life(session, name, run.modes.get(session), run.dropped[session], self._is_damaged)
+            incarnations[session] = Incarnation(
+                session, name, run.modes.get(session), run.dropped[session], self._is_damaged
+            )
         for row in (*run.told, *run.gaps):
             if row.delivery_index is not None:
-                lives[row.client, row.incarnation or 0].rows.append(row)
-        for life in lives.values():
-            life.rows.sort(key=lambda row: row.delivery_index)
-            indexes = {row.delivery_index for row in life.rows}
-            life.holes = max(indexes, default=0) - len(indexes)
-        return lives
+                incarnations[row.client, row.incarnation or 0].rows.append(row)
+        for incarnation in incarnations.values():
+            incarnation.rows.sort(key=lambda row: row.delivery_index)
+            indexes = {row.delivery_index for row in incarnation.rows}
+            incarnation.holes = max(indexes, default=0) - len(indexes)
+        return incarnations
 
-    def _subscriber(self, life: Life) -> None:
-        subscriber = self._history.subscriber(life.name, life.mode or "bounded")
-        self._fill(subscriber, life)
+    def _subscriber(self, incarnation: Incarnation) -> None:
+        subscriber = self._history.subscriber(incarnation.name, incarnation.mode or "bounded")
+        self._fill(subscriber, incarnation)
 
-    def _fill(self, subscriber: SubscriberHistory, life: Life) -> None:
-        for row in life.rows:
+    def _fill(self, subscriber: SubscriberHistory, incarnation: Incarnation) -> None:
+        for row in incarnation.rows:
             place = self._place(row)
             if row.kind == "gap":
                 # of a store that was put back: numbers of the former domain, beside which nothing is in order any more
@@ -170,7 +180,7 @@ class Histories:
                     last = place[1] if row.last_number is None else row.last_number
                     subscriber.report(place[0], place[1], last, row.detail or "")
                 continue
-            if row.verdict in _BESIDE or (row.verdict == "retained" and not life.is_complete):
+            if row.verdict in _BESIDE or (row.verdict == "retained" and not incarnation.is_complete):
                 continue
             if row.verdict not in NUMBERED:  # a number that it may have is one of another domain
                 place = None
@@ -178,40 +188,40 @@ class Histories:
             when, _ = self._when(row, row.delivered_at)
             subscriber.notify(event, place, row.verdict or "", when, redelivered=bool(row.redelivered))
 
-    def _spans(self, lives: dict[Session, Life]) -> None:
+    def _spans(self, incarnations: dict[Session, Incarnation]) -> None:
         going: dict[tuple[str, int], Span] = {}
         order_of = self._run.order_of
         for row in sorted(self._run.changes, key=lambda row: (order_of(row), row.recorded_at or 0)):
             topic = topic_of(row)
-            life = lives[row.client, row.incarnation or 0]
+            incarnation = incarnations[row.client, row.incarnation or 0]
             if topic is None:
                 continue
             key = self._key(topic)
             when, error = self._when(row, row.recorded_at)
-            before = going.pop((life.name, key), None)
+            before = going.pop((incarnation.name, key), None)
             if before is not None:
                 ended = row.number if row.kind == "unsubscribed" else None
                 before.end, before.dropped = before.start if ended is None else ended, when
             if row.kind == "subscribed" and row.number is not None:
-                span = going[life.name, key] = Span(key, row.number, when + error, when)
-                self._history.subscribers[life.name].spans.append(span)
+                span = going[incarnation.name, key] = Span(key, row.number, when + error, when)
+                self._history.subscribers[incarnation.name].spans.append(span)
         for (name, _), span in going.items():
             if self._history.subscribers[name].mode != "strict":
                 span.dropped = inf  # where it stopped, numbers that it had jumped might still have come
 
-    def _resumed(self, lives: dict[Session, Life]) -> History:
-        clients: dict[str, list[Life]] = defaultdict(list)
-        for life in lives.values():
-            clients[life.session[0]].append(life)
+    def _resumed(self, incarnations: dict[Session, Incarnation]) -> History:
+        clients: dict[str, list[Incarnation]] = defaultdict(list)
+        for incarnation in incarnations.values():
+            clients[incarnation.session[0]].append(incarnation)
         resumed = replace(self._history, subscribers={})
         for client, each in clients.items():
-            if len(each) < 2 or not all(life.is_complete for life in each):
+            if len(each) < 2 or not all(incarnation.is_complete for incarnation in each):
                 continue
             subscriber = resumed.subscriber(client, each[-1].mode or "bounded")
-            for at, life in enumerate(each):
+            for at, incarnation in enumerate(each):
                 if at:
                     subscriber.resumes.append(Resume({}, len(subscriber.notified), len(subscriber.gaps), 0))
-                self._fill(subscriber, life)
+                self._fill(subscriber, incarnation)
         return resumed
 
     # -- names and times -----------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ SQLITE, POSTGRESQL, ECHO = "worker, SQLite", "worker, PostgreSQL", "echo server"
 
 def alone(size: Size, say: Say) -> Result:
     """W5: durable timestamps of one stage. Raises MissingBinary, ServerFailed, RunFailed."""
-    figures: dict[tuple[str, str], list[Asked]] = {}
+    figures: dict[tuple[str, str], list[Throughput]] = {}
     commits: dict[str, list[float]] = {SQLITE: [], POSTGRESQL: []}
     with ExitStack() as stack:
         postgres = stack.enter_context(PostgresServer(durable=True))
@@ -84,7 +84,7 @@ def alone(size: Size, say: Say) -> Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Throughput:
     """Timestamps that were asked for, per second, and the median time of a frame's answer, ms."""
 
     count: int
@@ -92,7 +92,7 @@ class Asked:
     frame_ms: float
 
 
-def _ask(port: int, pace: Pace, count: int) -> Asked:
+def _ask(port: int, pace: Pace, count: int) -> Throughput:
     """Ask for so many durable timestamps. Raises RunFailed where numbers are missing or come twice."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_Asking(pace, count).run(port))
@@ -110,7 +110,7 @@ class _Asking:
         self._times: list[float] = []
         self._numbers: dict[int, list[int]] = {}
 
-    async def run(self, port: int) -> Asked:
+    async def run(self, port: int) -> Throughput:
         """See _ask."""
         name = f"asking-{self._pace.frame}-{self._pace.under_way}"
         names = [f"{name}/{each}" for each in range(TOPICS)]
@@ -130,7 +130,7 @@ class _Asking:
         for each in (self._peer, *readers):
             each.close()
         self._check()
-        return Asked(self._done, self._done / seconds, median(self._times) * 1e3)
+        return Throughput(self._done, self._done / seconds, median(self._times) * 1e3)
 
     def _ask(self) -> None:
         first, self._counter = self._counter + 1, min(self._count, self._counter + self._pace.frame)
@@ -164,7 +164,7 @@ class _Asking:
             raise RunFailed(f"{self._done} timestamps came instead of {self._count}")
 
 
-def _rows(figures: dict[tuple[str, str], list[Asked]]) -> list[Row]:
+def _rows(figures: dict[tuple[str, str], list[Throughput]]) -> list[Row]:
     rows = []
     for pace in PACES:
         rates = {name: [each.per_s for each in figures[name, pace.name]] for name in (SQLITE, POSTGRESQL, ECHO)}
@@ -190,7 +190,7 @@ def _rows(figures: dict[tuple[str, str], list[Asked]]) -> list[Row]:
     return rows
 
 
-def _commit_rows(commits: dict[str, list[float]], figures: dict[tuple[str, str], list[Asked]]) -> list[Row]:
+def _commit_rows(commits: dict[str, list[float]], figures: dict[tuple[str, str], list[Throughput]]) -> list[Row]:
     """Return how many commits a second the stores do, and how one timestamp at a time compares with that."""
     single, rows = PACES[-1].name, []
     for name, its in commits.items():

@@ -22,7 +22,7 @@ from inorder.logs import logger
 from inorder_controlplane.analysis_process import COMMAND, AnalysisProcess
 from inorder_controlplane.context import Context
 from inorder_controlplane.cron import Cron
-from inorder_controlplane.places import Places
+from inorder_controlplane.path_allow_list import PathAllowList
 from inorder_controlplane.problems import Problem
 from inorder_worker.store.analyses import Analyses, Outcome, Run, Word
 from inorder_worker.store.identity import is_gone, new_owner
@@ -163,7 +163,9 @@ class Runner:
         """Run it, and return what became of it and why."""
         job = own.run.job
         try:
-            source, out = await self._call(lambda _: places_of(self._context).check(job.source, job.out, job.master))
+            source, out = await self._call(
+                lambda _: allow_list_of(self._context).check(job.source, job.out, job.master)
+            )
             await own.process.start(job, source, out)
         except Problem as problem:
             return "failed", problem.detail
@@ -280,9 +282,9 @@ def _beaten(store: Store, id_: str, owner: str, news: dict[str, Any]) -> Word:
     return Analyses(store).beat(id_, owner, **news)
 
 
-def places_of(context: Context) -> Places:
+def allow_list_of(context: Context) -> PathAllowList:
     """Return what analyses may read and write."""
-    return Places(context.settings.traces or (), context.settings.masters)
+    return PathAllowList(context.settings.traces or (), context.settings.masters)
 
 
 def runner_of(context: Context) -> Runner:

@@ -30,7 +30,7 @@ from inorder_analytics.checks import EventId, History, Span, SubscriberHistory, 
 
 
 @dataclass(slots=True)
-class Life:
+class ProcessStart:
     """One process start of a client.
 
     Attributes:
@@ -63,7 +63,7 @@ class Histories:
         history: what the checks read; complete after :meth:`judge`.
     """
 
-    def __init__(self, lives: Iterable[Life], numbers: Numbers, linger: float) -> None:
+    def __init__(self, lives: Iterable[ProcessStart], numbers: Numbers, linger: float) -> None:
         self._lives, self._numbers = list(lives), numbers
         self.history = History(linger)
         self._topics: dict[str, int] = {}
@@ -101,7 +101,7 @@ class Histories:
 
     # -- publishers --------------------------------------------------------------------------------------------
 
-    def _publishes(self, life: Life) -> None:
+    def _publishes(self, life: ProcessStart) -> None:
         incarnation = 0
         called: dict[int, Called] = {}
         for record in life.records:
@@ -140,7 +140,7 @@ class Histories:
 
     # -- subscribers -------------------------------------------------------------------------------------------
 
-    def _notifications(self, life: Life) -> None:
+    def _notifications(self, life: ProcessStart) -> None:
         if not any(isinstance(each, Subscribing) for each in life.records):
             return
         subscriber = self.history.subscriber(life.name, _mode(life))
@@ -172,7 +172,7 @@ class Histories:
                 if isinstance(record, Saved):
                     saved.update((self._topic(name), number) for name, number in record.numbers.items())
 
-    def _replay(self, subscriber: SubscriberHistory, life: Life) -> list[_Held]:
+    def _replay(self, subscriber: SubscriberHistory, life: ProcessStart) -> list[_Held]:
         """Note what a life was told; return the subscriptions that it had, topic by topic."""
         open_now: dict[str, _Held] = {}
         all_held: list[_Held] = []
@@ -230,7 +230,7 @@ class Histories:
         return Span(topic, start, since, began, max(end, start), held.until)
 
 
-def _mode(life: Life) -> str:
+def _mode(life: ProcessStart) -> str:
     return next((each.mode for each in life.records if isinstance(each, Began)), "strict")
 
 

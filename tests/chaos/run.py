@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.chaos.client import Command
 from tests.chaos.faults import Faults, TakeOver
-from tests.chaos.histories import Histories, Life, lost_though_logged
+from tests.chaos.histories import Histories, ProcessStart, lost_though_logged
 from tests.chaos.plan import Fault, plan
 from tests.chaos.processes import ClientSeat
 from tests.chaos.records import (
@@ -243,7 +243,7 @@ class _Run:
 
     def _judge(self, numbers: Numbers) -> None:
         lives = [life for seat in self.site.clients.values() for life in _lives(seat)]
-        lives += [Life(each.name, each.name, each.records) for each in self.site.meters]
+        lives += [ProcessStart(each.name, each.name, each.records) for each in self.site.meters]
         histories = Histories(lives, numbers, LINGER)
         # R24; a stall is a broker that takes later what its publisher has written (QoS 0)
         histories.history.is_direct = not any(each.kind == "stall_broker" for each in self.result.plan)
@@ -296,10 +296,10 @@ class _Run:
             self.result.logs[name] = _end((self.site.folder / f"{name}.log").read_text(errors="replace"))
 
 
-def _lives(seat: ClientSeat) -> list[Life]:
+def _lives(seat: ClientSeat) -> list[ProcessStart]:
     killed = [*seat.killed, None]
     return [
-        Life(role.client_id, role.name, tail.records, when, role.durable)
+        ProcessStart(role.client_id, role.name, tail.records, when, role.durable)
         for role, tail, when in zip(seat.roles, seat.lives, killed, strict=True)
     ]
 

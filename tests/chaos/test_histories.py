@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.chaos.histories import Histories, Life, lost_though_logged
+from tests.chaos.histories import Histories, ProcessStart, lost_though_logged
 from tests.chaos.records import (
     Acknowledged,
     AnyRecord,
@@ -45,14 +45,14 @@ def judge(*lives: Sequence[AnyRecord]) -> Histories:
         ]
         for at, told in enumerate(lives)
     ]
-    durable = [Life("d", f"d/{at}", records, durable=True) for at, records in enumerate(begun)]
+    durable = [ProcessStart("d", f"d/{at}", records, durable=True) for at, records in enumerate(begun)]
     places = [("a", number) for number in range(1, PUBLISHED + 1)]
     numbers = Numbers(
         states=dict.fromkeys(places, "CONFIRMED"),
         deps={place: {} for place in places},
         owners=dict.fromkeys(places, ("w", 7)),
     )
-    return Histories([Life("w", "w", publishes), *durable], numbers, 60.0)
+    return Histories([ProcessStart("w", "w", publishes), *durable], numbers, 60.0)
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ async def test_what_is_accepted_while_the_worker_is_away_is_confirmed_later(site
         await until(lambda: not publisher.stats().connected)
         site.hub.resume("publisher")
         await publish
-        await asyncio.sleep(0.05)  # the time that confirmations wait for company passes
+        await asyncio.sleep(0.05)  # the time that confirmations wait for others passes
         await site.start()
         await until(lambda: publisher.stats().pending == 0, "the settlement")
 
@@ -430,10 +430,10 @@ async def test_a_publish_leaves_nothing_behind(site: Site) -> None:
         await one.subscribe("a", "b")
         await burst(publisher, one, 1_000)
         gc.collect()
-        before = sizes(publisher, one)
+        before, publishes = sizes(publisher, one), sum(isinstance(each, Publish) for each in gc.get_objects())
         await burst(publisher, one, 4_000)
         gc.collect()
-        assert sum(isinstance(each, Publish) for each in gc.get_objects()) == 0
+        assert sum(isinstance(each, Publish) for each in gc.get_objects()) <= publishes  # there may be other clients'
         after = sizes(publisher, one)
         assert all(after[name] <= before[name] + 300 for name in after), (before, after)
 

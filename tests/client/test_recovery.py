@@ -118,7 +118,7 @@ async def test_a_worker_that_is_silent_is_given_up(site: Site) -> None:
         (worker,) = workers._links
         connection = worker._connection
         connection.data_received = lambda data: None  # what the worker says does not arrive
-        before = connection.heard
+        before = connection.last_reception
         await until(lambda: worker.is_connected and worker._connection is not connection)
         assert asyncio.get_running_loop().time() - before >= 0.15
         await published(one, "a", 1)

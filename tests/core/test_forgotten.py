@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 from tests.core.cluster import SPACE, Cluster, entries, stamps
 
-from inorder.endpoint.asked import Asked
 from inorder.endpoint.publisher import Publisher
+from inorder.endpoint.request_history import RequestHistory
 from inorder.protocol.wire import Frame, NewEvent, Opened, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer import sessions
 from inorder_worker.sequencer.commands import Create, LeaveSession, OpenSession, StageSettings, Tick
@@ -231,20 +231,20 @@ def test_a_stage_that_gets_a_topic_of_one_that_does_not_know_enough_does_not_eit
 
 
 def test_counters_are_recent_for_a_while_after_they_were_asked_for_first() -> None:
-    asked = Asked(recent=100.0)
-    asked.note(2, 3, now=0.0)
-    asked.note(0, 5, now=9.0)  # counts as asked for at 0
-    asked.note(1, 7, now=50.0)
-    asked.note(2, 4, now=60.0)  # once more
-    assert asked.pairs() == [2, 4, 0, 5, 1, 7]
-    assert [asked.of(stage) for stage in range(4)] == [5, 7, 4, 0]
-    assert [asked.recent(now) for now in (99.0, 100.0, 149.0, 150.0, 1000.0)] == [1, 6, 6, 8, 8]
-    asked.note(2, 7, now=1000.0)  # once more
-    assert asked.recent(1000.0) == 8
-    asked.note(2, 9, now=1000.0)
-    assert asked.recent(1000.0) == 8
-    asked.clear()
-    assert (asked.pairs(), asked.recent(1000.0)) == ([], 1)
+    history = RequestHistory(recent=100.0)
+    history.note(2, 3, now=0.0)
+    history.note(0, 5, now=9.0)  # counts as asked for at 0
+    history.note(1, 7, now=50.0)
+    history.note(2, 4, now=60.0)  # once more
+    assert history.pairs() == [2, 4, 0, 5, 1, 7]
+    assert [history.of(stage) for stage in range(4)] == [5, 7, 4, 0]
+    assert [history.recent(now) for now in (99.0, 100.0, 149.0, 150.0, 1000.0)] == [1, 6, 6, 8, 8]
+    history.note(2, 7, now=1000.0)  # once more
+    assert history.recent(1000.0) == 8
+    history.note(2, 9, now=1000.0)
+    assert history.recent(1000.0) == 8
+    history.clear()
+    assert (history.pairs(), history.recent(1000.0)) == ([], 1)
 
 
 # -- what follows a publication that is forgotten (R19) ------------------------------------------------------------

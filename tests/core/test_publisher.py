@@ -184,7 +184,7 @@ def test_r19_they_enter_below_all_that_is_queued_and_lower_ones_rely_on_the_stag
     publisher = _publisher()
     _publish(publisher, "top", "middle", "low")
     (frame,) = publisher.requests()
-    assert (frame.stage, [(each.counter, each.relies) for each in frame.events]) == (
+    assert (frame.stage, [(each.counter, each.required) for each in frame.events]) == (
         2, [(1, []), (2, [0, 1]), (3, [0, 1, 1, 2])]
     )  # fmt: skip
 

@@ -133,7 +133,7 @@ def test_without_that_its_timestamp_would_say_that_it_follows_nothing(monkeypatc
     whole = Stamping._add_from_above
 
     def add(self: Stamping, manager: Any, group: Any, ride: StampRide, deps: list[int]) -> bool:
-        whole(self, manager, group, replace(ride, relies=[]), deps)
+        whole(self, manager, group, replace(ride, required=[]), deps)
         return True
 
     monkeypatch.setattr(Stamping, "_add_from_above", add)

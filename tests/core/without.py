@@ -254,8 +254,8 @@ def passed_above(patch: Patch) -> None:
 
     def follow(self: Publisher, publication: Publication, info: Any) -> None:
         whole(self, publication, info)
-        pairs = zip(publication.relies[::2], publication.relies[1::2], strict=True)
-        publication.relies = [part for pair in pairs if pair[0] >= info.stage for part in pair]
+        pairs = zip(publication.required[::2], publication.required[1::2], strict=True)
+        publication.required = [part for pair in pairs if pair[0] >= info.stage for part in pair]
 
     patch.setattr(Publisher, "_follow", follow)
 

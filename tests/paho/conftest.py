@@ -10,7 +10,7 @@ import pytest
 from tests.paho.helpers import configuration, until
 
 import inorder.paho as mqtt
-from inorder.paho.life import closing
+from inorder.paho.session import closing
 from inorder.testing.services import WorkerServer
 
 Make = Callable[..., Any]

@@ -57,7 +57,7 @@ class Told:
     def __init__(self, copies: int) -> None:
         self.ordering = Ordering(mqtt.ClientConfiguration(workers=("w:1",)), lambda: None)
         life: Any = SimpleNamespace(ens=SimpleNamespace(copies_of=lambda topic: copies), engine=None)
-        self.ordering.life = life
+        self.ordering.session = life
         self.told: list[Any] = []
         self._tell = self._tell_gap = lambda each: self.told.append(each)
 

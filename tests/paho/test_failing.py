@@ -41,7 +41,7 @@ def _is_shown(worker: WorkerServer, name: str) -> bool:
 
 
 def _has_left(client: Any, worker: WorkerServer, name: str) -> bool:
-    return client._ordering.life is None and name not in shown(worker)  # not only not shown yet
+    return client._ordering.session is None and name not in shown(worker)  # not only not shown yet
 
 
 def _thread_ended(client: Any) -> bool:
@@ -130,14 +130,14 @@ def test_a_loop_that_begins_again_at_once_goes_on(mosquitto: Mosquitto, make: Ma
     """``while True`` around ``loop_forever()``: the same session at the workers, and the order holds."""
     topic = unique("t")
     client, log = reader(make, mosquitto, worker, topic, 100.0)
-    life = client._ordering.life
+    life = client._ordering.session
     publish = publishing(make, mosquitto, topic)
     _publish_all(publish, ["1", "bad"])
     until(partial(_thread_ended, client), "the end of the loop")
     client.loop_start()
     publish("2")
     until(lambda: log.payloads == [b"1", b"2"], "the rest")
-    assert client._ordering.life is life
+    assert client._ordering.session is life
     assert {each.inorder.verdict for each in log.messages} == {mqtt.Verdict.IN_ORDER}
     assert [each.inorder.sequence for each in log.messages] == [1, 3]
 
@@ -201,7 +201,7 @@ async def test_what_waited_for_its_turn_is_not_lost(mosquitto: Mosquitto, make: 
             slow.publish(topic, "1", 1)
             await run(until, lambda: not slow._ordering.outgoing.is_waiting, "its number")
             await run(fast.publish(topic, "2", 1).wait_for_publish, PATIENCE)
-            await run(until, lambda: client._ordering.life.engine.stats().waiting == 1, "the event that waits")
+            await run(until, lambda: client._ordering.session.engine.stats().waiting == 1, "the event that waits")
             await run(bare.publish(topic, "bad", 1).wait_for_publish, PATIENCE)
             await run(until, partial(_thread_ended, client), "the end of the loop")
             await run(until, partial(_has_left, client, worker, topic), "the end of its session")
@@ -224,9 +224,9 @@ def test_with_suppress_exceptions_nothing_ends(mosquitto: Mosquitto, make: Make,
     topic = unique("t")
     client, log = reader(make, mosquitto, worker, topic)
     client.suppress_exceptions = True
-    life = client._ordering.life
+    life = client._ordering.session
     _publish_all(publishing(make, mosquitto, topic), ["bad", "after"])
     until(lambda: log.payloads == [b"after"], "the rest")
     assert client._leaving is None
-    assert client._ordering.life is life
+    assert client._ordering.session is life
     assert log.failures == 1

@@ -15,7 +15,7 @@ from tests.paho.helpers import PATIENCE
 from tests.paho.test_refused import Token
 
 import inorder.paho
-from inorder.paho.life import closing
+from inorder.paho.session import closing
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto, WorkerServer
 

@@ -158,8 +158,8 @@ def never_waits(client: Any) -> Callable[[], None]:
     """Have a client's timestamps not come, and every wait for them or for inorder's thread fail; return what has them
     come."""
     ordering, held = client._ordering, list[Any]()
-    submit = ordering.life.submit
-    ordering.life.submit = held.append
+    submit = ordering.session.submit
+    ordering.session.submit = held.append
 
     def fail(*_: object) -> None:
         raise AssertionError("the application's loop was kept")

@@ -63,8 +63,8 @@ def test_a_barrier_comes_back_behind_what_the_library_has_read(
     ordering: Any = reader._ordering
 
     async def numbers() -> int:
-        await ordering.life.ens.barrier()
-        return int(ordering.life.engine.stats().delivered["in_order"])
+        await ordering.session.ens.barrier()
+        return int(ordering.session.engine.stats().delivered["in_order"])
 
     counted = THREAD.submit(numbers())
     assert not counted.done()

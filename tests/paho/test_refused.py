@@ -41,7 +41,7 @@ class Token:
     def revoke(self, client: Any) -> None:
         """Have it be of no use any more, and a client that is connected be told so."""
         self.is_valid = False
-        THREAD.call(client._ordering.life.engine._fail, REVOKED)
+        THREAD.call(client._ordering.session.engine._fail, REVOKED)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_whatever_fails_does_not_end_the_loop(
 
     with monkeypatch.context() as patch:
         patch.setattr(Workers, "connect", fails)
-        THREAD.call(client._ordering.life.engine._fail, REVOKED)
+        THREAD.call(client._ordering.session.engine._fail, REVOKED)
         for _ in range(2):
             assert failed.acquire(timeout=PATIENCE)
         with pytest.raises(errors.InvalidOption):
@@ -99,7 +99,7 @@ def test_what_the_token_does_not_allow_is_refused_at_once(mosquitto: Mosquitto, 
     """By the code of a broker's access list, in whichever loop: nothing waits for a word that never comes."""
     topic, client = unique("t"), make()
     log = subscribed(client, mosquitto, topic)
-    engine = client._ordering.life.engine
+    engine = client._ordering.session.engine
     engine._driver.permissions = Permissions(Access("client", ["mqtt:else/#"], ["mqtt:#"]))
     codes = [client.publish(topic, "x", qos).rc for qos in (0, 1)]
     assert codes == [mqtt.MQTT_ERR_ACL_DENIED] * 2

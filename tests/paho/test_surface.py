@@ -239,10 +239,10 @@ def test_one_client_id_twice_does_not_throw_out_the_order(mosquitto: Mosquitto, 
     first.reconnect_delay_set(100, 100)
     connect(second, mosquitto)
     until(lambda: not first.is_connected(), "the older connection to end")
-    names = {each._ordering.life.engine.client_id for each in (first, second)}
+    names = {each._ordering.session.engine.client_id for each in (first, second)}
     assert len(names) == 2
     assert topic not in names
-    assert all(each._ordering.life.engine._state == "open" for each in (first, second))
+    assert all(each._ordering.session.engine._state == "open" for each in (first, second))
     again = Log(second)
     second.subscribe(topic)
     assert again.subscribed.wait(PATIENCE)
@@ -318,7 +318,7 @@ def test_slow_callbacks_are_pahos_affair(mosquitto: Mosquitto, make: Make, is_ou
         assert entered.wait(PATIENCE)
         until(lambda: log.payloads[-1:] == [b"3"], "all messages")
         if is_ours:
-            assert client._ordering.life.engine.stats().worker_reconnects == 0
+            assert client._ordering.session.engine.stats().worker_reconnects == 0
     finally:
         client.disconnect()
         client.loop_stop()
@@ -334,7 +334,7 @@ def test_what_a_slow_callback_keeps_from_being_read_is_not_missing(mosquitto: Mo
     passed: list[float] = []
 
     def on_message(client: Any, userdata: Any, message: Any) -> None:
-        now, since = client._ordering.life.engine._clock.now, time.monotonic()
+        now, since = client._ordering.session.engine._clock.now, time.monotonic()
         before = now()
         until(lambda: time.monotonic() - since > 2 * ReadingTime.PATIENCE)
         passed.append(now() - before)

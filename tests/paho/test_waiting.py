@@ -199,7 +199,7 @@ def test_an_order_that_is_refused_is_a_subscription_refused(mosquitto: Mosquitto
     async def refused(*filters: str, **how: Any) -> None:
         raise Refused("not allowed")
 
-    client._ordering.life.engine.subscribe = refused
+    client._ordering.session.engine.subscribe = refused
     _, mid = client.subscribe(topic)
     assert log.subscribed.wait(PATIENCE)
     assert log.told == [("subscribed", mid, [0x87])]

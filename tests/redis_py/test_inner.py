@@ -148,7 +148,7 @@ def test_the_answer_to_a_health_check_may_have_come_while_nobody_looked() -> Non
     connection, pulse = SimpleNamespace(health_check_interval=1.0, next_health_check=0.0), Pulse()
     assert pulse.is_due(connection, 1.0)
     assert not pulse.is_due(connection, 9.0)
-    pulse.heard()
+    pulse.on_reception()
     assert pulse.is_due(connection, 10.0)
     assert not pulse.is_due(connection, 19.0)
     with pytest.raises(redis.ConnectionError, match="two intervals"):

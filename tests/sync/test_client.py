@@ -70,7 +70,7 @@ def in_thread(function: Any, *args: Any) -> concurrent.futures.Future[Any]:
 
 
 def is_waited_for(client: Client) -> bool:
-    return client._life.engine._stream._waiter is not None  # type: ignore[attr-defined]
+    return client._session.engine._stream._waiter is not None  # type: ignore[attr-defined]
 
 
 # -- what it does ------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_bad_publishes_are_refused_at_the_call(make: Make) -> None:
 
 def test_what_fails_on_the_loops_thread_fails_that_publish_alone(make: Make) -> None:
     with make() as client:
-        publishing: Any = client._life.engine._publishing  # type: ignore[attr-defined]  # the stub has none
+        publishing: Any = client._session.engine._publishing  # type: ignore[attr-defined]  # the stub has none
         total = publishing.total
 
         def once(publish: Any) -> None:
@@ -382,7 +382,7 @@ def test_closing_from_many_threads_at_once(make: Make) -> None:
 
 def test_a_client_that_is_dropped_warns_and_closes(make: Make) -> None:
     client = make().__enter__()
-    life = client._life  # type: ignore[attr-defined]
+    life = client._session  # type: ignore[attr-defined]
     with pytest.warns(ResourceWarning, match="unclosed <Client"):
         del client  # no other reference is left
     wait_until(lambda: life._is_released, what="its end")

@@ -14,7 +14,7 @@ import pytest
 
 from inorder.errors import Closed, UsageError
 from inorder.sync._thread import LoopThread
-from inorder.sync.crossing import Crossing
+from inorder.sync.mailbox import Mailbox
 
 
 @pytest.fixture
@@ -120,11 +120,11 @@ def test_calls_of_one_thread_keep_their_order(loop: LoopThread) -> None:
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_call_that_fails_keeps_no_other_back(loop: LoopThread, caplog: pytest.LogCaptureFixture) -> None:
     done = list[int]()
-    crossing = Crossing(loop)
+    mailbox = Mailbox(loop)
 
     def both() -> None:
-        crossing.call(int, "no number")
-        crossing.call(done.append, 1)
+        mailbox.call(int, "no number")
+        mailbox.call(done.append, 1)
 
     loop.call(both)
     loop.call(int)

@@ -20,9 +20,9 @@ from tests.traces.helpers import Row, files_in, part, rows_in
 from inorder import Traces
 from inorder.errors import InvalidOption, MissingExtra
 from inorder.traces.arrow import TABLE
-from inorder.traces.lanes import NOTHING
 from inorder.traces.making import PART_ROWS, File
 from inorder.traces.recorder import Recorder
+from inorder.traces.row_buffers import NOTHING
 from inorder.traces.schema import NAMES
 
 TOPIC = ("space", "topic", 7)
@@ -125,7 +125,7 @@ async def test_files_have_as_many_rows_as_they_may(tmp_path: Path) -> None:
 
 
 async def test_lanes_are_used_again(tmp_path: Path) -> None:
-    """Many more rows than a lane holds, with flushes in between: each once, with its own dependencies."""
+    """Many more rows than a buffer holds, with flushes in between: each once, with its own dependencies."""
     made = recorder(Traces(tmp_path, max_buffered_rows=100_000))
     for number in range(1, 60_001):
         notified(made, number)

@@ -113,7 +113,7 @@ class Pings(Client):
         """All messages of QoS 1 and 2 that have come are acknowledged."""
         return not self._in_messages
 
-    def heard(self) -> None:
+    def on_reception(self) -> None:
         """Something came from the broker, perhaps past paho."""
         with self._msgtime_mutex:
             self._last_bytes_received = paho.time_func()
@@ -122,7 +122,7 @@ class Pings(Client):
     def _sock_recv(self, bufsize: int) -> bytes:
         data = super()._sock_recv(bufsize)
         if data and self._ping_t:
-            self.heard()
+            self.on_reception()
         return data
 
     def ping(self, answered: Answered) -> None:

@@ -236,7 +236,7 @@ class Connection:
         while left:
             left -= len(plain.recv(left))
         if arrivals:
-            self._client.heard()
+            self._client.on_reception()
         for arrival in arrivals:
             self._arrived(arrival)
         return size > 0 and (size == len(data) or len(data) == _PEEK_BYTES)

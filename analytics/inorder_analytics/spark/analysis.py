@@ -15,9 +15,9 @@ from inorder_analytics.results import SubscriberFigures, WindowFigures
 from inorder_analytics.spark import figures, interest, pairs
 from inorder_analytics.spark.arrays import collected
 from inorder_analytics.spark.events import events
-from inorder_analytics.spark.heard import heard, published, with_latency
 from inorder_analytics.spark.names import Names, named
 from inorder_analytics.spark.parts import Compared, ComparedPair, Ranks, RunPart, Topic, percent, percentiles, witness
+from inorder_analytics.spark.reception import published, receptions, with_latency
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def analyse(
     found = interest.intervals(rows, names).persist()
     accepted = published(rows, names).persist()
     chosen = pairs.sample(names, max_pairs, seed)
-    told = with_latency(heard(rows, names), accepted, found).persist()
+    told = with_latency(receptions(rows, names), accepted, found).persist()
     try:
         parts = _started(names, chosen)
         say("following each event")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from inorder_analytics.spark.heard import EVENT
 from inorder_analytics.spark.names import Names
+from inorder_analytics.spark.reception import EVENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,8 +22,8 @@ def events(told: DataFrame, accepted: DataFrame, covered: DataFrame, names: Name
     entry_stage, top_stage, entries and stamp_bytes.
 
     Args:
-        told: of :func:`~.heard.with_latency`.
-        accepted: of :func:`~.heard.published`.
+        told: of :func:`~.reception.with_latency`.
+        accepted: of :func:`~.reception.published`.
         covered: of :func:`~.interest.segments`.
     """
     last = F.struct(

@@ -125,7 +125,7 @@ def by_subscriber(told: DataFrame) -> DataFrame:
     """Return by who: events that it was notified of, late, in_order and in_time.
 
     Args:
-        told: of :func:`~.heard.with_latency`.
+        told: of :func:`~.reception.with_latency`.
     """
     return told.groupBy("who").agg(
         _count((F.col("late") + F.col("in_order")) > 0).alias("events"),
@@ -146,7 +146,7 @@ def asked_of(accepted: DataFrame, found: DataFrame) -> DataFrame:
     Many subscribers have the same interval of a topic: each is counted once.
 
     Args:
-        accepted: of :func:`~.heard.published`.
+        accepted: of :func:`~.reception.published`.
         found: of :func:`~.interest.intervals`.
     """
     span = ["topic", "start", "end"]

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from inorder_analytics.results import Pairs
 from inorder_analytics.sampling import pairs_of
 from inorder_analytics.spark.arrays import over_arrays
-from inorder_analytics.spark.heard import EVENT
 from inorder_analytics.spark.names import Names
 from inorder_analytics.spark.ranks import NOWHERE, compared
+from inorder_analytics.spark.reception import EVENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -206,7 +206,7 @@ class CronAnswer(Answer):
     next: list[Moment]
 
 
-class Places(Answer):
+class AllowedPaths(Answer):
     """What analyses may read and write here."""
 
     model_config = example(

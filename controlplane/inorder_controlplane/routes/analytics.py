@@ -14,12 +14,12 @@ from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.cron import Cron
 from inorder_controlplane.models.analytics import (
     RESULT_EXAMPLE,
+    AllowedPaths,
     AnalyticsRun,
     AnalyticsRunDetail,
     CronAnswer,
     Job,
     Outcome,
-    Places,
     Progress,
     ShownJob,
 )
@@ -27,7 +27,7 @@ from inorder_controlplane.models.common import moment, moment_or_none
 from inorder_controlplane.paging import ListQueryDep, Page, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
-from inorder_controlplane.running import places_of, runner_of
+from inorder_controlplane.running import allow_list_of, runner_of
 from inorder_controlplane.tables import csv_of, exact
 from inorder_worker.store import analyses
 from inorder_worker.store.analyses import OPEN, Analyses, Run
@@ -42,10 +42,10 @@ NEXT_TIMES: Final = 3
 
 
 @router.get("/places", operation_id="getAnalyticsPlaces")
-async def get_places(_: Viewer, context: ContextDep) -> Places:
+async def get_places(_: Viewer, context: ContextDep) -> AllowedPaths:
     """Return what may be analysed here, and where results may go."""
-    places = places_of(context)
-    return Places(
+    places = allow_list_of(context)
+    return AllowedPaths(
         traces=list(places.traces),
         masters=list(places.masters),
         concurrency=context.settings.analyses,
@@ -101,7 +101,7 @@ async def list_runs(
 @router.post("/runs", operation_id="startAnalysis", status_code=201)
 async def start_run(who: Operator, body: Job, context: ContextDep, response: Response) -> AnalyticsRun:
     """Ask for an analysis. It waits for its turn; one control plane of those on this store runs it."""
-    places_of(context).check(body.source, body.out, body.master)
+    allow_list_of(context).check(body.source, body.out, body.master)
     job = analyses.Job(**body.model_dump())
 
     def queue(store: Store) -> Run:

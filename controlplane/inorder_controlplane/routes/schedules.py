@@ -18,7 +18,7 @@ from inorder_controlplane.paging import ListQueryDep, Page, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.routes.analytics import NEXT_TIMES, cron_of, facts, require_room, shown
-from inorder_controlplane.running import places_of, runner_of
+from inorder_controlplane.running import allow_list_of, runner_of
 from inorder_worker.store import analyses
 from inorder_worker.store.analyses import Analyses, Run
 from inorder_worker.store.schedules import Schedule as Stored
@@ -114,7 +114,7 @@ async def remove_schedule(who: Operator, schedule: Id, context: ContextDep) -> N
 async def run_schedule(who: Operator, schedule: Id, context: ContextDep, response: Response) -> AnalyticsRun:
     """Ask for a run of it now, whether it is on or not. When it is due stays as it is."""
     found = await _known(context, schedule)
-    places_of(context).check(found.job.source, found.job.out, found.job.master)
+    allow_list_of(context).check(found.job.source, found.job.out, found.job.master)
 
     def queue(store: Store) -> Run:
         require_room(store)
@@ -134,7 +134,7 @@ async def run_schedule(who: Operator, schedule: Id, context: ContextDep, respons
 def _checked(body: NewSchedule, context: Context) -> analyses.Job:
     """Return the job of a schedule that can be. Raises Problem."""
     cron_of(body.cron, body.timezone, "body")
-    places_of(context).check(body.job.source, body.job.out, body.job.master)
+    allow_list_of(context).check(body.job.source, body.job.out, body.job.master)
     return analyses.Job(**body.job.model_dump())
 
 

@@ -16,12 +16,12 @@ from inorder.client.clock import LoopClock
 from inorder.client.delivery import DeliveryStream, Notification
 from inorder.client.driving import Driver, new_incarnation
 from inorder.client.ens_link import EnsLink
+from inorder.client.notification_sink import NotificationSink
 from inorder.client.observing import Observer
 from inorder.client.options import ClientTimes
 from inorder.client.publishing import Publish
 from inorder.client.recording import Recording, begun
 from inorder.client.stats import ClientStats, Counters
-from inorder.client.taking import Taker
 from inorder.client.workers import Workers
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.notifications import Event, Gap, Receipt
@@ -117,14 +117,14 @@ class Client:
         """Of this process and domain (see event ids)."""
         return self._driver.incarnation
 
-    def hand_to(self, taker: Taker, now: Callable[[], float] | None = None) -> None:
+    def hand_to(self, sink: NotificationSink, now: Callable[[], float] | None = None) -> None:
         """Have notifications go to the library that this client is embedded in, instead of :meth:`events`. Before it is
         opened.
 
         Args:
             now: the time by which missing events are waited for (s), where that is not the event loop's.
         """
-        self._driver.notifier.taker = taker
+        self._driver.notifier.sink = sink
         if now is not None:
             self._clock.now = now
         self._endpoint.watch()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from inorder.client.delivery import DeliveryStream
+from inorder.client.notification_sink import NotificationSink
 from inorder.client.observing import Observer
 from inorder.client.recording import Recording
-from inorder.client.taking import Taker
 from inorder.endpoint.effects import (
     Alarm,
     Began,
@@ -32,18 +32,18 @@ class Notifier:
     """Carries out the effects that are for the application, and those that are for logs and recorders.
 
     Args:
-        stream: gets notifications where there is no ``taker``.
+        stream: gets notifications where there is no ``sink``.
         is_strict: events wait while the lease has lapsed.
 
     Attributes:
-        taker: the library that this client is embedded in.
+        sink: the library that this client is embedded in.
         observer: tells operators of a sample of events.
         recording: records all of them.
     """
 
     def __init__(self, stream: DeliveryStream, is_strict: bool) -> None:
         self._stream, self._is_strict = stream, is_strict
-        self.taker: Taker | None = None
+        self.sink: NotificationSink | None = None
         self.observer: Observer | None = None
         self.recording: Recording | None = None
         self.handlers: dict[type, Callable[..., None]] = {
@@ -66,10 +66,10 @@ class Notifier:
         """Notify of an event."""
         event, entry = effect.event, effect.entry
         is_told = True
-        if self.taker is None:
+        if self.sink is None:
             is_told = self._stream.put(event)
         else:
-            self.taker.event(event, effect.arrival)
+            self.sink.event(event, effect.arrival)
         if entry is None:
             if is_told and self.recording is not None:
                 given = event.space, effect.arrival, event.verdict, event.number, effect.arrived
@@ -82,17 +82,17 @@ class Notifier:
 
     def _missed(self, effect: Missed) -> None:
         is_told = True
-        if self.taker is None:
+        if self.sink is None:
             is_told = self._stream.put(effect.gap)
         else:
-            self.taker.gap(effect.gap)
+            self.sink.gap(effect.gap)
         if is_told and self.recording is not None:
             self.recording.gap(effect.gap)
 
     def failed(self, error: InorderError) -> None:
         """The client has failed for good."""
-        if self.taker is not None:
-            self.taker.failed(error)
+        if self.sink is not None:
+            self.sink.failed(error)
 
     # -- what no notification tells ----------------------------------------------------------------------------
 
@@ -108,18 +108,18 @@ class Notifier:
         entry = effect.entry
         if self.recording is not None:
             self.recording.dropped(entry, effect.why)
-        if self.taker is not None:
+        if self.sink is not None:
             _, arrival, _ = entry.content
             why = "twin_waits" if effect.twin_waits else effect.why
-            self.taker.passed_over(arrival, entry.topic, entry.number, why)
+            self.sink.passed_over(arrival, entry.topic, entry.number, why)
 
     def _was_overlap(self, _: WasOverlap) -> None:
         if self.recording is not None:
             self.recording.was_overlap()
 
     def _unrouted(self, effect: Unrouted) -> None:
-        if self.taker is not None:
-            self.taker.unrouted(effect.arrival)
+        if self.sink is not None:
+            self.sink.unrouted(effect.arrival)
 
     # -- logs --------------------------------------------------------------------------------------------------
 

@@ -18,9 +18,9 @@ from inorder.endpoint.waiting import Sequenced
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed, UsageError
 from inorder.ports import Arrival
 from inorder.protocol.wire import TopicInfo
-from inorder.traces.lanes import NOTHING, REPAIRED, TopicName
 from inorder.traces.options import Traces
 from inorder.traces.recorder import BATCH, Recorder, flags_of
+from inorder.traces.row_buffers import NOTHING, REPAIRED, TopicName
 
 if TYPE_CHECKING:
     from inorder.client.publishing import Publish

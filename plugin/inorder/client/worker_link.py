@@ -79,7 +79,7 @@ class _Connection(asyncio.Protocol):
         self._on_frame, self._on_lost = on_frame, on_lost
         self.welcomed: asyncio.Future[Welcome] = loop.create_future()
         self.transport: asyncio.Transport | None = None
-        self.heard = loop.time()
+        self.last_reception = loop.time()
         self._loop = loop
         self._failure: Exception | None = None
         self._is_reported = False
@@ -92,7 +92,7 @@ class _Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self.heard = self._loop.time()
+        self.last_reception = self._loop.time()
         try:
             for body in self._splitter.feed(data):
                 self._take(decode_worker_frame(body))
@@ -343,8 +343,8 @@ class WorkerLink:
         time is measured: an event loop that stood still must not blame the worker."""
         beat, heard, unheard = self._times.heartbeat, 0.0, 0
         while (connection := self._connection) is not None and not self._lost.is_set():
-            unheard = unheard + 1 if connection.heard == heard else 0
-            heard = connection.heard
+            unheard = unheard + 1 if connection.last_reception == heard else 0
+            heard = connection.last_reception
             if unheard > HALVES:
                 connection.fail(TimedOut("a heartbeat", 3 * beat))
             elif unheard:

@@ -23,7 +23,7 @@ class SavedClock:
 
     Args:
         topic_id: returns the id of a topic by space and name, where a worker has told it.
-        delay: how long saving may wait for company, s.
+        delay: how long saving may wait for others to go with, s.
 
     Attributes:
         due_at: when something is to be saved, or asked again, by the clock's uptime; ``None``: nothing is.

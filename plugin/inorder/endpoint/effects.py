@@ -7,10 +7,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from inorder.endpoint.asked import Asked
 from inorder.endpoint.changes import Change
 from inorder.endpoint.notifications import Event, Gap, Receipt
 from inorder.endpoint.publisher import Publication
+from inorder.endpoint.request_history import RequestHistory
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.wire import AskNumbers, CreateTimestamps, Frame, ReadLog, Settle, SpaceFilter
@@ -226,20 +226,20 @@ class Outbox:
         asked: what the stages were asked for, as the next hello tells.
     """
 
-    def __init__(self, clock: Clock, asked: Asked) -> None:
+    def __init__(self, clock: Clock, history: RequestHistory) -> None:
         self._clock = clock
         self.effects: list[AnyEffect] = []
         self.wants_flush = self.wants_timer = False
         self.reached: set[int] = set()
         self.bottom = 0
-        self.asked = asked
+        self.history = history
         self._request = 1
 
     def send(self, frame: Frame) -> None:
         """Send a frame to its stage."""
         stage = frame.stage if isinstance(frame, _TO_A_STAGE) else self.bottom
         if isinstance(frame, CreateTimestamps) and stage in self.reached:  # else it does not leave
-            self.asked.note(stage, frame.events[-1].counter, self._clock.uptime())
+            self.history.note(stage, frame.events[-1].counter, self._clock.uptime())
         self.effects.append(Send(stage, frame))
 
     def next_request(self) -> int:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import msgspec
 
 from inorder.endpoint.arrivals import Arrivals
-from inorder.endpoint.asked import RECENT_S, Asked
 from inorder.endpoint.asking import Asking
 from inorder.endpoint.changes import Change
 from inorder.endpoint.durable import SavedClock
@@ -34,6 +33,7 @@ from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Mode, OrderingTimes
 from inorder.endpoint.publisher import Publication
 from inorder.endpoint.publishing import Publishing
+from inorder.endpoint.request_history import RECENT_S, RequestHistory
 from inorder.endpoint.routing import Routes
 from inorder.endpoint.routing import Subscribed as Subscription
 from inorder.endpoint.subscriber import Subscriber
@@ -71,7 +71,7 @@ class EndpointTimes(msgspec.Struct, frozen=True):
 
     Attributes:
         ordering: of the ordering module.
-        settle_delay: how long confirmations may wait for company (R16).
+        settle_delay: how long confirmations may wait for others to go with (R16).
         save_delay: how often a durable subscriber saves its clock (R18).
         recent: for how long a counter is recent, as hellos tell (R1).
     """
@@ -107,7 +107,7 @@ class Endpoint:
         self._renew_at: float | None = None
         self._is_bottom_back = self._is_closing = self._stands_still = False
         self._ticked_at = 0.0
-        self.outbox = outbox = Outbox(clock, Asked(times.recent))
+        self.outbox = outbox = Outbox(clock, RequestHistory(times.recent))
         self.ordering = OrderingModule(mode, times.ordering)
         self.subscriber = Subscriber(bounded=mode != "strict", durable=durable)
         self.ordering.space_of = self.subscriber.space_of
@@ -165,12 +165,12 @@ class Endpoint:
 
     def greeting(self, hello: Hello) -> Hello:
         """Return a hello with what the stages were asked for."""
-        asked = self.outbox.asked
+        history = self.outbox.history
         return msgspec.structs.replace(
             hello,
-            asked=asked.pairs(),
+            asked=history.pairs(),
             asked_epoch=self.publishing.publisher.asked_epoch,
-            recent=asked.recent(self._clock.uptime()),
+            recent=history.recent(self._clock.uptime()),
         )
 
     # -- the application ---------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Endpoint:
         """The workers serve another domain (R4): whatever is known of the former one is void. Names of topics are those
         of the former one until :meth:`enter_domain`, for the effects that tell of it."""
         self.outbox.reached.clear()
-        self.outbox.asked.clear()
+        self.outbox.history.clear()
         self.asking.forget_names()
         self.publishing.leave_domain()
         self.arrivals.deliver(self.ordering.other_domain(self._clock.now()))
@@ -374,7 +374,7 @@ class Endpoint:
         """Send what is to be sent.
 
         Args:
-            settle: tell what became of numbers now, also without company.
+            settle: tell what became of numbers now, also alone.
             hold: the application has enough to read; nothing more is fetched from event logs.
         """
         outbox, ordering = self.outbox, self.ordering

@@ -58,7 +58,7 @@ class Lease:
         """A stage has noted that this client is connected. ``greeted``: when the hello left (s)."""
         self._timeouts[stage] = timeout
         self.timeout = min(self._timeouts.values())
-        self.heard([stage], greeted)
+        self.on_reception([stage], greeted)
 
     def ask(self, now: float) -> int:
         """Return the number for a question that leaves now."""
@@ -73,13 +73,13 @@ class Lease:
         """A worker has shown that these stages are still its own. Other workers answer the same question."""
         asked = self._asked.get(request)
         if asked is not None:
-            self.heard(stages, asked)
+            self.on_reception(stages, asked)
 
     def completed(self, asked: float) -> None:
         """A subscription change passed all its stages after it was asked for (s); each committed it."""
-        self.heard(self._needed, asked)
+        self.on_reception(self._needed, asked)
 
-    def heard(self, stages: Iterable[int], asked: float) -> None:
+    def on_reception(self, stages: Iterable[int], asked: float) -> None:
         """These stages answered something that left at ``asked`` (s)."""
         for stage in stages:
             self._heard[stage] = max(asked, self._heard.get(stage, -inf))

@@ -87,8 +87,8 @@ class Publication:
         handed: the ENS was given it at least once, so it may have been delivered.
         doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
         entry: the stage its request enters.
-        after: publisher-order dependencies that travel with the request (R19, flat); ``relies``: what stages on its way
-            must know to add theirs; ``through``: the highest of them, where that is above its topic's own, else -1.
+        after: publisher-order dependencies that travel with the request (R19, flat); ``required``: what stages on its
+            way must know to add theirs; ``through``: the highest of them, where that is above its topic's own, else -1.
         use, before: this publication and the one before it in its topic, as R19 counts them.
         is_asked: a stage may have numbered it; asked first in the order epoch ``asked_epoch``.
         asked_at: when its request left last (s), for its owner; ``is_asked_twice``: it was asked about again since the
@@ -112,7 +112,7 @@ class Publication:
         "is_asked",
         "is_asked_twice",
         "number",
-        "relies",
+        "required",
         "size",
         "state",
         "through",
@@ -144,7 +144,7 @@ class Publication:
         self.doubtful = False
         self.entry = 0
         self.after: list[int] = []
-        self.relies: list[int] = []
+        self.required: list[int] = []
         self.through = -1
         self.state = _QUEUED
 
@@ -385,7 +385,7 @@ class Publisher:
             while later and next(iter(later.values())).counter < each.counter:
                 self._used.update([later.popitem(last=False)])
             if each.topic_id in later:  # it was numbered before what came behind it there
-                each.after, each.relies, each.through = [], [], -1
+                each.after, each.required, each.through = [], [], -1
             elif each.info is not None:
                 self._follow(each, each.info)
         self._used.update(later)
@@ -425,7 +425,7 @@ class Publisher:
         for each in batch:
             self._landed(each.counter)
             self._flying[each.counter] = flight
-        events = [NewEvent(each.counter, each.topic_id, each.after, self._content(each), each.relies) for each in batch]
+        events = [NewEvent(one.counter, one.topic_id, one.after, self._content(one), one.required) for one in batch]
         return CreateTimestamps(entry, next(iter(self._open)), events, self._order_epoch)
 
     def is_logged(self, topic: tuple[str, str]) -> bool:
@@ -565,7 +565,7 @@ class Publisher:
         last = publication.before = self._used.pop(info.id, None)
         since = 0 if last is None else last.since
         after: list[int] = []
-        relies: dict[int, int] = {}
+        required: dict[int, int] = {}
         publication.after, publication.through = after, -1
         entry = publication.entry
         passed = range(info.stage, entry + 1)
@@ -576,17 +576,17 @@ class Publisher:
                     break
                 if _NOWHERE < use.stage < info.stage and not use.number:
                     after += (topic, use.known) if use.known else ()
-                    relies[use.stage] = min(use.first, relies.get(use.stage, use.first))
+                    required[use.stage] = min(use.first, required.get(use.stage, use.first))
                 elif use.stage not in passed:
                     after += (topic, use.number) if use.number else ()
                 elif use.stage < entry or (is_doubted and not use.number):
-                    relies[use.stage] = use.counter
+                    required[use.stage] = use.counter
         publication.use = self._used[info.id] = _LastUse(publication.counter, info.stage, last)
         self._stages_used.add(info.stage)
         relied = self._relied
-        for stage, counter in relies.items():
+        for stage, counter in required.items():
             relied[stage] = min(counter, relied.get(stage, counter))
-        publication.relies = [part for pair in relied.items() for part in pair] if relied else []
+        publication.required = [part for pair in relied.items() for part in pair] if relied else []
         if relied:
             highest = min(relied)
             publication.through = highest if highest < info.stage else -1

@@ -30,7 +30,7 @@ class Publishing:
 
     Args:
         arrivals: knows the domain, and names of topics.
-        settle_delay: how long confirmations may wait for company, s.
+        settle_delay: how long confirmations may wait for others to go with, s.
 
     Attributes:
         publisher: the requests for timestamps.

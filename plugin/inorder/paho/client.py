@@ -97,8 +97,8 @@ class Client(Loops, Subscriptions):
             self._unsubscribes.clear()
             self._silent.clear()
         code = super().reconnect()
-        if ordering.life is not None:
-            ordering.life.ens.up()
+        if ordering.session is not None:
+            ordering.session.ens.up()
         return code
 
     def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
@@ -118,11 +118,11 @@ class Client(Loops, Subscriptions):
 
     def _handle_connack(self) -> MQTTErrorCode:
         ordering, packet = self._ordering, self._in_packet["packet"]
-        if ordering is not None and ordering.life is not None and len(packet) > 1 and packet[1] == 0:
+        if ordering is not None and ordering.session is not None and len(packet) > 1 and packet[1] == 0:
             self._limits = limits_of(bytes(packet)) if self._protocol == paho.MQTTv5 else Limits()
             window = ordering.outgoing.window
             ordering.outgoing.window = min(window or self._limits.in_flight, self._limits.in_flight)
-            ordering.life.ens.report_soon(ordering.life.connected, bool(packet[0] & 1))
+            ordering.session.ens.report_soon(ordering.session.connected, bool(packet[0] & 1))
             if packet[0] & 1 and self._unheard_until is None:
                 self._unheard_until = time.monotonic() + UNHEARD_SECONDS
             self._number_kept()  # before anything that on_connect publishes

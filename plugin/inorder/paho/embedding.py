@@ -130,8 +130,8 @@ class Embedding(Base):
             self._ordering.begin(f"{self._host}:{self._port}", client_id, int(self._protocol), goes_on=goes_on)
 
     def _lost(self, error: InorderError) -> None:
-        if self._ordering is not None and self._ordering.life is not None:
-            self._ordering.life.ens.down(error)
+        if self._ordering is not None and self._ordering.session is not None:
+            self._ordering.session.ens.down(error)
 
     def _order_failed(self, error: InorderError) -> None:
         """The inorder client ended for good: go on with a new one over a new connection, if paho reconnects."""
@@ -154,13 +154,13 @@ class Embedding(Base):
         Raises what a connect does."""
         with self._life_lock:
             timer, ordering = self._leaving, self._ordering
-            if timer is None or ordering is None or (ordering.life is None and self._sock is None):
+            if timer is None or ordering is None or (ordering.session is None and self._sock is None):
                 return
             timer.cancel()
-            if ordering.life is None:
+            if ordering.session is None:
                 self._begin(goes_on=True)
-                life: Any = ordering.life
-                life.ens.up()
+                session: Any = ordering.session
+                session.ens.up()
             if reads:
                 self._leaving = None
                 ordering.restore()

@@ -105,7 +105,7 @@ class Loops(Sending, Receiving):
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """See paho."""
         ordering, read = self._ordering, partial(super().loop_read, max_packets)
-        step = read if ordering is None or ordering.life is None else partial(self._read_on, ordering, read)
+        step = read if ordering is None or ordering.session is None else partial(self._read_on, ordering, read)
         return step() if threading.get_ident() in self._looping else self._by_hand(step)
 
     def _read_on(self, ordering: Ordering, read: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
@@ -200,7 +200,7 @@ class Loops(Sending, Receiving):
         parting, ordering = self._parting, self._ordering
         if parting is not None and ordering is not None:
             deadline, disconnect = parting
-            if not ordering.outgoing.is_waiting or ordering.life is None or time.monotonic() >= deadline:
+            if not ordering.outgoing.is_waiting or ordering.session is None or time.monotonic() >= deadline:
                 self._parting = None
                 disconnect()
 

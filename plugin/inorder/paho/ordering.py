@@ -13,14 +13,14 @@ from typing import Any, Final
 from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
 from inorder.client.copies import Copies
-from inorder.client.taking import PassedOver
+from inorder.client.notification_sink import PassedOver
 from inorder.endpoint.notifications import Event, Gap, Verdict
 from inorder.errors import Abandoned, Closed, Forgotten, InorderError
 from inorder.logs import logger
 from inorder.paho.ens import PahoEns
-from inorder.paho.life import Life, leave_to_parent
 from inorder.paho.message import InOrder, MQTTMessage, repaired
 from inorder.paho.publication import Outgoing, Publication
+from inorder.paho.session import Session, leave_to_parent
 from inorder.ports import Arrival
 from inorder.protocol.names import Filter
 from inorder.sync._thread import THREAD
@@ -52,7 +52,7 @@ class Arrived:
 
 
 class Ordering:
-    """What a paho client has of inorder: its life, what is under way in both directions, what its threads are to do.
+    """What a paho client has of inorder: its session, what is under way in both directions, what its threads are to do.
 
     Args:
         client_id: the application's, may be empty.
@@ -69,7 +69,7 @@ class Ordering:
         self._configuration = replace(configuration, client_id=None, times=times)
         self._name = configuration.client_id
         self._wake = wake
-        self.life: Life | None = None
+        self.session: Session | None = None
         self.time = ReadingTime()
         self.due: deque[Item] = deque()
         self.is_woken = False
@@ -84,16 +84,16 @@ class Ordering:
         self._left_sent: list[Publication] = []
         self._protocol = 4
 
-    # -- life: the library's threads ---------------------------------------------------------------------------
+    # -- session: the library's threads ---------------------------------------------------------------------------
 
     def begin(self, address: str, client_id: str, protocol: int, *, goes_on: bool = False) -> None:
-        """Have an inorder client, a new one where there is none. Raises what :meth:`Life.open` does.
+        """Have an inorder client, a new one where there is none. Raises what :meth:`Session.open` does.
 
         Args:
             goes_on: over the connection that the library has: what was sent on it is not sent anew.
         """
         self._protocol = protocol
-        if self.life is not None:
+        if self.session is not None:
             if not goes_on:
                 self._submit(self._left_sent)
                 self._left_sent = []
@@ -101,10 +101,10 @@ class Ordering:
         name = self._name or client_id or "paho"
         name = "".join(each for each in name if each.isprintable())[:100]
         ens = PahoEns(address, properties=protocol == 5, ready=self._ready, ping=self._ping)
-        life = Life(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
-        life.open()
+        session = Session(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
+        session.open()
         self._copies.clear()
-        self.life = life
+        self.session = session
         publications = list(self.outgoing.all())
         self._left_sent = [each for each in publications if goes_on and each.is_sent]
         for each in self._left_sent:
@@ -115,17 +115,22 @@ class Ordering:
 
     def _ping(self, answered: Answered) -> None:
         """Have the library's thread ping, and tell of the answer behind all that it has read before."""
-        life = self.life
-        if life is not None:
-            ens = life.ens
+        session = self.session
+        if session is not None:
+            ens = session.ens
             self.put(lambda client: client.ping(lambda is_open: ens.report_soon(answered, is_open)))
 
     def _submit(self, publications: Iterable[Publication]) -> None:
         """Get new timestamps for what was not accepted."""
         for publication in publications:
-            if self.life is not None and publication.is_total and not publication.is_accepted and not publication.error:
+            if (
+                self.session is not None
+                and publication.is_total
+                and not publication.is_accepted
+                and not publication.error
+            ):
                 publication.token, publication.stamp = 0, None
-                self.life.submit(publication)
+                self.session.submit(publication)
 
     def patience(self, most: float) -> float:
         """Return how long the workers may take a client for well that is not: less than a heartbeat, s."""
@@ -133,15 +138,15 @@ class Ordering:
 
     def leave(self) -> None:
         """Nobody reads for now: leave the workers. What waits for its turn will not have any: it is due, as late."""
-        if self.life is not None:
+        if self.session is not None:
             with suppress(Closed):
-                THREAD.call(self._leave, self.life)
+                THREAD.call(self._leave, self.session)
             self.end()
 
-    def _leave(self, life: Life) -> None:
-        """Part with a life, on the event loop's thread: nothing may arrive, or get a timestamp, meanwhile."""
-        life.ens.is_left = True
-        self._left, self._left_unordered = life.ens.filters()
+    def _leave(self, session: Session) -> None:
+        """Part with a session, on the event loop's thread: nothing may arrive, or get a timestamp, meanwhile."""
+        session.ens.is_left = True
+        self._left, self._left_unordered = session.ens.filters()
         for publication in self.outgoing.all():
             if publication.is_total and not publication.is_sent:
                 publication.is_ready = False
@@ -154,46 +159,46 @@ class Ordering:
         """Somebody reads again: the workers are to know of the subscriptions that the broker has kept meanwhile."""
         filters, self._left = list(self._left), set()
         unordered, self._left_unordered = self._left_unordered, set()
-        life = self.life
-        if life is not None and (filters or unordered):
-            life.ens.report_soon(life.ens.unordered, unordered, [])
-            life.ens.report_soon(life.ens.expect, filters)
-            life.ens.report_soon(life.subscribed, filters, lambda error: None)
+        session = self.session
+        if session is not None and (filters or unordered):
+            session.ens.report_soon(session.ens.unordered, unordered, [])
+            session.ens.report_soon(session.ens.expect, filters)
+            session.ens.report_soon(session.subscribed, filters, lambda error: None)
 
     def left_to_parent(self) -> ClientConfiguration:
         """This process was forked: what there is is the parent's. Return what another one is made with."""
-        life, self.life = self.life, None
-        leave_to_parent(life)
+        session, self.session = self.session, None
+        leave_to_parent(session)
         return replace(self._configuration, client_id=self._name)
 
     def end(self) -> None:
         """The session is over."""
-        life, self.life = self.life, None
-        if life is not None:
+        session, self.session = self.session, None
+        if session is not None:
             for publication in self.outgoing.all():
                 if publication.token and not (publication.is_sent or publication.is_accepted):
-                    life.ens.refused(publication.token, Closed("the session ended before it was sent"))
-            life.end()
+                    session.ens.refused(publication.token, Closed("the session ended before it was sent"))
+            session.end()
 
     def publish(self, publication: Publication) -> None:
         """Get a timestamp for a publication."""
-        if self.life is not None and publication.is_total:
-            self.life.submit(publication)
+        if self.session is not None and publication.is_total:
+            self.session.submit(publication)
 
     def arrived(self, arrival: Arrival, *, is_last: bool = True) -> None:
         """A message came in. ``is_last``: else others may be there, and :meth:`wake` follows."""
-        if self.life is not None:
+        if self.session is not None:
             self.given += 1
             if isinstance(arrival.source, Arrived):
                 self._under_way[self.given] = arrival.source
-            self.life.ens.arrived(arrival, wakes=is_last)
+            self.session.ens.arrived(arrival, wakes=is_last)
             if self.given - self.digested > MAX_UNDIGESTED:
                 self.settle()
 
     def wake(self) -> None:
         """Have the event loop's thread look at what came in."""
-        if self.life is not None:
-            self.life.ens.wake()
+        if self.session is not None:
+            self.session.ens.wake()
 
     def settle(self) -> None:
         """Wait until the event loop's thread has looked at everything that came in."""
@@ -221,7 +226,7 @@ class Ordering:
     # -- what the inorder client tells: the event loop's thread ------------------------------------------------
 
     def event(self, event: Event, arrival: Arrival) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         arrived = arrival.source
         if not isinstance(arrived, Arrived):
             arrived = Arrived(repaired(event, self._protocol), 0.0)
@@ -231,15 +236,15 @@ class Ordering:
             self._deliver(copy, told)
 
     def gap(self, gap: Gap) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self._copies.interrupted()
         for copy in self._copies.skipped(gap.topic, gap.first, gap.last):
             self._drop(copy)
         self.put(lambda client: client._tell_gap(gap))
 
     def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
-        """See :class:`~inorder.client.taking.Taker`. The library's application gets what came before the subscription
-        counted at the workers, and of copies for filters that overlap those that can be beside their twin."""
+        """The library's application gets what came before the subscription counted at the workers, and of copies for
+        filters that overlap those that can be beside their twin."""
         arrived = arrival.source
         if not isinstance(arrived, Arrived):
             return
@@ -261,28 +266,28 @@ class Ordering:
             self._drop(arrived)
 
     def unrouted(self, arrival: Arrival) -> None:
-        """See :class:`~inorder.client.taking.Taker`: the library's own behaviour."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`: the library's own behaviour."""
         if isinstance(arrival.source, Arrived):
             self._deliver_alone(arrival.source, InOrder())
 
     def failed(self, error: InorderError) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self.put(lambda client: client._order_failed(error))
 
     def publish_failed(self, publication: Publication, error: InorderError) -> None:
         """A publication has no timestamp. One whose number was given up gets another one: the library's application
         is told of a publish that was accepted or refused, and this was neither."""
-        if isinstance(error, Abandoned | Forgotten) and self.life is not None:
+        if isinstance(error, Abandoned | Forgotten) and self.session is not None:
             _log.warning("event=published_anew topic=%s reason=%s", publication.topic, error)
             publication.is_ready, publication.stamp, publication.token = False, None, 0
-            self.life.submit(publication)
+            self.session.submit(publication)
         elif not isinstance(error, Closed):
             publication.error = error
             self.put(lambda client: client._publish_failed(publication, error))
 
     def _copies_allowed(self, topic: str) -> int:
         """Return how many copies of one event the broker may send beside the first."""
-        return 0 if self.life is None else self.life.ens.copies_of(topic) - 1
+        return 0 if self.session is None else self.session.ens.copies_of(topic) - 1
 
     def _deliver_alone(self, arrived: Arrived, told: InOrder) -> None:
         """Deliver what has no place in the order: no copy of the event before it is beside its twin any more."""

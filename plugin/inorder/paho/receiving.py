@@ -42,7 +42,7 @@ class Receiving(Embedding):
     def _handle_on_message(self, message: paho.MQTTMessage) -> None:
         ordering = self._ordering
         mine = ours(message)
-        if ordering is None or ordering.life is None:
+        if ordering is None or ordering.session is None:
             super()._handle_on_message(mine)
             return
         arrived = Arrived(mine, time.monotonic())

@@ -64,8 +64,8 @@ class Sending(Embedding):
         topic = self._named(topic, properties)
         try:
             self._limits.check_call(topic, payload, qos, retain, properties)
-            if ordering.life is not None and is_ordered(topic, payload, retain):
-                ordering.life.check_publish(topic)
+            if ordering.session is not None and is_ordered(topic, payload, retain):
+                ordering.session.check_publish(topic)
         except InorderError as error:
             _log.error("event=publish_failed topic=%s error=%s", topic, error)
             info = MQTTMessageInfo(self._mid_generate())
@@ -144,7 +144,7 @@ class Sending(Embedding):
         ordering = self._ordering
         if ordering is None:
             return super()._send_publish(mid, topic, payload, qos, retain, dup, info, properties)
-        if self._sock is None or (ordering.life is None and self._leaving is not None):
+        if self._sock is None or (ordering.session is None and self._leaving is not None):
             return MQTTErrorCode.MQTT_ERR_NO_CONN
         self._number_kept()
         known = ordering.outgoing.by_mid.get(mid) if qos else None
@@ -236,7 +236,7 @@ class Sending(Embedding):
         ordering = self._ordering
         assert ordering is not None
         outgoing, deadline = ordering.outgoing, time.monotonic() + seconds
-        while outgoing.is_waiting and self._sock is not None and ordering.life is not None:
+        while outgoing.is_waiting and self._sock is not None and ordering.session is not None:
             self._send_ready()
             with outgoing.changed:
                 if not outgoing.is_waiting or (outgoing.is_due and not self._send_lock.locked()):
@@ -258,14 +258,14 @@ class Sending(Embedding):
     def _accepted(self, publication: Publication) -> None:
         publication.is_accepted = True
         ordering = self._ordering
-        if ordering is not None and ordering.life is not None and publication.token:
-            ordering.life.ens.accepted(publication.token)
+        if ordering is not None and ordering.session is not None and publication.token:
+            ordering.session.ens.accepted(publication.token)
 
     def _refuse(self, publication: Publication, error: InorderError) -> None:
         publication.error = error
         ordering = self._ordering
-        if ordering is not None and ordering.life is not None and publication.token:
-            ordering.life.ens.refused(publication.token, error)
+        if ordering is not None and ordering.session is not None and publication.token:
+            ordering.session.ens.refused(publication.token, error)
 
     def _publish_failed(self, publication: Publication, error: InorderError, code: MQTTErrorCode | None = None) -> None:
         """It will never be sent: the application learns it as it learns what a broker refuses."""

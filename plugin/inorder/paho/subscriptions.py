@@ -27,10 +27,10 @@ class Subscriptions(Embedding):
         properties: Properties | None = None,
     ) -> tuple[MQTTErrorCode, int]:
         ordering = self._ordering
-        if ordering is None or ordering.life is None:
+        if ordering is None or ordering.session is None:
             return super()._send_subscribe(dup, topics, properties)
         filters = [self._ordered(text.decode(), options) for text, options in topics]
-        ens = ordering.life.ens
+        ens = ordering.session.ens
         ens.report_soon(ens.expect, [each for each in filters if each is not None])
         passed = [each for (text, _), known in zip(topics, filters, strict=True) if known is None
                   for each in _covered_by(text.decode())]  # fmt: skip
@@ -60,16 +60,16 @@ class Subscriptions(Embedding):
         body = packet["packet"]
         with self._requests_lock:
             filters = self._subscribes.pop(int.from_bytes(body[:2], "big"), None)
-        if ordering is None or ordering.life is None or not filters:
+        if ordering is None or ordering.session is None or not filters:
             super()._handle_suback()
             return
         codes = body[-len(filters) :]
         answered = [(each, code) for each, code in zip(filters, codes, strict=False) if each is not None]
         granted = [each for each, code in answered if code < 0x80]
         refused = [each for each, code in answered if code >= 0x80]
-        life, held = ordering.life, packet.copy()
+        session, held = ordering.session, packet.copy()
         if refused:
-            life.ens.report_soon(life.ens.unexpect, refused)
+            session.ens.report_soon(session.ens.unexpect, refused)
 
         def confirm(error: InorderError | None) -> None:
             ordering.put(lambda client: client._confirm(held, granted, len(filters), error))
@@ -77,7 +77,7 @@ class Subscriptions(Embedding):
 
         self._confirming += 1
         if granted:
-            life.ens.report_soon(life.subscribed, granted, confirm)
+            session.ens.report_soon(session.subscribed, granted, confirm)
         else:
             confirm(None)
 
@@ -103,14 +103,14 @@ class Subscriptions(Embedding):
         self, dup: int, topics: list[bytes], properties: Properties | None = None
     ) -> tuple[MQTTErrorCode, int]:
         ordering = self._ordering
-        if ordering is None or ordering.life is None:
+        if ordering is None or ordering.session is None:
             return super()._send_unsubscribe(dup, topics, properties)
         filters, passed = [], list[Filter]()
         for text in topics:
             with suppress(InvalidFilter):
                 filters.append(mqtt_filter(text.decode()))
             passed += _covered_by(text.decode())
-        ens = ordering.life.ens
+        ens = ordering.session.ens
         ens.report_soon(ens.unordered, [], passed)
         with self._requests_lock:
             code, mid = super()._send_unsubscribe(dup, topics, properties)
@@ -125,17 +125,17 @@ class Subscriptions(Embedding):
             if mid in self._silent:
                 self._silent.discard(mid)
                 return MQTTErrorCode.MQTT_ERR_SUCCESS
-        if ordering is None or ordering.life is None or filters is None:
+        if ordering is None or ordering.session is None or filters is None:
             return super()._handle_unsuback()
-        life, held = ordering.life, packet.copy()
+        session, held = ordering.session, packet.copy()
 
         def unsubscribed() -> None:
             # behind the messages that have come before
             ordering.put(lambda client: client._replay(held, client._take_unsuback))
-            life.unsubscribed(filters)
+            session.unsubscribed(filters)
 
         self._confirming += 1
-        life.ens.report_soon(unsubscribed)
+        session.ens.report_soon(unsubscribed)
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _take_unsuback(self) -> None:

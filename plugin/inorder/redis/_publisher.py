@@ -15,7 +15,7 @@ from inorder.errors import InorderError, Refused
 from inorder.redis._ens import Payload, RedisPyEns, engine_of
 
 REPLY_WAIT = 0.005
-"""How long the word of what became of a publish may wait for company, s: a thread that publishes one after the other
+"""How long the word of what became of a publish may wait for others, s: a thread that publishes one after the other
 would else wake the event loop for it as often as for its timestamps."""
 
 

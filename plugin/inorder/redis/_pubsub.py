@@ -123,7 +123,7 @@ class PubSub(library.PubSub):
             self._hide()  # the pool may give the connection to others at once
             super().reset()
             self._items.clear()
-            self._pulse.heard()
+            self._pulse.on_reception()
         if inner is not None:
             inner.end()
         bell, self._doorbell = self._doorbell, None
@@ -179,7 +179,7 @@ class PubSub(library.PubSub):
 
     def on_connect(self, connection: Any) -> None:
         """See :meth:`redis.client.PubSub.on_connect`."""
-        self._pulse.heard()
+        self._pulse.on_reception()
         if self._inner is not None:
             self._inner.subscriber.ens.connected_again()
         try:
@@ -375,7 +375,7 @@ class PubSub(library.PubSub):
             return Failed(error)
         except exceptions.TimeoutError:
             return _NOTHING  # a part of a response, which the library keeps until the rest is there
-        self._pulse.heard()
+        self._pulse.on_reception()
         if self.is_health_check_response(decoded_or_not(self._wire_encoder, response)):
             self.health_check_response_counter -= 1
             return None

@@ -166,7 +166,7 @@ class Pulse:
         self._asked = 0.0
         self._is_overdue = False
 
-    def heard(self) -> None:
+    def on_reception(self) -> None:
         """Something was read."""
         self._asked, self._is_overdue = 0.0, False
 
@@ -186,7 +186,7 @@ class Pulse:
             if not self._is_overdue:
                 self._is_overdue = True
                 return False
-            self.heard()
+            self.on_reception()
             raise exceptions.ConnectionError("the server has not answered the health check for two intervals")
         return False
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
-from inorder.client.taking import PassedOver
+from inorder.client.notification_sink import PassedOver
 from inorder.endpoint.notifications import Event, Gap, Verdict
 from inorder.errors import InorderError
 from inorder.logs import logger
@@ -294,10 +294,10 @@ class Subscriber:
         self.settled.add(via)
         self._ring()
 
-    # -- what the client tells (Taker) -------------------------------------------------------------------------
+    # -- what the client tells (NotificationSink) --------------------------------------------------------------------
 
     def event(self, event: Event, arrival: Arrival) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         inorder = Inorder(event.verdict, event.number, event.deps)
         channel = event.topic.encode()
         for via in self._given_to(event, arrival.source):
@@ -314,20 +314,20 @@ class Subscriber:
         return (sent.via,) if event.verdict is Verdict.UNSEQUENCED else sent.vias
 
     def gap(self, gap: Gap) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self._out(gap)
 
     def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
-        """See :class:`~inorder.client.taking.Taker`. Copies were, or will be, given together with their twin."""
+        """Copies were, or will be, given together with their twin."""
 
     def unrouted(self, arrival: Arrival) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         via = arrival.source.via if isinstance(arrival.source, _Sent) else None
         if via in self._live and (arrival.stamp is None or via not in self._pending):
             self._out(message_of(via, arrival.topic.encode(), arrival.payload, UNSEQUENCED))
 
     def failed(self, error: InorderError) -> None:
-        """See :class:`~inorder.client.taking.Taker`."""
+        """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self.error = error
         self._out(Failed(error, is_final=True))
 

@@ -25,7 +25,7 @@ class Times(declare.Section):
     # Time in which all was read that the broker had (R24). Numbers that follow one another, and are overdue within
     # 1.25 s, are one gap, when the last one is; the end of a burst is known a second later than it was published.
     loss_timeout: float = declare.seconds(5.0, "how long an event that the broker accepted is waited for")
-    settle_delay: float = declare.seconds(0.02, "how long confirmations may wait for company")
+    settle_delay: float = declare.seconds(0.02, "how long confirmations may wait for others to go with")
     save_delay: float = declare.seconds(0.2, "how often a durable subscriber saves what it has done with")
     close_timeout: float = declare.seconds(0.6, "how long the end of a client lets open work finish")
     report_interval: float = declare.seconds_or_never(

@@ -20,7 +20,7 @@ from inorder.endpoint.notifications import Receipt
 from inorder.errors import Closed, TimedOut, UsageError
 from inorder.ports import Outgoing
 from inorder.sync._thread import THREAD
-from inorder.sync.crossing import Crossing
+from inorder.sync.mailbox import Mailbox
 from inorder.sync.pending import PendingPublish
 from inorder.sync.reading import Inbox
 
@@ -33,7 +33,7 @@ class Engine(inorder.Client):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._crossing = Crossing(THREAD)
+        self._mailbox = Mailbox(THREAD)
         asked = None if self._endpoint.durable is None else self._asked
         self.inbox = Inbox[Notification](THREAD, self._stream.take, asked)
 
@@ -55,14 +55,14 @@ class Engine(inorder.Client):
 
     def _asked(self) -> None:
         with contextlib.suppress(Closed):  # then it is too late to say so; what is left comes again
-            self._crossing.call(self._stream.done)
+            self._mailbox.call(self._stream.done)
 
     def _check_room(self) -> None:
-        self._publishing.check_room(len(self._crossing))
+        self._publishing.check_room(len(self._mailbox))
 
     def _begin(self, link: EnsLink, message: Outgoing, order: Order) -> PendingPublish:
         pending = PendingPublish(self._cancel)
-        self._crossing.call(self._enter, pending, link, message, order)
+        self._mailbox.call(self._enter, pending, link, message, order)
         return pending
 
     def _enter(self, pending: PendingPublish, link: EnsLink, message: Outgoing, order: Order) -> None:
@@ -79,7 +79,7 @@ class Engine(inorder.Client):
 
     def _cancel(self, pending: PendingPublish) -> None:
         with contextlib.suppress(Closed):  # then nothing is handed over any more
-            self._crossing.call(_take_back, pending)
+            self._mailbox.call(_take_back, pending)
 
 
 def _ended(pending: PendingPublish, publish: asyncio.Future[Receipt]) -> None:
@@ -93,7 +93,7 @@ def _take_back(pending: PendingPublish) -> None:
         pending.publish.cancel()
 
 
-class Life:
+class Session:
     """From the opening of a blocking client to its end; knows nothing of the object that the application holds, and so
     can outlive it until all is closed."""
 
@@ -191,14 +191,14 @@ class Life:
             THREAD.release()
 
 
-_OPEN = set[Life]()
+_OPEN = set[Session]()
 
 
 def _close_all() -> None:
     """The interpreter ends: what was published is let finish, as :meth:`inorder.Client.close` has it."""
-    for life in list(_OPEN):
+    for session in list(_OPEN):
         with contextlib.suppress(Exception):
-            life.close()
+            session.close()
 
 
 atexit.register(_close_all)

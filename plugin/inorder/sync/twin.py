@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, TypeVar
 from inorder.client.ens_link import EnsEvents
 from inorder.client.workers import WorkerEvents
 from inorder.sync._thread import THREAD
-from inorder.sync.engine import Engine, Life
+from inorder.sync.engine import Engine, Session
 from inorder.sync.reading import Inbox, Notifications, taking
 
 TwinT = TypeVar("TwinT", bound="type[Twin]")
@@ -53,43 +53,43 @@ class Twin:
     """What cannot be derived: how it begins and ends."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._life = Life(Engine(*args, **kwargs))
+        self._session = Session(Engine(*args, **kwargs))
 
     @property
     def client_id(self) -> str:
         """The application's name at the workers."""
-        return self._life.engine.client_id
+        return self._session.engine.client_id
 
     @property
     def incarnation(self) -> int:
         """Of this process (see event ids)."""
-        return self._life.engine.incarnation
+        return self._session.engine.incarnation
 
     def __repr__(self) -> str:
-        return repr(self._life.engine)
+        return repr(self._session.engine)
 
     def __enter__(self) -> Self:
         """Connect, as ``async with`` does. Raises the same."""
-        self._life.open()
+        self._session.open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close."""
-        self._life.close()
+        self._session.close()
 
     def close(self, *, timeout: float | None = None) -> None:
         """Finish what is on its way (for at most ``close_timeout``), leave the brokers, end the iterators, also those
         that other threads wait in. Safe more than once, and from any thread. Raises TimedOut; it then goes on by
         itself."""
-        self._life.close(timeout)
+        self._session.close(timeout)
 
     def __del__(self) -> None:
-        life = getattr(self, "_life", None)  # none where an argument was refused
-        if life is not None and life.is_open:
+        session = getattr(self, "_session", None)  # none where an argument was refused
+        if session is not None and session.is_open:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
-            life.abandon()
+            session.abandon()
 
 
 def twin_of(source: type) -> Callable[[TwinT], TwinT]:
@@ -121,32 +121,32 @@ def _described(method: Callable[..., Any], function: Callable[..., Any], twin: t
 
 def _waiting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Twin, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
-        return self._life.wait(name, args, kwargs, timeout)
+        return self._session.wait(name, args, kwargs, timeout)
 
     return method
 
 
 def _publishing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Twin, *args: Any, **kwargs: Any) -> Any:
-        self._life.check()
-        return function(self._life.engine, *args, **kwargs)  # on this thread; the engine has it cross over
+        self._session.check()
+        return function(self._session.engine, *args, **kwargs)  # on this thread; the engine has it cross over
 
     return method
 
 
 def _iterating(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Twin, *args: Any, **kwargs: Any) -> Any:
-        engine = self._life.engine
-        items = self._life.call(getattr(engine, name), *args, **kwargs)
+        engine = self._session.engine
+        items = self._session.call(getattr(engine, name), *args, **kwargs)
         inbox: Inbox[Any] = engine.inbox if engine.is_stream(items) else Inbox(THREAD, taking(items))
-        return Notifications(inbox, self, self._life.check)
+        return Notifications(inbox, self, self._session.check)
 
     return method
 
 
 def _calling(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Twin, *args: Any, **kwargs: Any) -> Any:
-        return self._life.call(getattr(self._life.engine, name), *args, **kwargs)
+        return self._session.call(getattr(self._session.engine, name), *args, **kwargs)
 
     return method
 

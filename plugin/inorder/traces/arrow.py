@@ -1,7 +1,7 @@
 """The columns of a trace in Arrow's types, and rows as record batches: by column, with no Python object for a value.
 
 Arrow does its work without the interpreter's lock. What would be done for each row though it is the same for all is
-done once: lanes say whether all their rows are of the usual kind.
+done once: buffers say whether all their rows are of the usual kind.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from inorder.traces.lanes import (
+from inorder.traces.recorder import ORDERINGS, VERDICTS, Others
+from inorder.traces.row_buffers import (
+    BUFFER_ROWS,
     HOW_BITS,
-    LANE_ROWS,
     NOTHING,
     NOTIFIED,
     PUBLISHED,
@@ -22,9 +23,8 @@ from inorder.traces.lanes import (
     REPAIRED,
     RETAINED,
     SEQUENCED,
-    Lane,
+    RowBuffer,
 )
-from inorder.traces.recorder import ORDERINGS, VERDICTS, Others
 from inorder.traces.schema import COLUMNS, OUTCOMES, SCHEMA_VERSION
 
 TYPES: Final[dict[str, pa.DataType]] = {
@@ -76,10 +76,10 @@ def _dictionary(texts: Sequence[str]) -> pa.StringArray:
 
 
 _OUTCOMES, _ORDERINGS, _VERDICTS = _dictionary(OUTCOMES), _dictionary(ORDERINGS), _dictionary(VERDICTS)
-_AT_FIRST: Final = pa.repeat(pa.scalar(0, pa.int32()), LANE_ROWS)
-_ROWS: Final = pa.array(range(LANE_ROWS), pa.int32())
-_FALSE: Final = pa.repeat(pa.scalar(False), LANE_ROWS)
-_NULLS: Final = {each.type: pa.nulls(LANE_ROWS, each.type) for each in TABLE}
+_AT_FIRST: Final = pa.repeat(pa.scalar(0, pa.int32()), BUFFER_ROWS)
+_ROWS: Final = pa.array(range(BUFFER_ROWS), pa.int32())
+_FALSE: Final = pa.repeat(pa.scalar(False), BUFFER_ROWS)
+_NULLS: Final = {each.type: pa.nulls(BUFFER_ROWS, each.type) for each in TABLE}
 _PLACES: Final = {
     layout: [pc.add(pc.multiply(_ROWS, layout.width), at).cast(pa.int32()) for at in range(layout.width)]
     for layout in (PUBLISHED, NOTIFIED)
@@ -98,9 +98,9 @@ class Converter:
         self._run, self._client_id = _dictionary([run]), _dictionary([client_id])
         self._kinds = {layout: _dictionary([layout.kind]) for layout in (PUBLISHED, NOTIFIED)}
 
-    def batch(self, rows: Lane | Others) -> pa.RecordBatch:
+    def batch(self, rows: RowBuffer | Others) -> pa.RecordBatch:
         """Return rows by column; columns that these rows have nothing in are left out."""
-        columns = self._of_lane(rows) if isinstance(rows, Lane) else self._of_others(rows)
+        columns = self._of_buffer(rows) if isinstance(rows, RowBuffer) else self._of_others(rows)
         names = [name for name in TABLE.names if name in columns]
         return pa.RecordBatch.from_arrays([columns[name] for name in names], names)
 
@@ -111,21 +111,23 @@ class Converter:
             "client": _same(self._client_id, count),
         }
 
-    def _of_lane(self, lane: Lane) -> Columns:
-        parts = _Parts(lane)
-        columns = self._common(lane.count)
-        columns["kind"] = _same(self._kinds[lane.layout], lane.count)
-        columns["incarnation"] = _repeated(lane.incarnation, lane.count)
-        if lane.domain:
-            columns["domain"] = _repeated(lane.domain, lane.count)
-        columns |= _topics(lane, parts)
-        for name in lane.layout.times:
-            is_known = name == "recorded_at" and not lane.is_mixed and "accepted_at" in columns
-            columns[name] = columns["accepted_at"] if is_known else _instants(parts[name].view(pa.float64()), lane)
-        for name in lane.layout.whole[3:]:
-            if lane.has_waited or name not in _WAITED:
-                columns[name] = _or_null(parts[name]) if lane.is_mixed else parts[name]
-        return columns | (_published(lane, parts) if lane.layout is PUBLISHED else _notified(lane, parts, columns))
+    def _of_buffer(self, buffer: RowBuffer) -> Columns:
+        parts = _Parts(buffer)
+        columns = self._common(buffer.count)
+        columns["kind"] = _same(self._kinds[buffer.layout], buffer.count)
+        columns["incarnation"] = _repeated(buffer.incarnation, buffer.count)
+        if buffer.domain:
+            columns["domain"] = _repeated(buffer.domain, buffer.count)
+        columns |= _topics(buffer, parts)
+        for name in buffer.layout.times:
+            is_known = name == "recorded_at" and not buffer.is_mixed and "accepted_at" in columns
+            columns[name] = columns["accepted_at"] if is_known else _instants(parts[name].view(pa.float64()), buffer)
+        for name in buffer.layout.whole[3:]:
+            if buffer.has_waited or name not in _WAITED:
+                columns[name] = _or_null(parts[name]) if buffer.is_mixed else parts[name]
+        return columns | (
+            _published(buffer, parts) if buffer.layout is PUBLISHED else _notified(buffer, parts, columns)
+        )
 
     def _of_others(self, others: Others) -> Columns:
         rows = others.rows
@@ -138,12 +140,12 @@ class Converter:
 
 
 class _Parts:
-    """The records of a lane by part; each is copied when it is asked for. Times are bits of floats still."""
+    """The records of a buffer by part; each is copied when it is asked for. Times are bits of floats still."""
 
-    def __init__(self, lane: Lane) -> None:
-        layout = lane.layout
-        self._count, self._layout = lane.count, layout
-        self._raw = pa.Array.from_buffers(pa.int64(), lane.count * layout.width, [None, pa.py_buffer(lane.raw)])
+    def __init__(self, buffer: RowBuffer) -> None:
+        layout = buffer.layout
+        self._count, self._layout = buffer.count, layout
+        self._raw = pa.Array.from_buffers(pa.int64(), buffer.count * layout.width, [None, pa.py_buffer(buffer.raw)])
         self._names = layout.whole + layout.times
 
     def __getitem__(self, name: str) -> pa.Int64Array:
@@ -160,12 +162,12 @@ def whole(table: pa.Table) -> pa.Table:
 
 def _nulls(kind: pa.DataType, count: int) -> pa.ChunkedArray:
     nulls = _NULLS[kind]
-    return pa.chunked_array([nulls.slice(0, count - at) for at in range(0, count, LANE_ROWS)], kind)
+    return pa.chunked_array([nulls.slice(0, count - at) for at in range(0, count, BUFFER_ROWS)], kind)
 
 
-def _topics(lane: Lane, parts: _Parts) -> Columns:
+def _topics(buffer: RowBuffer, parts: _Parts) -> Columns:
     at = parts["topic"].cast(pa.int32(), safe=False, memory_pool=POOL)
-    spaces, names, ids = zip(*lane.topics, strict=True)
+    spaces, names, ids = zip(*buffer.topics, strict=True)
     return {
         "space": _texts(at, _dictionary(spaces)),
         "topic": _texts(at, _dictionary(names)),
@@ -173,33 +175,33 @@ def _topics(lane: Lane, parts: _Parts) -> Columns:
     }
 
 
-def _published(lane: Lane, parts: _Parts) -> Columns:
-    ends, count = parts["numbers_end"], lane.count
-    if lane.is_mixed:
+def _published(buffer: RowBuffer, parts: _Parts) -> Columns:
+    ends, count = parts["numbers_end"], buffer.count
+    if buffer.is_mixed:
         outcome, ordering = _split(parts["how"])
-        dependencies = _lists(lane, ends, _do("equal", parts["stamp_bytes"], _NOTHING))
+        dependencies = _lists(buffer, ends, _do("equal", parts["stamp_bytes"], _NOTHING))
         columns = {"outcome": _texts(outcome, _OUTCOMES), "ordering": _texts(ordering.cast(pa.int32()), _ORDERINGS)}
     else:
-        dependencies = _lists(lane, ends)
+        dependencies = _lists(buffer, ends)
         columns = {"outcome": _same(_OUTCOMES, count), "ordering": _same(_ORDERINGS, count)}
     pairs = _do("shift_right", _do("list_value_length", dependencies).cast(pa.int64(), memory_pool=POOL), _ONE)
     return {**columns, "dependencies": dependencies, "entries": _do("add", pairs, _ONE)}
 
 
-def _notified(lane: Lane, parts: _Parts, known: Columns) -> Columns:
+def _notified(buffer: RowBuffer, parts: _Parts, known: Columns) -> Columns:
     columns: Columns = {}
     delivered, ends = known["recorded_at"], parts["numbers_end"]
-    if lane.is_mixed:
+    if buffer.is_mixed:
         verdict, flags = _split(parts["how"])
         columns["verdict"] = _texts(verdict, _VERDICTS)
         columns |= {name: _flag(flags, bit) for name, bit in _FLAGS.items()}
-        columns["dependencies"] = _lists(lane, ends, _do("invert", _flag(flags, _SEQUENCED)))
+        columns["dependencies"] = _lists(buffer, ends, _do("invert", _flag(flags, _SEQUENCED)))
         delivered = _do("if_else", _do("equal", parts["delivery_index"], _NOTHING), _NEVER, delivered)
     else:
-        columns["verdict"] = _same(_VERDICTS, lane.count)
-        columns |= dict.fromkeys(_FLAGS, _FALSE.slice(0, lane.count))
-        columns["dependencies"] = _lists(lane, ends)
-    if lane.has_waited:
+        columns["verdict"] = _same(_VERDICTS, buffer.count)
+        columns |= dict.fromkeys(_FLAGS, _FALSE.slice(0, buffer.count))
+        columns["dependencies"] = _lists(buffer, ends)
+    if buffer.has_waited:
         never = _do("equal", parts["waited_number"], _ZERO)
         columns |= {name: _do("if_else", never, _NULL, known[name]) for name in _WAITED}
     columns["delivered_at"] = delivered
@@ -222,7 +224,7 @@ def _texts(at: pa.Int32Array, texts: pa.StringArray) -> pa.DictionaryArray:
 
 def _same(texts: pa.StringArray, count: int) -> pa.DictionaryArray:
     """Return the first of these texts for each row."""
-    at = _AT_FIRST.slice(0, count) if count <= LANE_ROWS else pa.repeat(_AT_FIRST[0], count)
+    at = _AT_FIRST.slice(0, count) if count <= BUFFER_ROWS else pa.repeat(_AT_FIRST[0], count)
     return _texts(at, texts)
 
 
@@ -234,16 +236,16 @@ def _or_null(values: pa.Int64Array) -> pa.Int64Array:
     return _do("if_else", _do("equal", values, _NOTHING), _NULL, values)
 
 
-def _instants(seconds: pa.DoubleArray, lane: Lane) -> pa.TimestampArray:
-    if lane.is_mixed:
+def _instants(seconds: pa.DoubleArray, buffer: RowBuffer) -> pa.TimestampArray:
+    if buffer.is_mixed:
         seconds = _do("if_else", _do("is_nan", seconds), _NO_TIME, seconds)
     since = _do("multiply", seconds, _MICROSECONDS).cast(pa.int64(), safe=False, memory_pool=POOL)
-    return _do("add", since, pa.scalar(lane.zero_us, pa.int64())).view(_INSTANT)
+    return _do("add", since, pa.scalar(buffer.zero_us, pa.int64())).view(_INSTANT)
 
 
-def _lists(lane: Lane, ends: pa.Int64Array, is_null: pa.BooleanArray | None = None) -> pa.ListArray:
+def _lists(buffer: RowBuffer, ends: pa.Int64Array, is_null: pa.BooleanArray | None = None) -> pa.ListArray:
     offsets = pa.concat_arrays([_FIRST, ends.cast(pa.int32(), safe=False, memory_pool=POOL)], memory_pool=POOL)
-    numbers = pa.Array.from_buffers(pa.int64(), len(lane.numbers), [None, pa.py_buffer(lane.numbers)])
+    numbers = pa.Array.from_buffers(pa.int64(), len(buffer.numbers), [None, pa.py_buffer(buffer.numbers)])
     return pa.ListArray.from_arrays(offsets, numbers, mask=is_null)
 
 

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from inorder.traces.arrow import POOL, TABLE, whole
-from inorder.traces.lanes import LANE_ROWS
+from inorder.traces.row_buffers import BUFFER_ROWS
 from inorder.traces.schema import COLUMNS
 
-PART_ROWS: Final = 2 * LANE_ROWS
+PART_ROWS: Final = 2 * BUFFER_ROWS
 """Rows of one kind that become a part of the file when there are so many. Until then they take twenty times the memory
 that they take in it."""
 FEW_ROWS: Final = 4_096

@@ -1,4 +1,4 @@
-"""The recorder's side in the event loop: rows into lanes, full lanes to the writer's thread.
+"""The recorder's side in the event loop: rows into buffers, full buffers to the writer's thread.
 
 What it does for an event is one record into memory that is there already, some hundred nanoseconds; it never waits for
 the disk. What may wait to be written is bounded, and rows beyond are counted instead.
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from inorder.endpoint.notifications import Verdict
 from inorder.endpoint.publisher import Publication
 from inorder.endpoint.waiting import Sequenced
-from inorder.traces.lanes import (
+from inorder.traces.options import Traces
+from inorder.traces.row_buffers import (
+    BUFFER_ROWS,
     HOW_BITS,
-    LANE_ROWS,
     NOTHING,
     NOTIFIED,
     PUBLISHED,
@@ -26,11 +27,10 @@ from inorder.traces.lanes import (
     REPAIRED,
     RETAINED,
     SEQUENCED,
-    Lane,
     Layout,
+    RowBuffer,
     TopicName,
 )
-from inorder.traces.options import Traces
 from inorder.traces.schema import DROPPED_VERDICTS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _pack_published = PUBLISHED.struct.pack_into
 _pack_notified = NOTIFIED.struct.pack_into
 
 Row = dict[str, Any]
-"""A row of another kind than those of lanes, by column."""
+"""A row of another kind than those of buffers, by column."""
 
 
 class Others:
@@ -94,13 +94,13 @@ class Recorder:
     ) -> None:
         self._traces, self._client_id, self._clock, self._wall_ns = traces, client_id, clock, wall_ns
         self._run = traces.run_id
-        self._room = max(64, min(LANE_ROWS, traces.max_buffered_rows // 8))
+        self._room = max(64, min(BUFFER_ROWS, traces.max_buffered_rows // 8))
         self._writer: Writer | None = None
         self._incarnation = self._domain = 0
         self._handed = 0
         self._delivered = 0
         self._others = Others()
-        self._published, self._notified = self._lane(PUBLISHED), self._lane(NOTIFIED)
+        self._published, self._notified = self._buffer(PUBLISHED), self._buffer(NOTIFIED)
 
     def prepare(self, incarnation: int) -> None:
         """Look whether the place can be written, and start the writer's thread. This loads libraries and waits for the
@@ -115,14 +115,14 @@ class Recorder:
         """A client began, or began anew in another domain: arrivals and notifications count from 1 again."""
         self.flush(close_file=False)
         self._incarnation, self._domain, self._delivered = incarnation, domain, 0
-        for lane in (self._published, self._notified):
-            lane.incarnation, lane.domain = incarnation, domain
+        for buffer in (self._published, self._notified):
+            buffer.incarnation, buffer.domain = incarnation, domain
         self._other("opened", detail=mode)
 
     def accepted(self, publications: Sequence[Publication]) -> None:
         """The broker accepted publishes with total order, the usual end; at most :data:`BATCH` of them."""
-        lane = self._room_for(self._published, len(publications))
-        raw, numbers, places, at = lane.raw, lane.numbers, lane.places, lane.count * _PUBLISHED_SIZE
+        buffer = self._room_for(self._published, len(publications))
+        raw, numbers, places, at = buffer.raw, buffer.numbers, buffer.places, buffer.count * _PUBLISHED_SIZE
         for publication in publications:
             publish, info = publication.content, publication.info
             message, accepted_at = publish.message, publish.accepted_at
@@ -130,7 +130,7 @@ class Recorder:
             topic, stage, top = info.id, info.stage, publication.top
             place = places.get(topic)
             if place is None:
-                place = lane.place(topic, (info.space, info.name, topic))
+                place = buffer.place(topic, (info.space, info.name, topic))
             if deps := publication.deps:
                 numbers.fromlist(deps)
             _pack_published(
@@ -140,7 +140,7 @@ class Recorder:
                 publish.published_at, publish.stamped_at, accepted_at, accepted_at,
             )  # fmt: skip
             at += _PUBLISHED_SIZE
-        lane.added(len(publications))
+        buffer.added(len(publications))
 
     def published(
         self,
@@ -159,35 +159,35 @@ class Recorder:
             deps: the timestamp's.
             times: when it was published, stamped, accepted, and now; NaN for what never came.
         """
-        lane = self._room_for(self._published, 1)
-        lane.is_mixed = True
-        at = lane.places.get(name)
+        buffer = self._room_for(self._published, 1)
+        buffer.is_mixed = True
+        at = buffer.places.get(name)
         if at is None:
-            at = lane.place(name, name)
-        lane.numbers.fromlist(deps)
+            at = buffer.place(name, name)
+        buffer.numbers.fromlist(deps)
         how = _OUTCOME[outcome] | _ORDERING[ordering]
-        _pack_published(lane.raw, lane.count * _PUBLISHED_SIZE, at, how, len(lane.numbers), *row, *times)
-        lane.added(1)
+        _pack_published(buffer.raw, buffer.count * _PUBLISHED_SIZE, at, how, len(buffer.numbers), *row, *times)
+        buffer.added(1)
 
     def sequenced(self, notified: Sequence[Sequenced], times: Sequence[float]) -> None:
         """The application was notified of events with a timestamp, at these times of the event loop; at most
         :data:`BATCH` of them. The content of each has its space, what arrived, and the index of the arrival."""
-        lane = self._room_for(self._notified, len(notified))
-        raw, numbers, places, at = lane.raw, lane.numbers, lane.places, lane.count * _NOTIFIED_SIZE
+        buffer = self._room_for(self._notified, len(notified))
+        raw, numbers, places, at = buffer.raw, buffer.numbers, buffer.places, buffer.count * _NOTIFIED_SIZE
         index = self._delivered
         for entry, now in zip(notified, times, strict=True):
             space, arrival, arrival_index = entry.content
             topic, waited = entry.topic, entry.waited_number
             place = places.get(topic)
             if place is None:
-                place = lane.place(topic, (space, arrival.topic, topic))
+                place = buffer.place(topic, (space, arrival.topic, topic))
             if deps := entry.deps:
                 numbers.fromlist(deps)
             if waited:
-                lane.has_waited = True
+                buffer.has_waited = True
             how, arrived = _IN_ORDER, entry.arrived
             if entry.verdict is not _USUAL or arrival.retained or arrival.redelivered or entry.repaired:
-                lane.is_mixed = True
+                buffer.is_mixed = True
                 how = _VERDICT[entry.verdict] | SEQUENCED | flags_of(arrival)
                 if entry.repaired:
                     how, arrived, arrival_index = how | REPAIRED, nan, NOTHING
@@ -199,7 +199,7 @@ class Recorder:
             )  # fmt: skip
             at += _NOTIFIED_SIZE
         self._delivered = index
-        lane.added(len(notified))
+        buffer.added(len(notified))
 
     def notified(
         self, name: TopicName, verdict: str, flags: int, row: tuple[int, ...], deps: list[int] | None, arrived: float
@@ -208,29 +208,29 @@ class Recorder:
 
         Args:
             verdict: one of :data:`VERDICTS`.
-            flags: of :mod:`inorder.traces.lanes`, ``RETAINED | REDELIVERED | REPAIRED``.
+            flags: of :mod:`inorder.traces.row_buffers`, ``RETAINED | REDELIVERED | REPAIRED``.
             row: number and arrival index (NOTHING where there is none), the topic and number that it waited for last (0
                 where it did not), bytes of the payload.
             deps: ``None`` where it has no timestamp.
             arrived: when it arrived, by the event loop's clock; NaN where the broker did not notify of it.
         """
-        lane = self._room_for(self._notified, 1)
-        lane.is_mixed = lane.has_waited = True
-        at = lane.places.get(name)
+        buffer = self._room_for(self._notified, 1)
+        buffer.is_mixed = buffer.has_waited = True
+        at = buffer.places.get(name)
         if at is None:
-            at = lane.place(name, name)
+            at = buffer.place(name, name)
         if deps is not None:
             flags |= SEQUENCED
-            lane.numbers.fromlist(deps)
+            buffer.numbers.fromlist(deps)
         code, index = _VERDICT[verdict], NOTHING
         if code < _FIRST_DROPPED:
             index = self._delivered = self._delivered + 1
         number, arrival_index, *others = row
         _pack_notified(
-            lane.raw, lane.count * _NOTIFIED_SIZE,
-            at, code | flags, len(lane.numbers), number, arrival_index, index, *others, arrived, self._clock(),
+            buffer.raw, buffer.count * _NOTIFIED_SIZE,
+            at, code | flags, len(buffer.numbers), number, arrival_index, index, *others, arrived, self._clock(),
         )  # fmt: skip
-        lane.added(1)
+        buffer.added(1)
 
     def gap(self, name: TopicName, first: int, last: int, reason: str) -> None:
         """Numbers will not come."""
@@ -264,17 +264,17 @@ class Recorder:
 
     # -- to the writer -------------------------------------------------------------------------------------------------
 
-    def _lane(self, layout: Layout) -> Lane:
-        """Return an empty lane, one that the writer is done with where there is one."""
-        lane = None if self._writer is None else self._writer.used(layout)
-        lane = lane or Lane(layout, self._room)
-        lane.incarnation, lane.domain = self._incarnation, self._domain
-        lane.zero_us = self._zero_us()
-        return lane
+    def _buffer(self, layout: Layout) -> RowBuffer:
+        """Return an empty buffer, one that the writer is done with where there is one."""
+        buffer = None if self._writer is None else self._writer.used(layout)
+        buffer = buffer or RowBuffer(layout, self._room)
+        buffer.incarnation, buffer.domain = self._incarnation, self._domain
+        buffer.zero_us = self._zero_us()
+        return buffer
 
     def _zero_us(self) -> int:
         """Return when the event loop's clock stood at 0, by the quickest of a few looks: the process may be paused
-        within one. It is looked at again for each lane, for that clock stands still while the machine sleeps."""
+        within one. It is looked at again for each buffer, for that clock stands still while the machine sleeps."""
         looks = []
         for _ in range(3):
             before = self._clock()
@@ -283,26 +283,26 @@ class Recorder:
             looks.append((after - before, wall / 1000 - (before + after) * 500_000))
         return round(min(looks)[1])
 
-    def _room_for(self, lane: Lane, rows: int) -> Lane:
-        """Return a lane in place of this one if it has not as much room."""
-        return lane if lane.count + rows <= lane.room else self._next(lane)
+    def _room_for(self, buffer: RowBuffer, rows: int) -> RowBuffer:
+        """Return a buffer in place of this one if it has not as much room."""
+        return buffer if buffer.count + rows <= buffer.room else self._next(buffer)
 
-    def _next(self, lane: Lane) -> Lane:
-        """A lane is full: return an empty one in its place."""
-        following = self._lane(lane.layout)
-        if lane.layout is PUBLISHED:
+    def _next(self, buffer: RowBuffer) -> RowBuffer:
+        """A buffer is full: return an empty one in its place."""
+        following = self._buffer(buffer.layout)
+        if buffer.layout is PUBLISHED:
             self._published = following
         else:
             self._notified = following
-        self._hand_over(lane)
+        self._hand_over(buffer)
         return following
 
-    def _hand_over(self, rows: Lane | Others) -> None:
+    def _hand_over(self, rows: RowBuffer | Others) -> None:
         writer, weight = self._writer, rows.weight
         if writer is None:
             return
         limit = self._traces.max_buffered_rows
-        if isinstance(rows, Lane):
+        if isinstance(rows, RowBuffer):
             limit -= limit // 16  # the rest is for what there is little of, and what all else is read by
         if self._handed - writer.done + weight > limit:
             writer.drop(rows)
@@ -312,11 +312,11 @@ class Recorder:
 
     def flush(self, *, close_file: bool = True) -> None:
         """Hand over all that is there, and have the file closed."""
-        for lane in (self._published, self._notified):
-            if lane.count:
-                self._next(lane)
+        for buffer in (self._published, self._notified):
+            if buffer.count:
+                self._next(buffer)
             else:
-                lane.zero_us = self._zero_us()
+                buffer.zero_us = self._zero_us()
         if self._others.rows:
             others, self._others = self._others, Others()
             self._hand_over(others)

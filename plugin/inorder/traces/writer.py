@@ -1,4 +1,4 @@
-"""The recorder's thread: lanes into Arrow's columns, columns into files, files to their place.
+"""The recorder's thread: buffers into Arrow's columns, columns into files, files to their place.
 
 Columns become parts of a file at once, though the file may be due much later: packed they take a twentieth of the
 memory, and theirs is used for the next.
@@ -19,16 +19,16 @@ from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.traces.arrow import Converter
 from inorder.traces.folder import open_folder
-from inorder.traces.lanes import Lane, Layout
 from inorder.traces.making import File, grown
 from inorder.traces.options import Traces, safe_name
 from inorder.traces.recorder import Others
+from inorder.traces.row_buffers import Layout, RowBuffer
 
 _log = logger("inorder.traces")
 
 RETRY_SECONDS: Final = 1.0
 """Pause before a file is tried again that could not be written."""
-KEPT_LANES: Final = 4
+KEPT_BUFFERS: Final = 4
 GROWN_ROWS: Final = 32_768
 """Files that are due grow up to so many rows: the last one is replaced by one that has the next rows, too. It takes
 tens of milliseconds to make such a file anew, every ``flush_interval``."""
@@ -51,8 +51,8 @@ class Writer:
         self._prefix = f"{safe_name(client_id)}-{incarnation % 2**64:016x}"
         self._files = 0
         self._full = min(traces.rows_per_file, traces.max_buffered_rows // 2)
-        self._queue: SimpleQueue[Lane | Others | None] = SimpleQueue()  # None: close the file
-        self._used: deque[Lane] = deque(maxlen=KEPT_LANES)
+        self._queue: SimpleQueue[RowBuffer | Others | None] = SimpleQueue()  # None: close the file
+        self._used: deque[RowBuffer] = deque(maxlen=KEPT_BUFFERS)
         self._open: File | None = None
         self._made: deque[File] = deque()  # finished, and not written yet
         self._last: tuple[int, pa.Buffer] | None = None  # rows and content of the file written last, where it may grow
@@ -69,23 +69,23 @@ class Writer:
 
     # -- from the event loop -------------------------------------------------------------------------------------------
 
-    def used(self, layout: Layout) -> Lane | None:
-        """Return a lane that is not used any more."""
+    def used(self, layout: Layout) -> RowBuffer | None:
+        """Return a buffer that is not used any more."""
         for _ in range(len(self._used)):
-            lane = self._used.popleft()
-            if lane.layout is layout:
-                return lane
-            self._used.append(lane)
+            buffer = self._used.popleft()
+            if buffer.layout is layout:
+                return buffer
+            self._used.append(buffer)
         return None
 
-    def take(self, rows: Lane | Others) -> None:
+    def take(self, rows: RowBuffer | Others) -> None:
         """Write these, sooner or later."""
         self._queue.put(rows)
 
-    def drop(self, rows: Lane | Others) -> None:
+    def drop(self, rows: RowBuffer | Others) -> None:
         """There is no room for these: only their count is recorded."""
         _count(rows, self._refused)
-        if isinstance(rows, Lane):
+        if isinstance(rows, RowBuffer):
             rows.clear()
             self._used.append(rows)
 
@@ -129,7 +129,7 @@ class Writer:
                 self._add(rows)
         self._write_due()
 
-    def _add(self, rows: Lane | Others) -> None:
+    def _add(self, rows: RowBuffer | Others) -> None:
         weight = rows.weight
         try:
             batch = self._converter.batch(rows)
@@ -139,7 +139,7 @@ class Writer:
             self.done += weight
         else:
             self._put(batch, weight)
-        if isinstance(rows, Lane):
+        if isinstance(rows, RowBuffer):
             rows.clear()
             self._used.append(rows)
 
@@ -250,9 +250,9 @@ class Writer:
         self._failed_at = time.monotonic()
 
 
-def _count(rows: Lane | Others, into: Counter[int]) -> None:
+def _count(rows: RowBuffer | Others, into: Counter[int]) -> None:
     """Count rows by the incarnation that they are of."""
-    if isinstance(rows, Lane):
+    if isinstance(rows, RowBuffer):
         into[rows.incarnation] += len(rows)
     else:
         into.update(row["incarnation"] for row in rows.rows)

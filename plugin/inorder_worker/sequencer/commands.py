@@ -45,7 +45,7 @@ class StampRide(Ride, tag=1):
         again: the number that this event id has got already, where the entry stage knows it; it is asked about.
         content: what is published, on its way to a topic with an event log (R18).
         max_open: of its session, at its home.
-        relies: see :class:`~inorder.protocol.wire.NewEvent`; a stage that does not know that much lets the request go
+        required: see :class:`~inorder.protocol.wire.NewEvent`; a stage that does not know that much lets the request go
             no further, and it is answered ``forgotten``.
         since: once it is numbered: the counter of its publisher's event before it in its topic (R19). Stages above that
             it relies on add what came behind that one.
@@ -68,7 +68,7 @@ class StampRide(Ride, tag=1):
     again: int = 0
     content: bytes | None = None
     max_open: int = 0
-    relies: list[int] = []
+    required: list[int] = []
     since: int = 0
     proves: bool = False
     is_given_up: bool = False

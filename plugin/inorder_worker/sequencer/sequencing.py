@@ -112,20 +112,20 @@ class Group:
     Attributes:
         fills: topics to fill here: members on this stage and, at the topic's home, on those below.
         above: members on stages above; filled on the way up.
-        company: topics that share at least one subscription with it (a publisher-order dependency on any other
+        co_subscribed: topics that share at least one subscription with it (a publisher-order dependency on any other
             topic concerns no one, R19).
         top: the highest stage with a member; the timestamp is complete there.
         gained: members that joined since the last timestamp; carried once although they may not have risen (R21).
-        strangers: all topics but the members and the topic itself.
-        neighbours: those of them in its company.
+        outside: all topics but the members and the topic itself.
+        neighbours: those of them that are co-subscribed.
     """
 
-    __slots__ = ("above", "company", "fills", "gained", "neighbours", "strangers", "top")
+    __slots__ = ("above", "co_subscribed", "fills", "gained", "neighbours", "outside", "top")
 
-    def __init__(self, topic: int, fills: int, above: int, company: int, top: int, gained: int) -> None:
-        self.fills, self.above, self.company, self.top, self.gained = fills, above, company, top, gained
-        self.strangers = ~(fills | above | 1 << topic)
-        self.neighbours = company & self.strangers
+    def __init__(self, topic: int, fills: int, above: int, co_subscribed: int, top: int, gained: int) -> None:
+        self.fills, self.above, self.co_subscribed, self.top, self.gained = fills, above, co_subscribed, top, gained
+        self.outside = ~(fills | above | 1 << topic)
+        self.neighbours = co_subscribed & self.outside
 
 
 class Overlaps:

@@ -55,7 +55,7 @@ class Stamping:
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
             elif session.has_forgotten(counter) or (
-                (event.after or event.relies) and not self._may_enter(session, event)
+                (event.after or event.required) and not self._may_enter(session, event)
             ):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
@@ -71,7 +71,7 @@ class Stamping:
 
     def _may_enter(self, session: Session, event: NewEvent) -> bool:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
-        if event.relies and not session.remembers(event.relies, self._state.index):
+        if event.required and not session.remembers(event.required, self._state.index):
             return False
         return not event.after or may_follow(self._state, session, event.after)
 
@@ -115,7 +115,7 @@ class Stamping:
                 again=again,
                 content=None if again else event.content,
                 max_open=session.max_open,
-                relies=event.relies,
+                required=event.required,
                 proves=session.proves,
             )
         )
@@ -133,11 +133,11 @@ class Stamping:
         deps: list[int] = []
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top
-        since, relies = 0, asked.relies
-        if relies and (highest := min(relies[::2])) < state.index:
+        since, required = 0, asked.required
+        if required and (highest := min(required[::2])) < state.index:
             top, since = min(top, highest), session.used.get(topic, _NEVER)[0]
         else:
-            relies = []
+            required = []
         self._fill(manager, group, deps)
         if asked.after or group.neighbours:
             top = min(top, self._add_publisher_order(session, manager, counter, group, asked.after, deps))
@@ -173,7 +173,7 @@ class Stamping:
                 deps=deps,
                 top=top,
                 in_payload=in_payload,
-                relies=relies,
+                required=required,
                 since=since,
                 proves=session.proves,
             )
@@ -197,7 +197,7 @@ class Stamping:
         since, top = used.pop(manager.id, _NEVER)[0], here
         named: dict[int, int] = {}
         if after:
-            concerned = self._state.overlaps.anyone & group.strangers
+            concerned = self._state.overlaps.anyone & group.outside
             for other, number in zip(after[::2], after[1::2], strict=True):
                 if concerned >> other & 1 and named.get(other, 0) < number:
                     named[other] = number
@@ -244,7 +244,7 @@ class Stamping:
     def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
         if manager.base.get(other, 0) < number:
             manager.base[other] = number
-        if group.company >> other & 1:
+        if group.co_subscribed >> other & 1:
             deps += (other, number)
 
     def _fill(self, manager: TopicManager, group: Group, deps: list[int]) -> None:
@@ -324,7 +324,7 @@ class Stamping:
         """A request that entered below is on its way to its topic's home."""
         session = self._session(ride)
         if not self._may_pass(session, ride) or (
-            not ride.again and not session.remembers(ride.relies, self._state.index)
+            not ride.again and not session.remembers(ride.required, self._state.index)
         ):
             self._never_numbered(ride)
             return
@@ -346,7 +346,7 @@ class Stamping:
         known = session.answers.get(counter) or (manager.id, ride.again)
         if known[1]:
             self._complete_again(ride, *known)
-        elif session.has_forgotten(counter) or not may_pass or not session.remembers(ride.relies, self._state.index):
+        elif session.has_forgotten(counter) or not may_pass or not session.remembers(ride.required, self._state.index):
             self._never_numbered(ride)
         elif not session.may_open(ride.max_open):
             self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))
@@ -396,7 +396,7 @@ class Stamping:
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps) if not ride.proves else self._proved(manager, ride.deps)
         self._fill(manager, group, deps)
-        is_known = state.index not in ride.relies[::2] or self._add_from_above(manager, group, ride, deps)
+        is_known = state.index not in ride.required[::2] or self._add_from_above(manager, group, ride, deps)
         is_given_up = ride.is_given_up or not is_known
         # also one that is given up: a log would serve it (R18), and all readers must sort it alike
         if ride.top < state.index:
@@ -422,9 +422,9 @@ class Stamping:
         """R19: when the event was numbered, further down, its publisher's earlier ones were still on their way to this
         stage, ahead of it. Return whether this stage knows them: it may have dropped their session since."""
         session = self._state.sessions.get((ride.client_id, ride.incarnation))
-        if session is None or not session.remembers(ride.relies, self._state.index):
+        if session is None or not session.remembers(ride.required, self._state.index):
             return False
-        concerned = self._state.overlaps.anyone & group.strangers
+        concerned = self._state.overlaps.anyone & group.outside
         given = dict(zip(deps[::2], range(1, len(deps), 2), strict=True))
         for other, (when, number) in reversed(session.used.items()):
             if when <= ride.since:

@@ -261,7 +261,7 @@ class StageState:
     def _refresh(self, manager: TopicManager) -> Group:
         topic, overlaps, on_stage, here = manager.id, self.overlaps, self.on_stage, self.index
         overlaps.stale &= ~(1 << topic)
-        company, twice = overlaps.group(topic)
+        co_subscribed, twice = overlaps.group(topic)
         # a stage above the topic's home fills in only its own topics; the home also those below it (LLC)
         reach = on_stage[here:] if manager.stage == here else on_stage[here : here + 1]
         fills = twice & sum(reach)
@@ -269,7 +269,7 @@ class StageState:
         top = next((stage for stage in range(here) if twice & on_stage[stage]), here)
         known = self.groups.get(topic)
         before, gained = (known.fills, known.gained) if known is not None else (0, 0)
-        group = self.groups[topic] = Group(topic, fills, above, company, top, gained & fills | fills & ~before)
+        group = self.groups[topic] = Group(topic, fills, above, co_subscribed, top, gained & fills | fills & ~before)
         manager.bounded = overlaps.has_bounded(topic)
         manager.in_payload = overlaps.has_plain(topic)
         return group
@@ -299,7 +299,13 @@ class StageState:
             subscriptions=list(self.overlaps),
             stale=list(members(self.overlaps.stale)),
             groups={
-                topic: (_packed(each.fills), _packed(each.above), _packed(each.company), each.top, _packed(each.gained))
+                topic: (
+                    _packed(each.fills),
+                    _packed(each.above),
+                    _packed(each.co_subscribed),
+                    each.top,
+                    _packed(each.gained),
+                )
                 for topic, each in self.groups.items()
             },
             lingers=list(self.lingers),
@@ -334,9 +340,9 @@ class StageState:
         state.by_name = {(each.space, each.name): each.id for each in snapshot.topics}
         for manager in snapshot.topics:
             state.on_stage[manager.stage] |= 1 << manager.id
-        for topic, (fills, above, company, top, gained) in snapshot.groups.items():
+        for topic, (fills, above, co_subscribed, top, gained) in snapshot.groups.items():
             state.groups[topic] = Group(
-                topic, _unpacked(fills), _unpacked(above), _unpacked(company), top, _unpacked(gained)
+                topic, _unpacked(fills), _unpacked(above), _unpacked(co_subscribed), top, _unpacked(gained)
             )
         state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
         state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}

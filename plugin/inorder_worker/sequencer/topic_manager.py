@@ -211,10 +211,10 @@ class Session(msgspec.Struct):
         """Tell whether a request, if there is no answer to it, may have had one (R1)."""
         return counter < self.low or counter < self.floor
 
-    def remembers(self, relies: list[int], stage: int) -> bool:
+    def remembers(self, required: list[int], stage: int) -> bool:
         """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""
-        return not relies or all(
-            counter >= self.began for at, counter in zip(relies[::2], relies[1::2], strict=True) if at == stage
+        return not required or all(
+            counter >= self.began for at, counter in zip(required[::2], required[1::2], strict=True) if at == stage
         )
 
     def may_open(self, bound: int) -> bool:

@@ -77,7 +77,7 @@ class CommitLoop:
 
     @property
     def is_unhurried(self) -> bool:
-        """What collects may wait for company; whatever else there is to do here ends that."""
+        """What collects may wait for others to go with; whatever else there is to do here ends that."""
         is_busy = self.collecting.is_urgent or self._backlog or self._relay.rides or self._broken
         return not (is_busy or self._context.stop.is_set())
 
@@ -105,7 +105,7 @@ class CommitLoop:
             self._waiting = asyncio.get_running_loop().call_later(SETTLE_WAIT, self._context.wake.set)
 
     def stop_waiting(self) -> None:
-        """Let what nobody waits for wait no more for company."""
+        """Let what nobody waits for go alone."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None

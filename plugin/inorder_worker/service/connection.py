@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
         welcome: the answer to the hello, once it is on its way; ``is_welcome``: it has left, others may follow.
         opened: (stage, epoch) of the stages here that were told of the session.
         version: of the protocol, that both sides speak.
-        heard: when something arrived last (s, of the event loop).
+        last_reception: when something arrived last (s, of the event loop).
         is_told: the session has been sent all of its heads on this connection (R17).
         passed: what it came in with, after the hello.
         permitted: topics, by id, that were found to be ones that it may publish to.
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         self.is_welcome = False
         self.is_told = False
         self.opened: set[tuple[int, int]] = set()
-        self.heard = 0.0
+        self.last_reception = 0.0
         self.peer = "?"
         self.passed = NOBODY
         self.permitted: set[int] = set()
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the whole frames of one read, as many as there is room for."""
-        self.heard = asyncio.get_running_loop().time()
+        self.last_reception = asyncio.get_running_loop().time()
         if self.is_current:
             self._splitter.add(data)
             self._take_all()
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
 
     def is_silent(self, seconds: float) -> bool:
         """Tell whether nothing arrived for so long, although it was read."""
-        return self._is_reading and asyncio.get_running_loop().time() >= self.heard + seconds
+        return self._is_reading and asyncio.get_running_loop().time() >= self.last_reception + seconds
 
     @property
     def is_writable(self) -> bool:

@@ -99,9 +99,9 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
         if event.after:
             _check_pairs(event.after, "after")
             _require_once(event.after[::2], "after")
-        if event.relies:
-            _check_pairs(event.relies, "relies")
-            _require_once(event.relies[::2], "relies")
+        if event.required:
+            _check_pairs(event.required, "required")
+            _require_once(event.required[::2], "required")
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     host.metrics.requests += len(frame.events)
     command = command_of(*session, frame)

@@ -85,7 +85,7 @@ class NewEvent(msgspec.Struct, array_like=True, gc=False):
             (R19); those of stages it passes are added there.
         content: what is published, for the event log of its topic (R18); ``None``: not for the log. Empty in a
             worker's journal, where it stands beside the request (see :mod:`inorder_worker.sequencer.event_log`).
-        relies: flat pairs: of each stage above the one it enters that adds to ``after``, or to that of an unanswered
+        required: flat pairs: of each stage above the one it enters that adds to ``after``, or to that of an unanswered
             request before it, the lowest counter of this publisher that it has to know for that (R19); of the one it
             enters, if it is asked again, the lowest one that is unanswered too. Stages above its topic's own are among
             them where unanswered requests before it are created: its timestamp passes these, too.
@@ -95,7 +95,7 @@ class NewEvent(msgspec.Struct, array_like=True, gc=False):
     topic: int
     after: list[int] = []
     content: bytes | None = None
-    relies: list[int] = []
+    required: list[int] = []
 
 
 class StampedEvent(msgspec.Struct, array_like=True, gc=False):

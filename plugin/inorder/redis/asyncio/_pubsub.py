@@ -114,7 +114,7 @@ class PubSub(library.PubSub):
         """See :meth:`redis.asyncio.client.PubSub.aclose`."""
         await super().aclose()
         inner, self._inner = self._inner, None
-        self._pulse.heard()
+        self._pulse.on_reception()
         self._bell.ring()
         if inner is not None:
             await inner.close()
@@ -165,7 +165,7 @@ class PubSub(library.PubSub):
 
     async def on_connect(self, connection: Any) -> None:
         """See :meth:`redis.asyncio.client.PubSub.on_connect`."""
-        self._pulse.heard()
+        self._pulse.on_reception()
         if self._inner is not None:
             self._inner.ens.connected_again()
         try:
@@ -325,7 +325,7 @@ class PubSub(library.PubSub):
         response = await self._execute(connection, read)
         if response is None:
             return False
-        self._pulse.heard()
+        self._pulse.on_reception()
         if connection.health_check_interval and self._is_pulse(response):
             return True
         inner.feed([response])

@@ -13,7 +13,7 @@ from inorder.sync._thread import LoopThread
 _log = logger("inorder.sync")
 
 
-class Crossing:
+class Mailbox:
     """Takes calls from any thread to that of the loop, which is woken once for all that are there."""
 
     def __init__(self, thread: LoopThread) -> None:

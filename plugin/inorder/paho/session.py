@@ -1,4 +1,4 @@
-"""One life of the inorder client inside a paho client: opened by paho's threads, running on the event loop's."""
+"""One session of the inorder client inside a paho client: opened by paho's threads, running on the event loop's."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _log = logger("inorder.paho")
 
 EXIT_SECONDS: Final = 3.0
 
-_open: weakref.WeakSet[Life] = weakref.WeakSet()
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
 closing: set[concurrent.futures.Future[None]] = set()
-_of_parents: list[Life] = []
+_of_parents: list[Session] = []
 """In a forked child: never collected, for that would be taken for tasks that were left undone."""
 
 
-class Life:
-    """One life of the inorder client: from a connect to the end of the session that it began.
+class Session:
+    """One session of the inorder client: from a connect to the end of the session that it began.
 
     Args:
-        taker: gets what arrives.
+        sink: gets what arrives.
     """
 
-    def __init__(self, configuration: ClientConfiguration, name: str, ens: PahoEns, taker: Ordering) -> None:
+    def __init__(self, configuration: ClientConfiguration, name: str, ens: PahoEns, sink: Ordering) -> None:
         self.ens = ens
         self.engine: Engine
         self.opened = False
-        self._configuration, self._name, self._taker = configuration, name, taker
+        self._configuration, self._name, self._sink = configuration, name, sink
         self._changes: asyncio.Lock
         self._has_opened: asyncio.Event
         self._before_open: list[Publication] = []
@@ -75,7 +75,7 @@ class Life:
         self._changes, self._has_opened = asyncio.Lock(), asyncio.Event()
         self.ens.attach(asyncio.get_running_loop())
         self.engine = self._configuration.client(self.ens, client_id=self._name)
-        self.engine.hand_to(self._taker, self._taker.time)
+        self.engine.hand_to(self._sink, self._sink.time)
 
     async def _opening(self) -> None:
         try:
@@ -138,7 +138,7 @@ class Life:
                 properties=publication.pairs,
             )
         except Exception as error:
-            self._taker.publish_failed(publication, refusal_of(error))
+            self._sink.publish_failed(publication, refusal_of(error))
             return
         self.ens.asked(publication, future.message)  # type: ignore[attr-defined]
         future.add_done_callback(partial(self._published, publication))
@@ -149,7 +149,7 @@ class Life:
             return
         error = future.exception()
         if not self._is_ended and isinstance(error, InorderError) and publication.error is None:
-            self._taker.publish_failed(publication, error)
+            self._sink.publish_failed(publication, error)
 
     # -- subscribing -------------------------------------------------------------------------------------------
 
@@ -207,10 +207,10 @@ class Life:
                     await self.engine.unsubscribe(*[each.text for each in mine])
 
 
-def leave_to_parent(life: Life | None) -> None:
+def leave_to_parent(session: Session | None) -> None:
     """This process was forked: what there is of lives is the parent's."""
-    if life is not None:
-        _of_parents.append(life)
+    if session is not None:
+        _of_parents.append(session)
     _open.clear()
     closing.clear()
 
@@ -221,8 +221,8 @@ def _texts(filters: list[Filter]) -> str:
 
 def _at_exit() -> None:
     """Let confirmations leave before the process ends: without them numbers would be given up, and reported as gaps."""
-    for life in list(_open):
-        life.end()
+    for session in list(_open):
+        session.end()
     concurrent.futures.wait(list(closing), timeout=EXIT_SECONDS)
 
 

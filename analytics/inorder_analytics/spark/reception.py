@@ -61,7 +61,7 @@ def published(rows: DataFrame, names: Names) -> DataFrame:
     )
 
 
-def heard(rows: DataFrame, names: Names) -> DataFrame:
+def receptions(rows: DataFrame, names: Names) -> DataFrame:
     """Return one row for each event and subscriber that it reached.
 
     Columns: topic, number, who; raw_place and delivered_place (where it stands in the two streams, ``None`` where it
@@ -105,7 +105,7 @@ def with_latency(told: DataFrame, accepted: DataFrame, found: DataFrame) -> Data
     interested in latency_us (from the publish call to its notification) and in_time (that took a second at most).
 
     Args:
-        told, accepted, found: of :func:`heard`, :func:`published` and :func:`~.interest.intervals`.
+        told, accepted, found: of :func:`receptions`, :func:`published` and :func:`~.interest.intervals`.
     """
     spans = F.broadcast(found.withColumnsRenamed({"who": "its_who", "topic": "its_topic"}))
     is_covered = (

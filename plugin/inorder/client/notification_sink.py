@@ -13,7 +13,7 @@ PassedOver = Literal["before", "duplicate", "twin_waits"]
 ``duplicate`` of what was given, skipped or lost; or of what waits for its turn (``twin_waits``)."""
 
 
-class Taker(Protocol):
+class NotificationSink(Protocol):
     """Told of everything that arrived, once, on the event loop's thread. Calls are short and never raise."""
 
     def event(self, event: Event, arrival: Arrival) -> None:

@@ -1,7 +1,7 @@
 """Rows as the event loop writes them: fixed records in one piece of memory, and nothing made for the garbage collector.
 
-A lane belongs to the event loop until it is handed over, and to the writer's thread from then on. Its records are read
-there by column (:mod:`inorder.traces.batches`), without a Python object for each value.
+A buffer belongs to the event loop until it is handed over, and to the writer's thread from then on. Its records are
+read there by column (:mod:`inorder.traces.batches`), without a Python object for each value.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-LANE_ROWS: Final = 16_384
+BUFFER_ROWS: Final = 16_384
 NUMBERS_PER_ROW: Final = 16
-"""A lane is full when it has as many numbers in dependencies for each of its rows; they take their memory."""
+"""A buffer is full when it has as many numbers in dependencies for each of its rows; they take their memory."""
 NOTHING: Final = -1
 """Stands for null in whole numbers: those of traces are from 0 on. In times it is a NaN."""
 
@@ -51,8 +51,8 @@ PUBLISHED: Final = Layout(
     ),
     ("published_at", "stamped_at", "accepted_at", "recorded_at"),
 )  # fmt: skip
-"""``topic``: place in the lane's topics. ``how``: outcome, and the order in the bits above; 0 is the usual end.
-``numbers_end``: where its dependencies end in the lane's numbers."""
+"""``topic``: place in the buffer's topics. ``how``: outcome, and the order in the bits above; 0 is the usual end.
+``numbers_end``: where its dependencies end in the buffer's numbers."""
 
 NOTIFIED: Final = Layout(
     "notified",
@@ -72,15 +72,15 @@ TopicName = tuple[str, str, int]
 """Space, name and id; :data:`NOTHING` where it has none."""
 
 
-class Lane:
+class RowBuffer:
     """Rows of one layout.
 
     Attributes:
         raw: the records; ``count`` of them are there, and there is room for ``room``.
-        is_mixed: some are not of the usual kind: accepted with a total order, or notified of in order. Columns of lanes
-            that are not mixed are known without a look at each row.
+        is_mixed: some are not of the usual kind: accepted with a total order, or notified of in order. Columns of
+            buffers that are not mixed are known without a look at each row.
         has_waited: some waited for a number.
-        numbers: the dependencies of all, one behind the other; with ``numbers_room`` of them the lane is full.
+        numbers: the dependencies of all, one behind the other; with ``numbers_room`` of them the buffer is full.
         places, topics: topics by what the event loop knows them by, and in the order of their places.
         incarnation, domain: of all rows.
         zero_us: when the event loop's clock stood at 0, µs since 1970.

@@ -23,7 +23,7 @@ LOCAL_MASTERS: Final = "local, local[*] or local[N]"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PathAllowList:
     """What is allowed.
 
     Attributes:

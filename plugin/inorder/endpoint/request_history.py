@@ -14,7 +14,7 @@ at other paces, and hellos may be long on their way."""
 STEPS = 10
 
 
-class Asked:
+class RequestHistory:
     """The counters that a session has asked for.
 
     Args:

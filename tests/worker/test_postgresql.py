@@ -81,7 +81,10 @@ def test_a_pooler_that_mixes_sessions_changes_nothing(pooled: tuple[str, str], t
         assert all(each.result() > 5 for each in looking)
     assert verify(url).problems == []
     back_up(url, tmp_path / "backup")
-    journal.forget_members(["a"])
+    with psycopg.connect(direct) as stopped:
+        stopped.execute("SELECT 1 FROM workers FOR UPDATE")  # as in the middle of its beat
+        assert not journal.forget_members(["a"], are_silent=True)
+    assert journal.forget_members(["a"], are_silent=True)
     journal.close()
     with psycopg.connect(direct, autocommit=True) as mine, psycopg.connect(url, autocommit=True) as foreign:
         assert mine.execute("SELECT DISTINCT setting FROM seen").fetchall() == [("on 10s",)]

@@ -19,7 +19,7 @@ from inorder.errors import StoreFull, StoreMoved
 from inorder.protocol.wire import CreateTimestamps, NewEvent
 from inorder_worker.service import Worker
 from inorder_worker.store import sqlite_file
-from inorder_worker.store.journal import Batch
+from inorder_worker.store.journal import Batch, Member
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import verify
@@ -66,6 +66,21 @@ def appended(path: Path, rows: int = 3) -> tuple[SqlJournal, Callable[[], None]]
     for _ in range(rows):
         append()
     return journal, append
+
+
+def test_who_is_gone_is_not_forgotten_while_the_store_is_locked(tmp_path: Path) -> None:
+    """A worker that stands still may have the lock, and whoever is to end it must not wait for it."""
+    path = tmp_path / "a.db"
+    journal, _ = appended(path)
+    journal.beat([], Member("gone", "h:1"))
+    lock = sqlite3.connect(path, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    assert not journal.forget_members(["gone"], are_silent=True)
+    lock.execute("ROLLBACK")
+    lock.close()
+    assert journal.forget_members(["gone"], are_silent=True)
+    assert journal.read_members() == []
+    journal.close()
 
 
 def until_refused(append: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 from tests.worker.helpers import TestJournal, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import Fenced, InvalidOption, StoreError
+from inorder.errors import Fenced, InvalidOption, StoreError, StoreFull, StoreUnreachable
 from inorder.protocol.wire import ClusterMap, CreateTimestamps, NewEvent, Opened, StageInfo, Timestamps, Welcome
-from inorder_worker.service import Worker
+from inorder_worker.service import Worker, standby
 from inorder_worker.service.following import Follower, recover
 from inorder_worker.service.standby import Standby
 from inorder_worker.store.identity import is_gone, new_owner, process_of
@@ -245,6 +246,56 @@ async def test_false_suspicion_costs_nothing() -> None:
     with pytest.raises(Fenced, match="has shown life"):
         late.claim(0, "late", seen.epoch, beat=seen.beat)
     assert journal.read_map()[0].owner == "owner"
+
+
+async def test_a_lock_keeps_a_standby_from_nothing_but_what_can_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is gone cannot be forgotten while another one, which stands still, keeps the store locked. That one
+    is asked for all the same, whether it has a stage or not, and the silent owner is taken over."""
+    store, asked = MemoryStore(), set[str]()
+    gone, stopped = f"gone/{new_owner('x').split('/')[1]}/{os.getpid()}-1/a", "stopped/elsewhere/1-1/b"
+
+    def is_locked(owners: Collection[str], *, are_silent: bool = False) -> bool:
+        raise StoreUnreachable("memory", "another process has kept it locked")
+
+    def asks(owner: str) -> bool:
+        asked.add(owner)
+        return False
+
+    async with worker(store, "first") as first, worker(store, "second") as second:
+        journal = second._standby._follower._journal
+        monkeypatch.setattr(journal, "forget_members", is_locked)
+        monkeypatch.setattr(journal, "unblock", asks)
+        monkeypatch.setattr(standby, "PAUSE_AFTER_FAILURE", 0.01)
+        store.members |= {owner: Member(owner, "") for owner in (gone, stopped)}
+        await until(lambda: stopped in asked)
+        assert (first._host.owner in asked, first.state) == (False, "active")
+        journal_of(first).freeze()
+        await until(lambda: second.state == "active")
+        assert first._host.owner in asked
+        journal_of(first).let_go()
+
+
+async def test_that_a_stage_is_taken_over_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long the store cannot be written, as on a disk that is full."""
+    store, attempts = MemoryStore(), [0]
+    async with worker(store, "first") as first, worker(store, "second") as second:
+        claim = journal_of(second).claim
+
+        def is_full(*given: Any) -> int:
+            attempts[0] += 1
+            if attempts[0] < 5:
+                raise StoreFull("memory", "0 bytes are free")
+            return claim(*given)
+
+        monkeypatch.setattr(journal_of(second), "claim", is_full)
+        monkeypatch.setattr(standby, "PAUSE_AFTER_FAILURE", 0.01)
+        journal_of(first).freeze()
+        await until(lambda: second.state == "active")
+        assert attempts[0] >= 5
+        assert len([each for each in caplog.messages if each.startswith("event=taking_over")]) == 1
+        journal_of(first).let_go()
 
 
 async def test_a_stage_that_cannot_be_read_is_not_taken() -> None:

@@ -52,10 +52,10 @@ class Follower:
         with self._lock:
             return self._journal.read_map(), self._journal.read_members()
 
-    def forget(self, owners: list[str]) -> None:
+    def forget(self, owners: list[str]) -> bool:
         """Take workers off the list that are silent. See Journal.forget_members."""
         with self._lock:
-            self._journal.forget_members(owners, are_silent=True)
+            return self._journal.forget_members(owners, are_silent=True)
 
     def unblock(self, owner: str) -> bool:
         """See Journal."""

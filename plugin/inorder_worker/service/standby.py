@@ -91,6 +91,7 @@ class Standby:
         self._members: dict[str, Member] = {}
         self._claimed: dict[int, float | None] = {}  # not read to the end yet -> when their take-over began
         self._told: dict[int, str] = {}  # stage -> the owner that the log says we follow
+        self._taking: dict[int, str] = {}  # stage -> the owner that the log says we take it from
         self._complaint = Complaint()
         self._moved_here: set[int] = set()  # that an operator wants here, and what was here then
         self.is_drained = False
@@ -187,7 +188,7 @@ class Standby:
         self._holders = {each.stage: each for each in holders}
         self._members = {each.owner: each for each in members}
         self._watch.see(holders, members, self._follower.rows, time.monotonic())
-        await self._forget_the_dead()
+        await self._unblock()
         self._claims.map_read(holders, sorted({each.address for each in self._living()}))
         placed = self._shares()
         for stage in followed:
@@ -199,8 +200,10 @@ class Standby:
             if reason:
                 await self._take(holder, reason)
             else:
+                self._taking.pop(stage, None)
                 self._tell(holder)
         self._hand_over(placed)
+        await self._forget_the_dead()  # behind what somebody waits for
 
     def _read(self, stages: list[int]) -> tuple[list[Holder], list[Member]]:
         self._follower.read([*stages, *self._claimed])
@@ -252,13 +255,24 @@ class Standby:
                 "that worker is alive and keeps the stage; this one follows it, and takes over when it is silent",
             )  # fmt: skip
 
+    async def _unblock(self) -> None:
+        """End workers that are silent for a lease because they stand still in the middle of a write, with stages or
+        without: until then nobody else can write, and the stages' owners are silent, too."""
+        known = {*self._members, *(each.owner for each in self._holders.values())} - {"", self._claims.owner}
+        for owner in sorted(known):
+            is_silent = self._watch.silence(owner) >= self._settings.lease
+            if is_silent and await self._on_thread(partial(self._follower.unblock, owner)):
+                log.warning("event=killed owner=%s hint=%s", owner, "it stood still, and kept the store locked")
+
     async def _forget_the_dead(self) -> None:
         """Take workers that are gone for good off the list; not ourselves, and nobody in an older copy, where none can
         beat: ``inorder renew`` must see us all. Raises StoreError."""
         others = [each for each in self._members if each != self._claims.owner]
         dead = [each for each in others if is_gone(each) or self._watch.state(each) == "dead"]
-        if dead:
-            await self._on_thread(partial(self._follower.forget, dead))
+        if not dead:
+            return
+        is_done = await self._on_thread(partial(self._follower.forget, dead))
+        if is_done:
             for each in dead:
                 del self._members[each]
             log.info("event=dead owners=%s", ",".join(dead))
@@ -305,11 +319,12 @@ class Standby:
         began = None
         if reason != "free":
             began = time.monotonic()
-            log.warning(
-                "event=taking_over store=%s stage=%d owner=%s reason=%s", self._url, holder.stage, holder.owner, reason
-            )
-        if reason == "silent" and await self._on_thread(partial(self._follower.unblock, holder.owner)):
-            log.warning("event=killed owner=%s hint=%s", holder.owner, "it stood still, and kept the store locked")
+            if self._taking.get(holder.stage) != holder.owner:  # else a store that cannot be written kept us from it
+                self._taking[holder.stage] = holder.owner
+                log.warning(
+                    "event=taking_over store=%s stage=%d owner=%s reason=%s",
+                    self._url, holder.stage, holder.owner, reason,
+                )  # fmt: skip
         beat = holder.beat if reason == "silent" else None
         try:
             await self._claims.claim(holder.stage, holder.epoch, beat)
@@ -323,6 +338,7 @@ class Standby:
         """Read what its last owner wrote, and hand the stage to the host."""
         hosted = await self._on_thread(partial(self._follower.take, stage))
         self._told.pop(stage, None)
+        self._taking.pop(stage, None)
         self._claims.join(hosted, self._claimed.pop(stage))
 
     def _hand_over(self, placed: dict[int, str]) -> None:

@@ -147,9 +147,10 @@ class Journal(Protocol):
     def read_members(self) -> list[Member]:
         """Return all workers that have shown themselves by a beat, dead or alive."""
 
-    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> None:
+    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> bool:
         """These workers are gone, or leave; one that is not shows itself again. ``are_silent``: that is all that is
-        known of them, so raise StoreOutdated in an older copy, where those that live show nothing either."""
+        known of them, so raise StoreOutdated in an older copy, where those that live show nothing either; and do not
+        wait for a lock, which one of them may have. Return whether that was done."""
 
     def unblock(self, owner: str) -> bool:
         """An owner was silent for a whole lease: if it stands still in the middle of a write, so that nobody else can
@@ -373,13 +374,14 @@ class MemoryJournal:
         with self.store.lock:
             return list(self.store.members.values())
 
-    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> None:
+    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> bool:
         """See Journal."""
         with self.store.lock:
             if are_silent and self.store.outdated:
                 raise StoreOutdated(self.url, self.store.outdated)
             for owner in owners:
                 self.store.members.pop(owner, None)
+        return True
 
     def unblock(self, owner: str) -> bool:
         """See Journal. Nobody stands still in there."""

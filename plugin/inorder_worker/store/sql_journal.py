@@ -43,7 +43,7 @@ from inorder_worker.store.sql_connection import chunks
 from inorder_worker.store.sqlite_file import Room
 from inorder_worker.store.stage_table import StageTable, read_holders
 from inorder_worker.store.store import Store
-from inorder_worker.store.store_errors import Conflict
+from inorder_worker.store.store_errors import Busy, Conflict
 from inorder_worker.store.store_info import StoreInfo, TopicOrder
 
 CHUNK_ROWS: Final = 64
@@ -221,11 +221,23 @@ class SqlJournal:
         """See Journal."""
         return self._store.run(read_workers)
 
-    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> None:
+    def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> bool:
         """See Journal."""
         if are_silent and (reason := self._store.run(lambda connection: connection.execute(_META).one()).outdated):
             raise StoreOutdated(self.url, reason)
-        self._store.write(lambda connection: connection.execute(workers.delete().where(workers.c.owner.in_(owners))))
+        theirs = sa.select(workers.c.owner).where(workers.c.owner.in_(owners)).with_for_update(skip_locked=are_silent)
+
+        def forget(connection: sa.Connection) -> bool:
+            found = connection.execute(theirs).scalars().all()
+            connection.execute(workers.delete().where(workers.c.owner.in_(found)))
+            return len(found) == len(owners)
+
+        if not are_silent:
+            return self._store.write(forget)
+        try:
+            return self._store.write_at_once(forget)
+        except Busy:
+            return False
 
     def unblock(self, owner: str) -> bool:
         """See Journal. On SQLite whoever stands still between BEGIN and COMMIT keeps the lock; on PostgreSQL the server

@@ -36,12 +36,13 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.ports": "inorder.errors inorder.protocol.arrival inorder.protocol.names",
         "inorder.traces": "inorder.errors inorder.protocol inorder.endpoint inorder.logs inorder.private",
         "inorder.logs": "",
+        "inorder.masking": "",
         "inorder.listening": "",
         "inorder.private": "",
         "inorder.signals": "",
         "inorder.client": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.traces inorder.logs"
         " inorder.settings",
-        "inorder.settings": "inorder.errors inorder.protocol",
+        "inorder.settings": "inorder.errors inorder.protocol inorder.masking",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.client inorder.traces",
         "inorder.sync": "inorder inorder.errors inorder.client inorder.protocol inorder.endpoint inorder.ports"
@@ -60,26 +61,28 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_worker": "",
         "inorder_worker.sequencer": "inorder.errors inorder.protocol",
         "inorder_worker.sequencer.popularity": "",
-        "inorder_worker.store": "inorder.errors inorder.protocol inorder.logs inorder.private inorder_worker.sequencer",
-        "inorder_worker.service": "inorder.errors inorder.protocol inorder.logs inorder.listening inorder.signals"
-        " inorder.settings inorder_worker.sequencer inorder_worker.store",
+        "inorder_worker.store": "inorder.errors inorder.protocol inorder.logs inorder.masking inorder.private"
+        " inorder_worker.sequencer",
+        "inorder_worker.service": "inorder.errors inorder.protocol inorder.logs inorder.masking inorder.listening"
+        " inorder.signals inorder.settings inorder_worker.sequencer inorder_worker.store",
         # A client of workers: it asks them, and has nothing of their side.
         "inorder_worker.admin": "inorder.errors inorder.protocol inorder_worker.sequencer",
         # On top of everything; nothing imports them.
         "inorder_cli.demo": "inorder inorder.errors inorder.protocol inorder.ports inorder.client inorder.traces"
         " inorder.testing.services inorder_worker.service",
         "inorder_cli": "inorder inorder.errors inorder.protocol inorder.ports inorder.client inorder.settings"
-        " inorder.logs inorder.listening inorder.signals inorder.testing.services inorder.traces inorder_worker.store"
-        " inorder_worker.service inorder_worker.admin inorder_cli.demo inorder_controlplane inorder_analytics"
-        " inorder_analytics.spark inorder_bench",
-        "inorder_adapters": "inorder.errors inorder.ports inorder.protocol.names inorder.protocol.filters",
+        " inorder.masking inorder.logs inorder.listening inorder.signals inorder.testing.services inorder.traces"
+        " inorder_worker.store inorder_worker.service inorder_worker.admin inorder_cli.demo inorder_controlplane"
+        " inorder_analytics inorder_analytics.spark inorder_bench",
+        "inorder_adapters": "inorder.errors inorder.masking inorder.ports inorder.protocol.names"
+        " inorder.protocol.filters",
         # The three know what all adapters share, and nothing of each other.
         "inorder_adapters.memory": "inorder.errors inorder.ports inorder.protocol.names inorder.protocol.filters"
         " inorder_adapters",
-        "inorder_adapters.mqtt": "inorder.errors inorder.ports inorder.protocol.names inorder.protocol.filters"
-        " inorder_adapters",
-        "inorder_adapters.redis": "inorder.errors inorder.ports inorder.protocol.names inorder.protocol.filters"
-        " inorder_adapters",
+        "inorder_adapters.mqtt": "inorder.errors inorder.masking inorder.ports inorder.protocol.names"
+        " inorder.protocol.filters inorder_adapters",
+        "inorder_adapters.redis": "inorder.errors inorder.masking inorder.ports inorder.protocol.names"
+        " inorder.protocol.filters inorder_adapters",
         # Of inorder only the command line knows it.
         "inorder_controlplane": "inorder inorder.errors inorder.protocol inorder.endpoint inorder.client"
         " inorder.settings inorder.logs inorder.listening inorder_worker.sequencer inorder_worker.store"

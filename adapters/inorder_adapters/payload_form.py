@@ -20,17 +20,11 @@ NO_STAMP = b"none"
 MAX_STAMP_BYTES = 65_536
 
 _STAMP = rb"[A-Za-z0-9_-]{1,%d}" % MAX_STAMP_BYTES
-_is_stamp = re.compile(_STAMP).fullmatch
 _match_frame = re.compile(rb"%b(%b) ([0-9a-f]{8})\n" % (PREFIX, _STAMP)).match
 
 
-def is_stamp(stamp: bytes) -> bool:
-    """Tell whether these bytes may be carried as a stamp."""
-    return _is_stamp(stamp) is not None
-
-
 def join(stamp: bytes, payload: bytes) -> bytes:
-    """Put a stamp (see :func:`is_stamp`) in front of a payload."""
+    """Put a stamp in front of a payload."""
     return b"%b%b %08x\n%b" % (PREFIX, stamp, crc32(payload, crc32(stamp)), payload)
 
 

@@ -16,9 +16,9 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 import msgspec
 
 from inorder.errors import InvalidOption
+from inorder.masking import MASK, masked_url
 
 SECRETS = frozenset({"password"})
-MASK = "***"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,15 +51,15 @@ def split_url(url: str, schemes: Mapping[str, int]) -> tuple[SplitResult, Addres
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InvalidOption("url", masked(url), "a URL like scheme://host:port") from None
+        raise InvalidOption("url", masked_url(url), "a URL like scheme://host:port") from None
     if parts.scheme not in schemes:
         raise InvalidOption("url scheme", parts.scheme, " or ".join(schemes))
     if not parts.hostname:
-        raise InvalidOption("url", masked(url), f"{parts.scheme}://host:port")
+        raise InvalidOption("url", masked_url(url), f"{parts.scheme}://host:port")
     if port == 0:
-        raise InvalidOption("url", masked(url), "a port from 1 to 65535")
+        raise InvalidOption("url", masked_url(url), "a port from 1 to 65535")
     if parts.fragment:
-        raise InvalidOption("url", masked(url), "a URL without a fragment (encode # as %23)")
+        raise InvalidOption("url", masked_url(url), "a URL without a fragment (encode # as %23)")
     return parts, Address(unquote(parts.hostname), schemes[parts.scheme] if port is None else port)
 
 
@@ -68,12 +68,6 @@ def check_client_id(client_id: str) -> str:
     if not isinstance(client_id, str) or any(category(each) in ("Cc", "Cs") for each in client_id):
         raise InvalidOption("client_id", client_id, "a text without control characters")
     return client_id
-
-
-def masked(url: str) -> str:
-    """Return a URL for a message: without user, password and query."""
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}" if separator else MASK
 
 
 def read_options(kind: type[OptionsT], parts: SplitResult, options: Mapping[str, Any], **preset: Any) -> OptionsT:

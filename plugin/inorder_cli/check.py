@@ -64,7 +64,7 @@ def check(
 
 async def _check_all(loaded: Loaded, timeout: float) -> list[Finding]:
     from inorder.client.configured import tls_of
-    from inorder.settings.masking import masked_url
+    from inorder.masking import masked_url
     from inorder_cli import probes
 
     client, store = loaded.settings.client, loaded.settings.store

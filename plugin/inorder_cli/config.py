@@ -39,7 +39,7 @@ def config(
 
 
 def _rows(loaded: Loaded) -> Iterator[dict[str, Any]]:
-    from inorder.settings.masking import display
+    from inorder.masking import display
     from inorder.settings.reading import settings
 
     for section, key, setting in settings():

@@ -131,7 +131,7 @@ def _say_ready(settings: Settings, worker: Worker, plane: ControlPlane, secret: 
         return
     from rich.markup import escape
 
-    from inorder.settings.masking import masked_url
+    from inorder.masking import masked_url
 
     console = output.console()
     state = "" if worker.state == "active" else " (a standby: another worker has this store)"

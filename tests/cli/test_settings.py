@@ -8,7 +8,7 @@ import pytest
 from tests.costs import ended
 
 from inorder.errors import InvalidOption, InvalidSetting
-from inorder.settings.masking import display, masked_url
+from inorder.masking import display, masked_url
 from inorder.settings.reading import load, settings
 from inorder.settings.texts import split_brokers
 

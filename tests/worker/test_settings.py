@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from inorder.errors import InvalidOption
+from inorder.masking import masked_url
 from inorder_worker.service import WorkerSettings
 from inorder_worker.service.settings import is_loopback
-from inorder_worker.store.store_url import masked
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_secrets_are_not_shown() -> None:
     shown = repr(WorkerSettings(token="hunter2", store="postgresql://me:hunter2@db/x?password=hunter2"))
     assert "hunter2" not in shown
     assert "token='***'" in shown
-    assert masked("postgresql://me:hunter2@db/x") == "postgresql://me:***@db/x"
-    assert masked("sqlite:///inorder.db") == "sqlite:///inorder.db"
+    assert masked_url("postgresql://me:hunter2@db/x") == "postgresql://me:***@db/x"
+    assert masked_url("sqlite:///inorder.db") == "sqlite:///inorder.db"
 
 
 def test_seconds_become_milliseconds() -> None:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from inorder.errors import InvalidOption, InvalidTopic
+from inorder.masking import masked_url
 from inorder_adapters import mqtt_rules
-from inorder_adapters.url_options import Address, Options, masked, read_options, split_url, tls_context
+from inorder_adapters.url_options import Address, Options, read_options, split_url, tls_context
 
 _Seconds = Annotated[float, Meta(gt=0, description="seconds, more than 0")]
 _Window = Annotated[int, Meta(ge=1, le=65_535, description="a whole number from 1 to 65535")]
@@ -89,7 +90,7 @@ def parse(url: str, options: Mapping[str, Any]) -> Target:
     """Return what a URL and options ask for. Raises InvalidOption."""
     parts, address = split_url(url, {"mqtt": 1883, "mqtts": 8883})
     if parts.path not in ("", "/"):
-        raise InvalidOption("url", masked(url), f"{parts.scheme}://host:port without a path")
+        raise InvalidOption("url", masked_url(url), f"{parts.scheme}://host:port without a path")
     parsed = read_options(MqttOptions, parts, options, tls=parts.scheme == "mqtts")
     protocol = _PROTOCOLS.get(str(parsed.protocol))
     if protocol is None:

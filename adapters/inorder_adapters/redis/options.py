@@ -8,7 +8,8 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from inorder.errors import InvalidOption
-from inorder_adapters.url_options import Address, Options, masked, read_options, split_url, tls_context
+from inorder.masking import masked_url
+from inorder_adapters.url_options import Address, Options, read_options, split_url, tls_context
 
 _Seconds = Annotated[float, Meta(gt=0, description="seconds, more than 0")]
 _Flag = Annotated[bool, Meta(description="true or false")]
@@ -61,7 +62,7 @@ def parse(url: str, options: Mapping[str, Any]) -> Target:
     parts, address = split_url(url, {"redis": 6379, "rediss": 6379})
     db = parts.path.strip("/")
     if db and not db.isdecimal():
-        raise InvalidOption("url", masked(url), f"{parts.scheme}://host:port/database-number")
+        raise InvalidOption("url", masked_url(url), f"{parts.scheme}://host:port/database-number")
     parsed = read_options(RedisOptions, parts, options, tls=parts.scheme == "rediss", db=int(db or 0))
     if parsed.tls:
         # redis-py reads the files only when it connects; an unreadable one is a mistake of the caller, so say it now.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from inorder.errors import InvalidOption
-from inorder.settings.masking import display
+from inorder.masking import display
 from inorder.settings.texts import is_address, is_broker
 
 SECONDS = "a number of seconds over 0"

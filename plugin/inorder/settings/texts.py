@@ -8,7 +8,7 @@ from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from inorder.errors import InvalidOption
-from inorder.settings.masking import masked_url
+from inorder.masking import masked_url
 
 _BROKER = re.compile(r"(?:(?P<space>[A-Za-z0-9_.-]+)=)?(?P<url>[a-z][a-z0-9+.-]*://.*)", re.DOTALL)
 

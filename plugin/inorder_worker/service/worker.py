@@ -13,6 +13,7 @@ from typing import Self
 from inorder.errors import InorderError, InvalidOption
 from inorder.listening import raise_open_files
 from inorder.logs import CERTIFICATES, logger, set_up
+from inorder.masking import masked_url
 from inorder.signals import on_signals
 from inorder_worker.service.cluster import Cluster
 from inorder_worker.service.exposition import View
@@ -27,7 +28,6 @@ from inorder_worker.service.standby import Standby
 from inorder_worker.store.identity import new_owner
 from inorder_worker.store.journal import Journal
 from inorder_worker.store.sql_journal import SqlJournal
-from inorder_worker.store.store_url import masked
 
 log = logger("inorder.worker")
 certificates = logger(CERTIFICATES)
@@ -89,7 +89,7 @@ class Worker:
         self._task = asyncio.create_task(self._run(), name="inorder-worker")
         log.info(
             "event=started worker=%s address=%s store=%s advertised=%s state=%s epochs=%s tls=%s token=%s http=%s",
-            self.settings.name, ",".join(self._server.listeners.addresses), masked(self.settings.store),
+            self.settings.name, ",".join(self._server.listeners.addresses), masked_url(self.settings.store),
             self._server.listeners.advertised, self._host.state, self._host.epochs,
             "yes" if self.settings.tls_cert else "no", _token_kind(self.settings),
             self.http_address or "no",
@@ -133,7 +133,7 @@ class Worker:
         return {
             "worker": self.settings.name,
             "address": self._server.listeners.addresses[0] if self._server.listeners.addresses else "",
-            "store": masked(self.settings.store),
+            "store": masked_url(self.settings.store),
             **self._server.describe(),
             "links": self._links.describe(),
             **self._host.describe(),
@@ -166,7 +166,7 @@ class Worker:
             "status": status,
             "worker": self.settings.name,
             "state": self._host.state,
-            "store": masked(self.settings.store),
+            "store": masked_url(self.settings.store),
             "store_error": error or None,
             "stages": [
                 {"stage": stage, "role": role, "epoch": self._host.epochs.get(stage)}
@@ -186,7 +186,7 @@ class Worker:
         if failed is not None:
             return str(failed), False
         if silence >= self.settings.lease:
-            return f"store {masked(self.settings.store)}: it has not answered for {silence:.0f} s", True
+            return f"store {masked_url(self.settings.store)}: it has not answered for {silence:.0f} s", True
         failing = self._standby.failure or self._host.beat_failure if self.state == "standby" else ""
         return failing, bool(failing)
 

@@ -20,12 +20,13 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
 from inorder.errors import MissingExtra, StoreError, StoreFull, StoreUnreachable
+from inorder.masking import masked_url
 from inorder_worker.store.failpoints import reach
 from inorder_worker.store.identity import Process, locks_of
 from inorder_worker.store.sqlite_file import Room, StoreFile
 from inorder_worker.store.sqlite_place import cannot_open
 from inorder_worker.store.store_errors import Busy, Conflict, is_not_opened, reason_of, translate
-from inorder_worker.store.store_url import masked, parsed_url, sqlite_path, url_of_file
+from inorder_worker.store.store_url import parsed_url, sqlite_path, url_of_file
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class SqlConnection:
         is_there: bool = False,
         driver: ModuleType | None = None,
     ) -> None:
-        self.url = masked(url)
+        self.url = masked_url(url)
         self._timeout, self._pause, self._is_read_only = timeout, pause, is_read_only
         self._is_there = is_read_only or is_there
         self._interrupted = threading.Event()

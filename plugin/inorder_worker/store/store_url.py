@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from inorder.errors import InvalidOption
+from inorder.masking import masked_url
 
 _ALLOWED_URLS: Final = (
     "sqlite:///file or postgresql://user@host/database; several hosts: "
@@ -22,11 +23,11 @@ def parsed_url(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError):  # the latter: a port that is no number, as of several hosts
-        raise InvalidOption("store", masked(url), _ALLOWED_URLS) from None
+        raise InvalidOption("store", masked_url(url), _ALLOWED_URLS) from None
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
-        raise InvalidOption("store", masked(url), _ALLOWED_URLS)
+        raise InvalidOption("store", masked_url(url), _ALLOWED_URLS)
     return parsed
 
 
@@ -40,7 +41,7 @@ def sqlite_path(url: sa.URL) -> Path:
     """Return the file that the URL of an SQLite store names. Raises InvalidOption for one in memory."""
     name = url.database
     if not name or name == ":memory:" or "mode=memory" in name or url.query.get("mode") == "memory":
-        raise InvalidOption("store", masked(str(url)), "a file: numbers must survive the process")
+        raise InvalidOption("store", masked_url(str(url)), "a file: numbers must survive the process")
     return Path(name.removeprefix("file:"))
 
 
@@ -48,13 +49,3 @@ def url_of_file(url: sa.URL, path: Path, mode: str) -> sa.URL:
     """Return an SQLite URL that does not make the file; with the mode ``ro`` it has not the right to write either."""
     query = {**url.query, "mode": mode, "uri": "true"}
     return url.set(database=f"file:{quote(str(path))}", query=query)
-
-
-def masked(url: str) -> str:
-    """Return a store's URL without its password: hide too much rather than too little."""
-    head, separator, rest = url.partition("://")
-    base, question, _ = rest.partition("?")
-    user, at, place = base.rpartition("@")
-    if at:
-        base = f"{user.partition(':')[0]}:***@{place}" if ":" in user else base
-    return f"{head}{separator}{base}{question and '?...'}"

@@ -63,7 +63,10 @@ async def closes_in_time(client: Client) -> None:
         ({"brokers": {}}, "brokers"),
         ({"brokers": {"a": "memory://x"}, "space": "b"}, "space"),
         ({"workers": ["localhost"]}, "worker address 'localhost'.*host:port"),
-        ({"workers": ["localhost:99999"]}, "worker address"),
+        *(
+            ({"workers": [each]}, "worker address")
+            for each in ("localhost:99999", "a b:1", "u@a:1", "a:1/x", "::1:7", 5)
+        ),
         ({"client_id": ""}, "client_id"),
         ({"client_id": "x" * 129}, "client_id"),
         ({"client_id": "\ud800"}, "client_id"),

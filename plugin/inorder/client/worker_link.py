@@ -14,7 +14,6 @@ from inorder.client.options import ClientTimes
 from inorder.errors import (
     Forbidden,
     InorderError,
-    InvalidOption,
     LinkError,
     PeerError,
     ProtocolError,
@@ -41,6 +40,7 @@ from inorder.protocol.wire import (
     encode_frame,
     known_to,
 )
+from inorder.settings.texts import address_of
 
 _log = logger("inorder.client")
 
@@ -190,14 +190,6 @@ def tell_unreachable(address: str, error: LinkError, told: str) -> str:
     return str(error)
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Return (host, port) of ``host:port`` or ``[v6]:port``. Raises InvalidOption."""
-    host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    if not (host and text.isprintable() and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise InvalidOption("worker address", text, "host:port, for example localhost:7401")
-    return host.strip("[]"), int(port)
-
-
 class WorkerLink:
     """Keeps one connection to one worker.
 
@@ -226,7 +218,7 @@ class WorkerLink:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.address = address
-        self._place = parse_address(address)
+        self._place = address_of(address)
         self._hello, self._events, self._times, self._tls = hello, events, times, tls
         self._connection: _Connection | None = None
         self._lost = asyncio.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from ipaddress import ip_network
@@ -18,11 +19,21 @@ def is_broker(text: str) -> bool:
     return bool(_BROKER.fullmatch(text))
 
 
+def address_of(text: str) -> tuple[str, int]:
+    """Return host and port of ``host:port`` or ``[v6]:port``. Raises InvalidOption."""
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(f"//{text}")
+        is_plain = parts.netloc == text and text.isprintable() and re.fullmatch(r"\S+", text)
+        if is_plain and parts.hostname and parts.port and parts.username is None:
+            return parts.hostname, parts.port
+    raise InvalidOption("worker address", text, "host:port, for example localhost:7401")
+
+
 def is_address(text: str) -> bool:
-    """Tell whether it is ``host:port``. May raise ValueError where it is not."""
-    parts = urlsplit(f"//{text}")
-    is_whole = bool(parts.hostname and parts.port) and text.isprintable()
-    return is_whole and not (parts.path or parts.query or parts.username)
+    """Tell whether it is ``host:port``."""
+    with contextlib.suppress(InvalidOption):
+        return bool(address_of(text))
+    return False
 
 
 def is_store(text: str) -> bool:

@@ -21,8 +21,9 @@ from inorder_analytics.checks.order import check_dependencies, check_publisher_o
 from inorder_analytics.checks.total_order import Sequence, check_total_order, sequence_of
 from inorder_analytics.checks.verdicts import check_repetition, check_resumes, check_verdicts
 from inorder_analytics.histories import Histories, Incarnation, Judged
+from inorder_analytics.parts import ComparedPair, order_figures, worst_first
 from inorder_analytics.plain.measuring import MAX_PAIRS
-from inorder_analytics.plain.pairs import Pair, compared, order_figures, worst_pairs
+from inorder_analytics.plain.pairs import compared
 from inorder_analytics.plain.recorded import Recorded, recorded_runs
 from inorder_analytics.reading import Row, Traces, rows
 from inorder_analytics.results import Damaged, Pairs
@@ -66,7 +67,7 @@ class RunAudit:
     dropped_rows: int
     gaps: dict[str, int]
     pairs: Pairs
-    compared: list[Pair]
+    compared: list[ComparedPair]
     violations: list[Violation]
     not_judged: list[NotJudged]
     history: History
@@ -291,9 +292,7 @@ def _figures(runs: list[RunAudit]) -> dict[str, Any]:
     gaps: Counter[str] = Counter()
     for each in runs:
         gaps.update(each.gaps)
-    pairs = [pair for each in runs for pair in each.compared]
-    order = order_figures([pair.raw for pair in pairs], "raw")
-    order |= order_figures([pair.delivered for pair in pairs], "delivered")
+    order = order_figures([pair for each in runs for pair in each.compared])
     sums = {
         name: sum(getattr(each, name) for each in runs)
         for name in ("notifications", "late", "repeated", "dropped_rows")
@@ -315,7 +314,7 @@ def _run(each: RunAudit) -> dict[str, Any]:
         **_figures([each]),
         "violations": len(each.violations),
         "pairs": msgspec.to_builtins(each.pairs),
-        "by_pair": msgspec.to_builtins(worst_pairs(each.compared, None)),
+        "by_pair": msgspec.to_builtins(worst_first(pair.figures(each.run) for pair in each.compared)),
     }
 
 

@@ -12,9 +12,8 @@ import msgspec
 import numpy as np
 
 from inorder_analytics.generating import MOST_PAIRS, SHUFFLES, Ints, MadeRun, Plan, Seen
-from inorder_analytics.plain.pairs import order_figures
-from inorder_analytics.plain.percentiles import in_ms, percent
-from inorder_analytics.plain.streams import Common, compare
+from inorder_analytics.parts import Compared, percent, percentiles, ranked, stream_figures
+from inorder_analytics.plain.streams import compare
 
 _COMPARED: Final = [[compare(one, two) for two in SHUFFLES] for one in SHUFFLES]
 NAMED: Final = 1_000
@@ -31,7 +30,7 @@ class Truth:
     """
 
     plan: Plan
-    pairs: tuple[list[Common[int]], list[Common[int]]] | None = field(default_factory=lambda: ([], []))
+    pairs: tuple[list[Compared], list[Compared]] | None = field(default_factory=lambda: ([], []))
     latencies: list[Ints] = field(default_factory=list)
     violations: list[dict[str, Any]] = field(default_factory=list)
     topics: Counter[str] = field(default_factory=Counter)
@@ -92,7 +91,7 @@ class Truth:
             "dropped_rows": 0,
             **_order(self.pairs),
             "notified_1s_percent": percent(self.prompt, plan.events),
-            "latency_ms": msgspec.to_builtins(in_ms(latencies)),
+            "latency_ms": msgspec.to_builtins(percentiles(ranked(latencies))),
             "negative_latencies": 0,
             "uncorrected": 0,
             "bytes_per_event": self.stamp_bytes / plan.events,
@@ -116,7 +115,7 @@ def publisher_name(at: int) -> str:
     return f"publisher-{at + 1:02}"
 
 
-def _pairs(run: MadeRun) -> tuple[list[Common[int]], list[Common[int]]]:
+def _pairs(run: MadeRun) -> tuple[list[Compared], list[Compared]]:
     planted = Counter(subscriber for subscriber, _ in run.violations)
     raw, delivered = [], []
     for one, two in combinations(range(len(run.seen)), 2):
@@ -125,29 +124,29 @@ def _pairs(run: MadeRun) -> tuple[list[Common[int]], list[Common[int]]]:
     return raw, delivered
 
 
-def _raw(events: int, one: Seen, two: Seen) -> Common[int]:
+def _raw(events: int, one: Seen, two: Seen) -> Compared:
     """Of shuffled blocks nothing is lost, so each adds what its two shuffles differ by."""
     kinds = len(SHUFFLES)
     both = np.bincount(one.shuffles * kinds + two.shuffles, minlength=kinds**2).reshape(kinds, kinds)
     each = [(int(both[a, b]), _COMPARED[a][b]) for a in range(kinds) for b in range(kinds) if both[a, b]]
-    return Common(
-        events - len(np.union1d(one.lost, two.lost)),
-        sum(count * common.displaced for count, common in each),
-        max((common.furthest for _, common in each), default=0),
-        sum(count * common.inversions for count, common in each),
-        sum(count * common.descents for count, common in each),
-    )
+    sums = {
+        name: sum(count * getattr(common, name) for count, common in each)
+        for name in ("displaced", "opposite", "descents")
+    }
+    length = events - len(np.union1d(one.lost, two.lost))
+    return Compared(length=length, farthest=max((common.farthest for _, common in each), default=0), **sums)
 
 
-def _delivered(events: int, one: Seen, two: Seen, planted: int) -> Common[int]:
+def _delivered(events: int, one: Seen, two: Seen, planted: int) -> Compared:
     """Each planted violation swaps two neighbours, which both have."""
     gone = np.union1d(np.union1d(one.lost, two.lost), np.union1d(one.late, two.late))
-    return Common(events - len(gone), 2 * planted, int(planted > 0), planted, planted)
+    sums = {"displaced": 2 * planted, "opposite": planted, "descents": planted}
+    return Compared(length=events - len(gone), farthest=int(planted > 0), **sums)
 
 
-def _order(pairs: tuple[list[Common[int]], list[Common[int]]] | None) -> dict[str, Any]:
+def _order(pairs: tuple[list[Compared], list[Compared]] | None) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for which, streams in zip(("raw", "delivered"), pairs or ([], []), strict=True):
-        figures |= msgspec.to_builtins(order_figures(streams, which))
+        figures |= msgspec.to_builtins(stream_figures(streams, which))
     known = {name: value for name, value in figures.items() if not name.startswith("sequence_detection")}
     return dict.fromkeys(known) if pairs is None else known

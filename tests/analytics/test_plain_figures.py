@@ -9,9 +9,9 @@ import pytest
 from tests.analytics.spark import scenarios
 from tests.analytics.traces import EPOCH_US, INCARNATION, Trace, write
 
+from inorder_analytics.parts import nearest_rank
 from inorder_analytics.plain import measure, measure_rows
 from inorder_analytics.plain.latency import lived
-from inorder_analytics.plain.percentiles import nearest_rank
 from inorder_analytics.plain.recorded import recorded_runs
 from inorder_analytics.reading import Row, Traces
 from inorder_analytics.results import (

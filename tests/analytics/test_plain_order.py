@@ -36,17 +36,17 @@ def test_a_pair_of_streams(
     one: str, two: str, length: int, displaced: int, furthest: int, pairs: int, descents: int, both: int, either: int
 ) -> None:
     found = compare(one, two)
-    assert (found.length, found.displaced, found.furthest) == (length, displaced, furthest)
-    assert (found.inversions, found.descents) == (pairs, descents)
-    assert (found.triples_both, found.triples_either) == (both, either)
-    assert found.ordering_degree == (None if length == 0 else pytest.approx((length**2 - displaced) / length**2))
+    assert (found.length, found.displaced, found.farthest) == (length, displaced, furthest)
+    assert (found.opposite, found.descents) == (pairs, descents)
+    assert (found.detected, found.occurred) == (both, either)
+    assert found.degree == (None if length == 0 else pytest.approx((length**2 - displaced) / length**2))
 
 
 def test_the_papers_examples_of_the_ordering_degree() -> None:
     """One publication displaced by 1 gives 0.9949 at S = 14; a fully reversed stream gives 0.5, not 0."""
     swapped = compare([*range(14)], [1, 0, *range(2, 14)])
-    assert swapped.ordering_degree == pytest.approx(1 - 2 * (1 - 0.9949), abs=5e-5)  # a swap displaces two
-    assert compare([*range(100)], [*reversed(range(100))]).ordering_degree == 0.5
+    assert swapped.degree == pytest.approx(1 - 2 * (1 - 0.9949), abs=5e-5)  # a swap displaces two
+    assert compare([*range(100)], [*reversed(range(100))]).degree == 0.5
 
 
 @given(st.permutations(range(30)), st.permutations(range(3, 40)))
@@ -55,15 +55,15 @@ def test_random_streams_against_the_obvious(one: list[int], two: list[int]) -> N
     second = [each for each in two if each in one]
     found = compare(one, two)
     pairs = [(x, y) for x, y in combinations(first, 2) if second.index(x) > second.index(y)]
-    assert found.inversions == len(pairs)
+    assert found.opposite == len(pairs)
     assert inversions([second.index(each) for each in first]) == len(pairs)
     distances = [abs(first.index(each) - second.index(each)) for each in first]
-    assert (found.displaced, found.furthest) == (sum(distances), max(distances))
+    assert (found.displaced, found.farthest) == (sum(distances), max(distances))
     assert found.descents == sum(pair in pairs for pair in pairwise(first))
     triples = [set(zip(each, each[1:], each[2:], strict=False)) for each in (first, second)]
-    assert (found.triples_both, found.triples_either) == (len(triples[0] & triples[1]), len(triples[0] | triples[1]))
+    assert (found.detected, found.occurred) == (len(triples[0] & triples[1]), len(triples[0] | triples[1]))
     mirrored = compare(two, one)
-    assert (mirrored.inversions, mirrored.displaced) == (found.inversions, found.displaced)
+    assert (mirrored.opposite, mirrored.displaced) == (found.opposite, found.displaced)
 
 
 def measured(*traces: Trace, max_pairs: int = 200, seed: int = 0) -> Result:

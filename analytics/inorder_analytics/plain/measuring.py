@@ -4,44 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
+from inorder_analytics.parts import Ranks, RunPart, Topic, percent, percentiles, ranked, together
 from inorder_analytics.plain.latency import Lived, lived
-from inorder_analytics.plain.overhead import entries_of, message_overhead, popularity, stages_of, topic_order
-from inorder_analytics.plain.pairs import Pair, compared, order_figures, worst_pairs
-from inorder_analytics.plain.percentiles import in_ms, mean, ms, nearest_rank, percent
+from inorder_analytics.plain.pairs import compared
 from inorder_analytics.plain.recorded import Event, Recorded, event_of, recorded_runs
 from inorder_analytics.reading import Row, Traces, rows
-from inorder_analytics.results import (
-    ClockError,
-    Files,
-    Pairs,
-    Result,
-    RunFigures,
-    SubscriberFigures,
-    Summary,
-    TopicFigures,
-    WindowFigures,
-)
+from inorder_analytics.results import Files, Result, SubscriberFigures, WindowFigures
 
 WINDOW_S: Final = 60.0
 MAX_PAIRS: Final = 200
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class _Measured:
-    """One run, and what all figures are made of."""
-
-    run: Recorded
-    pairs: Pairs
-    compared: list[Pair]
-    lived: list[Lived] = field(default_factory=list)
 
 
 def measure(
@@ -89,92 +67,115 @@ def measure_rows(
     made_at: datetime = EPOCH,
 ) -> Result:
     """Measure rows (:func:`inorder_analytics.reading.rows`)."""
-    runs = [_measured(run, max_pairs, seed) for run in recorded_runs(given).values()]
+    runs = list(recorded_runs(given).values())
+    living = [list(lived(run)) for run in runs]
     window_us = round(window_s * 1_000_000)
-    return Result(
+    return together(
+        [_part(run, own, window_us, max_pairs, seed) for run, own in zip(runs, living, strict=True)],
+        _ranks(list(chain.from_iterable(living))),
         path=path,
-        made_at=made_at,
-        rows=sum(each.run.rows for each in runs),
+        rows=sum(run.rows for run in runs),
         window_s=window_s,
-        pairs=_all_pairs(runs, max_pairs, seed),
-        by_run=[RunFigures(run=each.run.run, pairs=each.pairs, **_summary([each])) for each in runs],
-        by_topic=[figures for each in runs for figures in _by_topic(each)],
-        by_subscriber=[figures for each in runs for figures in _by_subscriber(each)],
-        by_window=[figures for each in runs for figures in _by_window(each, window_us)],
-        worst_pairs=worst_pairs([pair for each in runs for pair in each.compared]),
-        message_overhead=[overhead for each in runs for overhead in message_overhead(each.run)],
-        popularity=[topic for each in runs for topic in popularity(each.run)],
-        topic_order=[topic_order(each.run) for each in runs],
-        **_summary(runs),
+        files=Files(),
+        limit=max_pairs,
+        seed=seed,
+        made_at=made_at,
     )
 
 
-def _measured(run: Recorded, max_pairs: int, seed: int) -> _Measured:
-    return _Measured(run, *compared(run, max_pairs, seed), list(lived(run)))
-
-
-def _all_pairs(runs: Sequence[_Measured], limit: int, seed: int) -> Pairs:
-    total, used = sum(each.pairs.total for each in runs), sum(each.pairs.used for each in runs)
-    return Pairs(total=total, used=used, limit=limit, seed=seed)
-
-
-# -- the summary -----------------------------------------------------------------------------------------------------
-
-
-def _summary(runs: Sequence[_Measured]) -> dict[str, Any]:
-    """Return the fields of a summary, of one run or of several together."""
-    recorded = [each.run for each in runs]
-    pairs = [pair for each in runs for pair in each.compared]
-    notifications = [row for run in recorded for row in run.notifications]
-    living = [each for measured in runs for each in measured.lived]
+def _part(run: Recorded, living: Sequence[Lived], window_us: int, max_pairs: int, seed: int) -> RunPart:
+    sample, pairs = compared(run, max_pairs, seed)
     gaps: Counter[str] = Counter()
-    for row in chain.from_iterable(run.gaps for run in recorded):
+    for row in run.gaps:
         if row.number is not None:
-            last = row.number if row.last_number is None else row.last_number
-            gaps[row.detail or ""] += last - row.number + 1
-    summary = Summary(
-        events=sum(len(run.events) for run in recorded),
-        subscribers=len(set().union(*(run.subscribers for run in recorded))),
-        publishers=len(set().union(*(run.publishers for run in recorded))),
-        topics=len({run.label(event[:2]) for run in recorded for event in run.events}),
-        late_percent=_late_percent(notifications),
-        notified_1s_percent=_notified_1s(living),
-        gaps=dict(sorted(gaps.items())),
-        dropped_rows=sum(run.dropped_rows for run in recorded),
-        **order_figures([pair.raw for pair in pairs], "raw"),
-        **order_figures([pair.delivered for pair in pairs], "delivered"),
-        **_latency(living),
-        **_overhead([row for run in recorded for row in run.accepted.values()]),
+            gaps[row.detail or ""] += (row.number if row.last_number is None else row.last_number) - row.number + 1
+    return RunPart(
+        run=run.run,
+        subscribers=sorted(run.subscribers),
+        publishers=sorted(run.publishers),
+        sample=sample,
+        ranks=_ranks(living),
+        pairs=pairs,
+        topics=_topics(run, living),
+        by_subscriber=_by_subscriber(run, living),
+        by_window=_by_window(run, living, window_us),
+        paths=_paths(run),
+        gaps=gaps,
+        dropped=run.dropped_rows,
     )
-    return {name: getattr(summary, name) for name in Summary.__struct_fields__}
 
 
-def _latency(living: Sequence[Lived]) -> dict[str, Any]:
+def _ranks(living: Sequence[Lived]) -> Ranks:
+    parts = {
+        name: ranked(getattr(each, name) for each in living) for name in ("latency", "timestamp", "ens", "waiting")
+    }
+    return Ranks(**parts, clock_error=ranked(each.error for each in living if each.latency is not None))
+
+
+def _paths(run: Recorded) -> list[tuple[int, int | None, int | None, int]]:
+    ways = Counter(
+        (row.stage, *((None, None) if _stages(row) is None else (row.entry_stage, row.top_stage)))
+        for row in run.accepted.values()
+        if row.stage is not None
+    )
+    return [(*way, count) for way, count in ways.items()]
+
+
+def _entries(row: Row) -> int | None:
+    """Return how many entries a publish's timestamp had, its own number included."""
+    if row.entries is not None:
+        return int(row.entries)
+    return None if row.dependencies is None else 1 + len(row.dependencies) // 2
+
+
+def _stages(row: Row) -> int | None:
+    """Return how many stages a publish's timestamp visited."""
+    return None if row.entry_stage is None or row.top_stage is None else int(row.entry_stage - row.top_stage + 1)
+
+
+# -- by topic, subscriber, window --------------------------------------------------------------------------------
+
+
+def _topics(run: Recorded, living: Sequence[Lived]) -> list[Topic]:
+    topics: dict[str, Topic] = {}
+    for event in run.events:
+        topic = topics.setdefault(label := run.label(event[:2]), Topic(label=label, topic_id=event[1]))
+        topic.events, topic.topic_id = topic.events + 1, min(topic.topic_id, event[1])
+    for row in run.notifications:
+        topic = topics[run.label((row.domain, row.topic_id))]
+        topic.late, topic.in_order = topic.late + (row.verdict == "late"), topic.in_order + (row.verdict == "in_order")
+    by_label: dict[str, list[Lived]] = defaultdict(list)
+    for each in living:
+        by_label[run.label(each.event[:2])].append(each)
+    for label, own in by_label.items():
+        _add_accepted(topics[label], run, own)
+    return list(topics.values())
+
+
+def _add_accepted(topic: Topic, run: Recorded, living: Sequence[Lived]) -> None:
+    topic.asked, topic.whole = sum(each.is_interesting for each in living), sum(each.is_prompt for each in living)
     timed = [each for each in living if each.latency is not None]
-    errors = sorted(each.error for each in timed if each.error is not None)
-    return {
-        "latency_ms": in_ms(each.latency for each in timed if each.latency is not None),
-        "timestamp_ms": in_ms(each.timestamp for each in timed if each.timestamp is not None),
-        "ens_ms": in_ms(each.ens for each in timed if each.ens is not None),
-        "waiting_ms": in_ms(each.waiting for each in timed if each.waiting is not None),
-        "clock_error_ms": ClockError(
-            p50=ms(nearest_rank(errors, 50)),
-            p99=ms(nearest_rank(errors, 99)),
-            max=ms(errors[-1]) if errors else None,
-        ),
-        "negative_latencies": sum(each.is_negative for each in timed),
-        "uncorrected": sum(each.error is None for each in timed),
-    }
+    topic.negative, topic.uncorrected = (
+        sum(each.is_negative for each in timed),
+        sum(each.error is None for each in timed),
+    )
+    topic.latency = ranked(each.latency for each in timed)
+    published = [run.accepted[each.event] for each in living]
+    topic.stamp_bytes, topic.stamped = _sum(row.stamp_bytes for row in published)
+    topic.entries, topic.with_entries = _sum(map(_entries, published))
+    topic.stages, topic.with_stages = _sum(map(_stages, published))
+    homes = [
+        (row.published_at or 0, each.event[2], row.stage)
+        for each, row in zip(living, published, strict=True)
+        if row.stage is not None
+    ]
+    topic.home = max(homes)[2] if homes else None
 
 
-def _overhead(accepted: Sequence[Row]) -> dict[str, Any]:
-    entries = mean([each for row in accepted if (each := entries_of(row)) is not None])
-    return {
-        "bytes_per_event": mean([row.stamp_bytes for row in accepted if row.stamp_bytes is not None]),
-        "bytes_per_event_24": None if entries is None else 24 * entries,
-        "entries_per_event": entries,
-        "stages_per_event": mean([each for row in accepted if (each := stages_of(row)) is not None]),
-    }
+def _sum(values: Iterable[int | None]) -> tuple[int, int]:
+    """Return the sum and the number of what is known."""
+    known = [each for each in values if each is not None]
+    return sum(known), len(known)
 
 
 def _late_percent(notifications: Iterable[Row]) -> float | None:
@@ -182,44 +183,13 @@ def _late_percent(notifications: Iterable[Row]) -> float | None:
     return percent(verdicts["late"], verdicts.total())
 
 
-def _notified_1s(living: Iterable[Lived]) -> float | None:
-    interesting = [each for each in living if each.is_interesting]
-    return percent(sum(each.is_prompt for each in interesting), len(interesting))
-
-
-# -- by topic, subscriber, window --------------------------------------------------------------------------------
-
-
-def _by_topic(measured: _Measured) -> list[TopicFigures]:
-    run = measured.run
-    events = Counter(run.label(event[:2]) for event in run.events)
-    notifications: dict[str, list[Row]] = defaultdict(list)
-    for row in run.notifications:
-        notifications[run.label((row.domain, row.topic_id))].append(row)
-    living: dict[str, list[Lived]] = defaultdict(list)
-    for each in measured.lived:
-        living[run.label(each.event[:2])].append(each)
-    return [
-        TopicFigures(
-            run=run.run,
-            topic=topic,
-            events=events[topic],
-            late_percent=_late_percent(notifications[topic]),
-            notified_1s_percent=_notified_1s(living[topic]),
-            latency_ms=in_ms(each.latency for each in living[topic] if each.latency is not None),
-        )
-        for topic in sorted(events)
-    ]
-
-
-def _by_subscriber(measured: _Measured) -> list[SubscriberFigures]:
-    run = measured.run
+def _by_subscriber(run: Recorded, living: Sequence[Lived]) -> list[SubscriberFigures]:
     notifications: dict[str, list[Row]] = defaultdict(list)
     for row in run.notifications:
         notifications[row.client].append(row)
     own: dict[str, list[int]] = defaultdict(list)
     meant: Counter[str] = Counter()
-    for each in measured.lived:
+    for each in living:
         meant.update(run.interested(each.event))
         for client, latency in each.own.items():
             own[client].append(latency)
@@ -230,17 +200,16 @@ def _by_subscriber(measured: _Measured) -> list[SubscriberFigures]:
             events=len({event_of(row) for row in notifications[client]}),
             late_percent=_late_percent(notifications[client]),
             notified_1s_percent=percent(sum(latency <= 1_000_000 for latency in own[client]), meant[client]),
-            latency_ms=in_ms(own[client]),
+            latency_ms=percentiles(ranked(own[client])),
         )
         for client in sorted(run.subscribers)
     ]
 
 
-def _by_window(measured: _Measured, window_us: int) -> list[WindowFigures]:
-    run = measured.run
+def _by_window(run: Recorded, living: Sequence[Lived], window_us: int) -> list[WindowFigures]:
     windows: dict[int, list[Lived]] = defaultdict(list)
     of_event: dict[Event, int] = {}
-    for each in measured.lived:
+    for each in living:
         if each.published_at is not None:
             start = of_event[each.event] = each.published_at // window_us * window_us
             windows[start].append(each)
@@ -255,8 +224,10 @@ def _by_window(measured: _Measured, window_us: int) -> list[WindowFigures]:
             start=EPOCH + timedelta(microseconds=start),
             events=len(windows[start]),
             late_percent=_late_percent(notifications[start]),
-            notified_1s_percent=_notified_1s(windows[start]),
-            latency_ms=in_ms(each.latency for each in windows[start] if each.latency is not None),
+            notified_1s_percent=percent(
+                sum(each.is_prompt for each in windows[start]), sum(each.is_interesting for each in windows[start])
+            ),
+            latency_ms=percentiles(ranked(each.latency for each in windows[start])),
         )
         for start in sorted(windows)
     ]

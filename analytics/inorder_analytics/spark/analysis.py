@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
+from inorder_analytics.parts import Compared, ComparedPair, Ranks, RunPart, Topic, percent, percentiles, witness
 from inorder_analytics.results import SubscriberFigures, WindowFigures
 from inorder_analytics.spark import figures, interest, pairs
 from inorder_analytics.spark.arrays import collected
 from inorder_analytics.spark.events import events
 from inorder_analytics.spark.names import Names, named
-from inorder_analytics.spark.parts import Compared, ComparedPair, Ranks, RunPart, Topic, percent, percentiles, witness
 from inorder_analytics.spark.reception import published, receptions, with_latency
 
 if TYPE_CHECKING:
@@ -109,17 +109,17 @@ def _compare(
     for at, (a, b) in enumerate(chosen.pairs):
         row = compared.get(at, none)  # a pair without any event in common has no row
         found.append((a, b, msgspec.convert(row["raw"], Compared), msgspec.convert(row["delivered"], Compared)))
-    known = _named_places(session, told, names, {(a, place) for a, _, _, each in found for place in _places(each)})
+    known = _named_places(session, told, names, {(a, place) for a, _, _, each in found for place in each.witnesses})
     for a, b, raw, delivered in found:
         run, client = names.clients[a]
         named_pair = ComparedPair(
-            a=client, b=names.clients[b][1], raw=raw, delivered=delivered, witness=witness(known, a, delivered)
+            a=client,
+            b=names.clients[b][1],
+            raw=raw,
+            delivered=delivered,
+            witness=witness({place: known[a, place] for place in delivered.witnesses}, delivered),
         )
         parts[run].pairs.append(named_pair)
-
-
-def _places(compared: Compared) -> list[int]:
-    return [place for place in (compared.before, compared.after) if place is not None]
 
 
 def _named_places(

@@ -15,10 +15,10 @@ import msgspec
 
 from inorder.errors import InorderError, InvalidOption, UsageError
 from inorder.traces.schema import SCHEMA_VERSION
+from inorder_analytics import parts as putting
 from inorder_analytics import results
 from inorder_analytics.reading import Traces
 from inorder_analytics.results import Damaged, Files, Result
-from inorder_analytics.spark import parts as putting
 from inorder_analytics.spark.session import open_session
 from inorder_analytics.spark.store import Manifest, Settings, Store
 from inorder_analytics.spark.tables import write_tables

@@ -22,14 +22,7 @@ def compared(one: Places, two: Places) -> dict[str, Any]:
     Args:
         one, two: for each event its place in the first and in the second stream, :data:`NOWHERE` where it is not.
 
-    Returns:
-        length: S, of the common stream.
-        displaced, farthest: the sum and the maximum of D, by how many places an event's ranks differ.
-        descents: neighbours in the first that the second has the other way round.
-        opposite: pairs of events in opposite orders.
-        detected: sequences of three events that follow each other in both.
-        before, after: the places in the first stream of the first two neighbours that the second has the other way
-        round; ``None`` where there are none.
+    Returns: the fields of :class:`inorder_analytics.parts.Compared`.
     """
     common = (one != NOWHERE) & (two != NOWHERE)
     first, second = one[common], two[common]

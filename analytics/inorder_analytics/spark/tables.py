@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from inorder_analytics.parts import RunPart
 from inorder_analytics.results import Result
-from inorder_analytics.spark.parts import RunPart
 from inorder_analytics.spark.store import Store, replacing
 
 _TEXT: Final = pa.string()

@@ -4,7 +4,7 @@
 
 Every figure comes from SQL below, written for DuckDB from the definitions in docs/ANALYTICS.md; only the comparison of
 two streams, which counts inversions, and the offsets of a clock are made by the functions that Spark's tasks call, in
-as many threads as there are processors. Sums become figures as in an analysis (:mod:`inorder_analytics.spark.parts`).
+as many threads as there are processors. Sums become figures as in an analysis (:mod:`inorder_analytics.parts`).
 No Spark is started.
 """
 
@@ -22,10 +22,10 @@ import duckdb
 import msgspec
 
 from inorder_analytics.clocks import clocks
+from inorder_analytics.parts import Compared, ComparedPair, Ranks, RunPart, Topic, percent, percentiles, together
 from inorder_analytics.plain.measuring import MAX_PAIRS, WINDOW_S
 from inorder_analytics.results import EventName, Files, Pairs, Result, SubscriberFigures, WindowFigures, Witness, encode
 from inorder_analytics.sampling import pairs_of
-from inorder_analytics.spark.parts import Compared, ComparedPair, Ranks, RunPart, Topic, percent, percentiles, together
 from inorder_analytics.spark.ranks import compared
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

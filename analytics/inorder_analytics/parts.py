@@ -1,7 +1,10 @@
-"""What is kept of each run, and how runs are put together: everything but percentiles can be added up."""
+"""What is known of each run, and how runs become a result: each figure is defined here once, for every way to count.
+
+Everything but percentiles can be added up. What each figure means stands in :mod:`inorder_analytics.results`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import fsum
@@ -40,7 +43,17 @@ Ranked = Sequence[int] | None
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """Two streams compared: see :func:`inorder_analytics.spark.ranks.compared`."""
+    """The common stream of two subscribers.
+
+    Attributes:
+        length: S.
+        displaced, farthest: the sum and the maximum of D, by how many places an event's ranks differ.
+        descents: neighbours in the first one's order that the second has the other way round.
+        opposite: pairs of events in opposite orders.
+        detected: sequences of three neighbours that both have.
+        before, after: the places in the first one's own stream of the first two neighbours that the second has the
+            other way round.
+    """
 
     length: int = 0
     displaced: int = 0
@@ -55,6 +68,16 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     def degree(self) -> float | None:
         """Ordering degree: the sum of (S - D) / S^2."""
         return (self.length * self.length - self.displaced) / (self.length * self.length) if self.length else None
+
+    @property
+    def occurred(self) -> int:
+        """Sequences of three neighbours that one of them has."""
+        return 2 * max(self.length - 2, 0) - self.detected
+
+    @property
+    def witnesses(self) -> list[int]:
+        """Places of the two events that show a violation, where there is one."""
+        return [place for place in (self.before, self.after) if place is not None]
 
 
 class ComparedPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,26 +105,35 @@ class ComparedPair(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over the events of one topic: see :func:`inorder_analytics.spark.figures.by_topic`."""
+class Topic(msgspec.Struct, kw_only=True):
+    """Sums over the events of one topic.
+
+    Attributes:
+        topic_id: the lowest, where domains have several.
+        late, in_order: notifications.
+        asked, whole: events that were meant for somebody, and those of which everybody was notified within a second.
+        negative, uncorrected: events with a latency, see :class:`~inorder_analytics.results.Summary`.
+        stamp_bytes, entries, stages: sums, over ``stamped``, ``with_entries`` and ``with_stages`` accepted events.
+        home: the stage where it was last.
+    """
 
     label: str
     topic_id: int
-    events: int
-    late: int
-    in_order: int
-    asked: int
-    whole: int
-    negative: int
-    uncorrected: int
-    stamp_bytes: int
-    stamped: int
-    entries: int
-    with_entries: int
-    stages: int
-    with_stages: int
-    home: int | None
-    latency: list[int]
+    events: int = 0
+    late: int = 0
+    in_order: int = 0
+    asked: int = 0
+    whole: int = 0
+    negative: int = 0
+    uncorrected: int = 0
+    stamp_bytes: int = 0
+    stamped: int = 0
+    entries: int = 0
+    with_entries: int = 0
+    stages: int = 0
+    with_stages: int = 0
+    home: int | None = None
+    latency: list[int] = []
 
 
 class Ranks(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,12 +236,10 @@ def summary(parts: Iterable[RunPart], ranks: Ranks) -> Summary:
     """
     parts = list(parts)
     topics = [each for part in parts for each in part.topics]
-    raw = [pair.raw for part in parts for pair in part.pairs]
-    delivered = [pair.delivered for part in parts for pair in part.pairs]
-    gaps: dict[str, int] = {}
+    pairs = [pair for part in parts for pair in part.pairs]
+    gaps = Counter[str]()
     for part in parts:
-        for reason, numbers in part.gaps.items():
-            gaps[reason] = gaps.get(reason, 0) + numbers
+        gaps.update(part.gaps)
 
     def total(name: str) -> int:
         return sum(getattr(each, name) for each in topics)
@@ -220,20 +250,9 @@ def summary(parts: Iterable[RunPart], ranks: Ranks) -> Summary:
         subscribers=len({client for part in parts for client in part.subscribers}),
         publishers=len({client for part in parts for client in part.publishers}),
         topics=len({each.label for each in topics}),
-        ordering_degree_raw=_degree(raw),
-        ordering_degree_delivered=_degree(delivered),
-        ordering_degree_raw_min=min((each.degree for each in raw if each.degree is not None), default=None),
-        ordering_degree_delivered_min=min((each.degree for each in delivered if each.degree is not None), default=None),
-        tno_violations_raw=sum(each.opposite for each in raw),
-        tno_violations_delivered=sum(each.opposite for each in delivered),
-        conflict_rate_raw=_conflicts(raw),
-        conflict_rate_delivered=_conflicts(delivered),
-        displacement_raw=_displacement(raw),
-        displacement_delivered=_displacement(delivered),
+        **order_figures(pairs),
         late_percent=percent(total("late"), total("late") + total("in_order")),
         notified_1s_percent=percent(total("whole"), total("asked")),
-        sequence_detection_raw_percent=_detected(raw),
-        sequence_detection_percent=_detected(delivered),
         latency_ms=percentiles(ranks.latency),
         timestamp_ms=percentiles(ranks.timestamp),
         ens_ms=percentiles(ranks.ens),
@@ -250,6 +269,36 @@ def summary(parts: Iterable[RunPart], ranks: Ranks) -> Summary:
     )
 
 
+def order_figures(pairs: Sequence[ComparedPair]) -> dict[str, Any]:
+    """Return what pairs of subscribers say of the order, by the names of a summary."""
+    return stream_figures([each.raw for each in pairs], "raw") | stream_figures(
+        [each.delivered for each in pairs], "delivered"
+    )
+
+
+def stream_figures(streams: Sequence[Compared], which: str) -> dict[str, Any]:
+    """Return what the common streams of pairs say of the order, by the names of a summary.
+
+    Args:
+        which: ``raw`` or ``delivered``.
+    """
+    degrees = [each.degree for each in streams if each.degree is not None]
+    length, detected = (sum(getattr(each, name) for each in streams) for name in ("length", "detected"))
+    neighbours = sum(each.length - 1 for each in streams if each.length)
+    detection = "sequence_detection_raw_percent" if which == "raw" else "sequence_detection_percent"
+    return {
+        f"ordering_degree_{which}": mean(fsum(each.length * (each.degree or 0) for each in streams), length),
+        f"ordering_degree_{which}_min": min(degrees, default=None),
+        f"tno_violations_{which}": sum(each.opposite for each in streams),
+        f"conflict_rate_{which}": mean(sum(each.descents for each in streams), neighbours),
+        f"displacement_{which}": Displacement(
+            mean=mean(sum(each.displaced for each in streams), length),
+            max=max((each.farthest for each in streams), default=0) if length else None,
+        ),
+        detection: percent(detected, sum(each.occurred for each in streams)),
+    }
+
+
 def together(
     parts: Sequence[RunPart],
     ranks: Ranks,
@@ -260,17 +309,19 @@ def together(
     files: Files,
     limit: int,
     seed: int,
+    made_at: datetime | None = None,
 ) -> Result:
     """Return the result of runs, sorted by their ids.
 
     Args:
         ranks: percentiles over the events of all of them.
         limit, seed: of the sample of pairs.
+        made_at: stands in the result; now, where it is not given.
     """
     return Result(
         **_fields(summary(parts, ranks)),
         path=path,
-        made_at=datetime.now(UTC),
+        made_at=made_at or datetime.now(UTC),
         rows=rows,
         window_s=window_s,
         files=files,
@@ -279,7 +330,7 @@ def together(
         by_topic=[each for part in parts for each in part.by_topic()],
         by_subscriber=[each for part in parts for each in part.by_subscriber],
         by_window=[each for part in parts for each in part.by_window],
-        worst_pairs=_worst(parts, WORST_PAIRS),
+        worst_pairs=worst_first(pair.figures(part.run) for part in parts for pair in part.pairs)[:WORST_PAIRS],
         message_overhead=[each for part in parts for each in part.overhead()],
         popularity=[each for part in parts for each in part.popularity()],
         topic_order=[part.topic_order() for part in parts],
@@ -298,26 +349,21 @@ def _pairs_together(parts: Iterable[RunPart], limit: int, seed: int) -> Pairs:
     )
 
 
-def _worst(parts: Iterable[RunPart], count: int) -> list[PairFigures]:
-    """Return the pairs of the lowest ordering degree, delivered first, then raw; those without any come last."""
-    found = [pair.figures(part.run) for part in parts for pair in part.pairs]
-    found.sort(
-        key=lambda each: (
-            _or_last(each.ordering_degree_delivered),
-            _or_last(each.ordering_degree_raw),
-            each.run,
-            each.a,
-            each.b,
-        )
-    )
-    return found[:count]
+def worst_first(pairs: Iterable[PairFigures]) -> list[PairFigures]:
+    """Return pairs by ordering degree, delivered first, then raw, the lowest first; those without any come last."""
+
+    def rank(each: PairFigures) -> tuple[float, float, str, str, str]:
+        delivered, raw = _or_last(each.ordering_degree_delivered), _or_last(each.ordering_degree_raw)
+        return delivered, raw, each.run, each.a, each.b
+
+    return sorted(pairs, key=rank)
 
 
-def witness(events: Mapping[tuple[int, int], tuple[str, int]], who: int, compared: Compared) -> Witness | None:
-    """Return the two events of a violation: ``events`` has label and number by subscriber and place."""
-    if compared.before is None or compared.after is None:
+def witness(events: Mapping[int, tuple[str, int]], compared: Compared) -> Witness | None:
+    """Return the two events of a violation: ``events`` has label and number by place in the first one's stream."""
+    if not compared.witnesses:
         return None
-    first, second = events[who, compared.before], events[who, compared.after]
+    first, second = (events[place] for place in compared.witnesses)
     return Witness(
         first=EventName(topic=first[0], number=first[1]), second=EventName(topic=second[0], number=second[1])
     )
@@ -328,9 +374,20 @@ def percent(part: int, whole: int) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def mean(total: int, count: int) -> float | None:
+def mean(total: float, count: int) -> float | None:
     """Return a mean, ``None`` of nothing."""
     return total / count if count else None
+
+
+def nearest_rank(rising: Sequence[int], percent: int) -> int | None:
+    """Return the smallest of rising values such that at least this share of them is no greater."""
+    return rising[(percent * len(rising) + 99) // 100 - 1] if rising else None
+
+
+def ranked(values: Iterable[int | None]) -> list[int]:
+    """Return the 50th, 90th and 99th percentile and the maximum of what is known of values; nothing of nothing."""
+    rising = sorted(each for each in values if each is not None)
+    return [found for percent in (50, 90, 99, 100) if (found := nearest_rank(rising, percent)) is not None]
 
 
 def percentiles(ranked: Ranked) -> Percentiles:
@@ -350,29 +407,3 @@ def _or_last(degree: float | None) -> float:
 
 def _clock_error(ranked: Ranked) -> ClockError:
     return ClockError(p50=ranked[0] / 1000, p99=ranked[2] / 1000, max=ranked[3] / 1000) if ranked else ClockError()
-
-
-def _degree(streams: Sequence[Compared]) -> float | None:
-    length = sum(each.length for each in streams)
-    if not length:
-        return None
-    return fsum(each.length * each.degree for each in streams if each.degree is not None) / length
-
-
-def _conflicts(streams: Sequence[Compared]) -> float | None:
-    return mean(sum(each.descents for each in streams), sum(each.length - 1 for each in streams if each.length))
-
-
-def _displacement(streams: Sequence[Compared]) -> Displacement:
-    length = sum(each.length for each in streams)
-    if not length:
-        return Displacement()
-    return Displacement(
-        mean=sum(each.displaced for each in streams) / length, max=max(each.farthest for each in streams)
-    )
-
-
-def _detected(streams: Sequence[Compared]) -> float | None:
-    detected = sum(each.detected for each in streams)
-    occurred = sum(2 * (each.length - 2) for each in streams if each.length > 2) - detected
-    return percent(detected, occurred)

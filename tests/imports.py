@@ -89,7 +89,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         " inorder_worker.service inorder_worker.admin inorder_webui",
         "inorder_webui": "",
         # What topic order a trace suggests is what the stages would do (R15).
-        "inorder_analytics": "inorder.errors inorder.traces inorder_worker.sequencer.popularity"
+        "inorder_analytics": "inorder.errors inorder.private inorder.traces inorder_worker.sequencer.popularity"
         " inorder_analytics.checks",
         # The only part that knows Spark; nothing but the command line imports it, and only where it is asked for.
         "inorder_analytics.spark": "inorder.errors inorder.private inorder.traces inorder_worker.sequencer.popularity"

@@ -93,6 +93,8 @@ def test_what_is_no_store_keeps_its_rights(tmp_path: Path, caplog: pytest.LogCap
     for name, words in (("folder", "is a folder"), ("device", "is a device"), ("notes", "not a database")):
         with pytest.raises(StoreError, match=words):
             opened(tmp_path / name)
+        with pytest.raises(StoreError, match=words):
+            Store(f"sqlite:///{tmp_path / name}", is_read_only=True).look()
     assert {each.name: mode(each) for each in tmp_path.iterdir()} == before
     assert "event=store_was_readable_by_others" not in caplog.text
 

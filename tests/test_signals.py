@@ -63,3 +63,12 @@ def test_a_hang_up_renews_and_the_end_of_the_terminal_stops(how: str, told: list
         patience.cancel()
         child.kill()
         child.wait()
+
+
+def test_a_process_that_the_system_ends_says_so() -> None:
+    """SIGBUS: an SQLite store's index, which all processes have in their memory, was cut off under it."""
+    serving = "import asyncio, os, signal; from inorder.signals import stop_event\n"
+    serving += "async def serve(): stop_event(); os.kill(os.getpid(), signal.SIGBUS)\nasyncio.run(serve())"
+    ended = subprocess.run([sys.executable, "-c", serving], capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.returncode == -signal.SIGBUS
+    assert "Bus error" in ended.stderr

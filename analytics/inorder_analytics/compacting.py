@@ -25,6 +25,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from inorder import private
 from inorder.errors import InorderError, InvalidOption
 from inorder_analytics.columns import arrow_schema
 from inorder_analytics.locking import locked
@@ -279,10 +280,10 @@ def _alone(place: Place) -> Iterator[None]:
         yield
         return
     is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    private.make_folder(folder)
     lock = folder / _LOCK
     try:
-        with lock.open("w") as file:
+        with private.write_new(lock) as file:
             if not locked(file):
                 raise CompactionFailed(f"{folder}: another compaction works there")
             yield

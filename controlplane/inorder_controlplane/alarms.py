@@ -119,11 +119,12 @@ class Limits:
 
 def alarms(seen: Seen, limits: Limits) -> list[Alarm]:
     """Return the alarms of what is seen, critical ones first."""
+    is_outdated = bool(seen.outdated)  # then no worker can have a stage, or show that it lives: that is said once
     found = [
         *_unreachable(seen),
         *_room(seen, limits),
-        *_bounded("stages", [*_stages(seen)]),
-        *_bounded("workers", [*_workers(seen, limits)]),
+        *_bounded("stages", [] if is_outdated else [*_stages(seen)]),
+        *_bounded("workers", [] if is_outdated else [*_workers(seen, limits)]),
         *_bounded("stuck", [*_stuck(seen, limits)]),
         *_order(seen, limits),
         *_bounded("clients", [*_clients(seen)]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterable
-from typing import Self
+from typing import ClassVar, Self
 
 
 class InorderError(Exception):
@@ -348,7 +348,13 @@ class StoreVersionMismatch(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The journal's hash chain or numbering is broken."""
+    """The database, the journal's hash chain, or its numbering is broken."""
+
+    HINT: ClassVar = "if this is the right store, put a backup back (inorder restore); move a damaged file away first"
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.args = (f"{self}; {self.HINT}",)
 
 
 class StoreInUse(StoreError):

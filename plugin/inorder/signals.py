@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import os
 import signal
 from collections.abc import Callable
@@ -23,8 +24,11 @@ def on_signals(stop: Callable[[], object], renew: Callable[[], bool] = lambda: F
 
     SIGHUP calls ``renew``, which reads certificates again; where it returns that there are none, and where the terminal
     is gone from which we were started, ``stop`` is called. Whoever was started with SIGHUP ignored (``nohup``) is not
-    stopped by it.
+    stopped by it. Signals that end a process at once (SIGBUS, SIGSEGV) say on stderr where they met it.
     """
+    if not faulthandler.is_enabled():
+        with contextlib.suppress(RuntimeError, OSError, ValueError, AttributeError):  # there is no stderr
+            faulthandler.enable()
     loop = asyncio.get_running_loop()
     had_terminal, may_stop = _has_terminal(), may_hang_up()
 

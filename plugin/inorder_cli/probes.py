@@ -157,8 +157,8 @@ def _stages(welcome: wire.Welcome) -> str:
 
 
 def is_there(url: str) -> bool:
-    """Tell whether a store's SQLite file exists; always true for other stores."""
-    return not url.startswith(SQLITE) or Path(url.removeprefix(SQLITE).partition("?")[0]).is_file()
+    """Tell whether a store's SQLite file, or something else, exists in its place; always true for other stores."""
+    return not url.startswith(SQLITE) or Path(url.removeprefix(SQLITE).partition("?")[0]).exists()
 
 
 async def probe_store(url: str, timeout: float) -> str:

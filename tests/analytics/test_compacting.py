@@ -150,6 +150,7 @@ def killed_and_done_again(folder: Path, change: int) -> bool:
     assert list(small.iterdir()) == []
     names = {each.name for each in out.iterdir() if not each.name.startswith("compacted-")}
     assert all(name == ".compacting" or name.endswith(".json") for name in names)
+    assert {each.stat().st_mode & 0o177 for each in out.iterdir()} == {0}
     return was_killed
 
 

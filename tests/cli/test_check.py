@@ -92,6 +92,9 @@ def test_stores(cli: Cli, worker_address: str) -> None:
     assert fresh.code == 0
     assert "does not exist yet" in fresh.out
     assert not Path("new.db").exists()
+    Path("folder").mkdir()
+    wrong = cli(*base, "sqlite:///folder")
+    assert (wrong.code, "folder is a folder, not a file" in wrong.out) == (1, True)
     Path("garbage.db").write_bytes(b"this is no database" * 100)
     assert cli(*base, "sqlite:///garbage.db").code == 1
     with sqlite3.connect("other.db") as other:

@@ -43,7 +43,9 @@ def test_what_does_not_answer() -> None:
 
 
 def test_a_store_that_is_an_older_copy() -> None:
-    (alarm,) = alarms(replace(QUIET, outdated="clients were told of row 9 of stage 0"), Limits())
+    """Nobody has a stage there, or shows that it lives, and no worker that is started changes that."""
+    seen = replace(QUIET, stages=[StageSeen(0, "", "free")], workers=[WorkerSeen("w1", "h:1", "suspect")])
+    (alarm,) = alarms(replace(seen, outdated="clients were told of row 9 of stage 0"), Limits())
     assert (alarm.id, alarm.severity) == ("outdated", "critical")
     assert "row 9 of stage 0. Nothing is numbered: stop all workers, run inorder renew" in alarm.detail
 

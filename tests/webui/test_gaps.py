@@ -21,6 +21,7 @@ def test_a_stuck_number_is_released(page: Page, traffic: Traffic) -> None:
     expect(row).to_contain_text("forklift-4")
     expect(row).to_contain_text("publisher connected")
     expect(row).to_contain_text("1 subscriber")
+    expect(row.locator("td[data-label=For]")).to_have_css("white-space", "nowrap")  # a duration stays with its unit
     expect(row.get_by_role("link", name=str(stuck.number), exact=True)).to_be_visible()
     assert not stuck.is_passed()
 

@@ -15,11 +15,13 @@ import pytest
 from tests.worker.helpers import settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import StoreFull, StoreMoved
+from inorder.errors import StoreCorrupt, StoreFull, StoreMoved
 from inorder.protocol.wire import CreateTimestamps, NewEvent
 from inorder_worker.service import Worker
+from inorder_worker.service.following import recover
 from inorder_worker.store import sqlite_file
 from inorder_worker.store.journal import Batch, Member
+from inorder_worker.store.restoring import renew
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import verify
@@ -201,6 +203,24 @@ def test_the_reason_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert reasons[1:] == reasons[:-1]
     journal.close()
     other.close()
+
+
+def test_a_file_of_two_states_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """An older copy that was written over the file while it was open: pages of both, and no renewal mends that."""
+    path, url = tmp_path / "a.db", f"sqlite:///{tmp_path / 'a.db'}"
+    journal, _ = appended(path, 50)
+    journal.close()
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(bytes(path.stat().st_size // 4))
+    before = Store(url).look()
+    with pytest.raises(StoreCorrupt, match=r"malformed; .* put a backup back \(inorder restore\)"):
+        recover(SqlJournal(url), 0, 1)
+    problem = verify(url).problems[-1]
+    assert problem.detail.endswith(StoreCorrupt.HINT)
+    with pytest.raises(StoreCorrupt, match="malformed"):
+        renew(url)
+    assert Store(url).look() == before
 
 
 def test_a_link_to_a_store(tmp_path: Path) -> None:

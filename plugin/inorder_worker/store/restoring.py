@@ -78,8 +78,9 @@ def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Ren
     """Give a store a domain id of its own, because it is an older copy of itself, or a copy that is to live beside the
     one that it was made of. Nothing else changes, and an error leaves the store as it was.
 
-    Raises StoreInUse where a worker lives on it; StoreUnreachable (also if there is no store yet), StoreReadOnly,
-    StoreVersionMismatch and StoreCorrupt.
+    Raises StoreInUse where a worker lives on it; StoreCorrupt where no worker could go on with it (a file that was
+    copied over one that was open is of two states); StoreUnreachable (also if there is no store yet), StoreReadOnly
+    and StoreVersionMismatch.
     """
     store = Store(url, timeout=timeout, is_there=True)
     try:
@@ -182,7 +183,10 @@ def _renew_alone(store: Store, connection: sa.Connection, before: _State) -> int
     _require_unchanged(store, before, _State.read(store, connection))
     if store.read_version(connection) != schema.SCHEMA_VERSION:
         store.upgrade(connection)
-    return _renew(store, connection, {})
+    domain = _renew(store, connection, {})
+    if problems := check(store, connection).problems:
+        raise problems[0].error(store.url)
+    return domain
 
 
 def _lock(store: Store, connection: sa.Connection) -> None:

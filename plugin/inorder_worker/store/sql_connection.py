@@ -24,7 +24,7 @@ from inorder.masking import masked_url
 from inorder_worker.store.failpoints import reach
 from inorder_worker.store.identity import Process, locks_of
 from inorder_worker.store.sqlite_file import Room, StoreFile
-from inorder_worker.store.sqlite_place import cannot_open
+from inorder_worker.store.sqlite_place import cannot_open, check_kind
 from inorder_worker.store.store_errors import Busy, Conflict, is_not_opened, reason_of, translate
 from inorder_worker.store.store_url import parsed_url, sqlite_path, url_of_file
 
@@ -255,6 +255,7 @@ class SqlConnection:
 
     def _connect(self) -> sa.Connection:
         if self._file is not None:
+            check_kind(self._file.real, self.url)
             self._file.opening()
         connection = self._engine.connect()
         try:

@@ -19,13 +19,17 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
 log = logger("inorder.worker")
 
 
+def check_kind(path: Path, url: str) -> None:
+    """Refuse what is there and is no file: SQLite opens it. Raises StoreUnreachable."""
+    if path.exists() and not path.is_file():
+        raise StoreUnreachable(url, f"{path} is a {'folder' if path.is_dir() else 'device'}, not a file")
+
+
 def check_place(path: Path, url: str) -> None:
     """Refuse places where SQLite cannot keep its promises, with words that help. Raises StoreUnreachable."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise StoreUnreachable(url, f"there is no folder {folder}")
-    if path.exists() and not path.is_file():
-        raise _no_file(path, url)
     kind = _file_system(folder)
     if kind in NETWORK_FILE_SYSTEMS:
         reason = f"{folder} is on a network file system ({kind}), where SQLite is not safe"
@@ -43,8 +47,6 @@ def keep_private(path: Path) -> None:
 def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:
     """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
     folder = path.absolute().parent
-    if path.exists() and not path.is_file():
-        return _no_file(path, url)
     if not folder.is_dir():
         return StoreUnreachable(url, f"there is no folder {folder}")
     if is_there and not path.exists():
@@ -55,10 +57,6 @@ def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> Sto
     if path.exists() and os.access(folder, os.W_OK):
         return StoreUnreachable(url, f"SQLite cannot open {path}, or make files beside it")
     return StoreReadOnly(url, f"no permission to make files in the folder {folder} ({_rights(folder)})")
-
-
-def _no_file(path: Path, url: str) -> StoreError:
-    return StoreUnreachable(url, f"{path} is a {'folder' if path.is_dir() else 'device'}, not a file")
 
 
 def _rights(path: Path) -> str:

@@ -71,7 +71,7 @@ def verify(url: str, *, timeout: float = 10.0) -> Report:
     try:
         store.read(lambda connection: _Walk(store, connection, report).run())
     except StoreCorrupt as error:  # so bad that the database could not read on
-        report.problems.append(Problem("file", None, None, error.reason))
+        report.problems.append(Problem("file", None, None, f"{error.reason}; {error.HINT}"))
     finally:
         store.close()
     return report

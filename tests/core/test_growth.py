@@ -25,6 +25,7 @@ from inorder_worker.sequencer.commands import (
     LeaveSession,
     OpenSession,
     RestartTimers,
+    SessionKey,
     SettleNumbers,
     StageSettings,
     Tick,
@@ -33,6 +34,7 @@ from inorder_worker.sequencer.deadlines import SPARE
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.sequencing import bit_set, members
 from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.state import StageState
 
 ALL = [SpaceFilter("s", Filter("#", FilterKind.MQTT, "#"))]
 
@@ -257,6 +259,33 @@ def test_who_comes_and_goes_again_and_again_leaves_no_more_times_behind() -> Non
         stage.step(OpenSession("one", 1), now)
         assert stage.next_deadline() == 60_000
     assert len(stage._state.deadlines) <= SPARE + 2
+
+
+def test_a_publisher_that_confirms_one_by_one_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a later number nothing earlier is due: a path that every event takes does not look it up."""
+    stage, looks, given_up_at = _stage(1), list[SessionKey](), StageState.given_up_at
+
+    def counted(state: StageState, key: SessionKey) -> int | None:
+        looks.append(key)
+        return given_up_at(state, key)
+
+    monkeypatch.setattr(StageState, "given_up_at", counted)
+    restored = Stage.restore(stage.snapshot())
+    for number in range(1, 101):
+        restored.step(Create("publisher", 1, number, [NewEvent(number, 1)]), number)
+        restored.step(SettleNumbers("publisher", 1, number, [1, number, number], []), number)
+    assert len(looks) <= 2
+    restored.step(Create("publisher", 1, 101, [NewEvent(101, 1)]), 200)
+    assert restored.next_deadline() == 60_200
+
+
+def test_a_number_that_a_client_gets_when_it_is_gone_is_given_up_by_the_grace() -> None:
+    stage = _stage(1)
+    stage.step(Create("publisher", 1, 1, [NewEvent(1, 1)]), 0)
+    stage.step(SettleNumbers("publisher", 1, 1, [1, 1, 1], []), 0)
+    stage.step(LeaveSession("publisher", 1), 10)
+    stage.step(Create("publisher", 1, 2, [NewEvent(2, 1)]), 20)
+    assert stage._settling.next_deadline() == 10_010
 
 
 def test_lingers_that_end_together_do_so_in_the_order_in_which_they_began() -> None:

@@ -29,6 +29,10 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def __contains__(self, key: SessionKey) -> bool:
+        """Tell whether a time of a session is noted."""
+        return key in self._noted
+
     def begin(self, keys: Iterable[SessionKey]) -> None:
         """Forget all, and note these."""
         self._heap, self._noted = [], {}

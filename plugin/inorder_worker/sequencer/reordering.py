@@ -432,8 +432,8 @@ class Reordering:
         for topic, counter, number in _triples(moved.used):
             session.used[topic] = counter, number
         session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
-        for at in range(0, len(moved.open), 2):
-            state.open_number(session, moved.open[at], moved.open[at + 1])
+        session.open.update(dict.fromkeys(zip(moved.open[::2], moved.open[1::2], strict=True)))
+        state.deadlines.note(key)
 
     def _take_ended(self, part: SwitchRide) -> None:
         """R1: sessions that were dropped where topics come from asked for numbers of these, and may come here next."""
@@ -453,7 +453,7 @@ class Reordering:
         it was given to."""
         for record in (record for part in parts for record in part.records):
             session = self._state.sessions.get((record.client_id, record.incarnation))
-            if session is not None and not session.has_forgotten(record.counter):
+            if session is not None and record.counter >= session.forgotten_below:
                 session.answers.setdefault(record.counter, (record.topic, record.number))
 
     def _begin_groups_anew(self) -> None:

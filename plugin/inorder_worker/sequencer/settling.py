@@ -45,8 +45,9 @@ class Settling:
         late: list[int] = []
         elsewhere: dict[int, tuple[list[int], ...]] = {}
         for at, (triples, to) in enumerate(_outcomes(command)):
-            late += self._settle_all(session, triples, to)
-            self._sort_out(triples, at, elsewhere)
+            if triples:  # of most only some were confirmed
+                late += self._settle_all(session, triples, to)
+                self._sort_out(triples, at, elsewhere)
         for stage, lists in elsewhere.items():
             self._outbox.send(stage, SettleRide(*key, command.request, *lists))
         answer = Settled(self._state.index, self._outbox.epoch, command.request, late)

@@ -48,15 +48,14 @@ class Stamping:
         topics, here = self._state.topics, self._state.index
         frame: Timestamps | None = None
         room = 0
+        forgotten_below = session.forgotten_below
         for event in command.events:
             counter, manager = event.counter, topics.get(event.topic)
             if manager is None or manager.stage > here:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif session.has_forgotten(counter) or (
-                (event.after or event.required) and not self._may_enter(session, event)
-            ):
+            elif counter < forgotten_below or ((event.after or event.required) and not self._may_enter(session, event)):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
@@ -67,7 +66,8 @@ class Stamping:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
                 frame.events.append(complete)
                 room -= len(complete.deps)
-        session.keep_answers(self._state.settings.answers_kept)
+        if len(session.answers) > (most := self._state.settings.answers_kept):
+            session.keep_answers(most)
 
     def _may_enter(self, session: Session, event: NewEvent) -> bool:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
@@ -152,7 +152,9 @@ class Stamping:
             client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload, is_logged
         )
         place = (topic, number)
-        state.open_number(session, topic, number)
+        session.open[place] = None
+        if len(session.open) == 1:
+            state.opened(session)
         session.answers[counter] = place
         if number >= manager.mark_at:
             mark_block(manager, self._state.settings.number_retention)
@@ -346,7 +348,9 @@ class Stamping:
         known = session.answers.get(counter) or (manager.id, ride.again)
         if known[1]:
             self._complete_again(ride, *known)
-        elif session.has_forgotten(counter) or not may_pass or not session.remembers(ride.required, self._state.index):
+        elif (
+            counter < session.forgotten_below or not may_pass or not session.remembers(ride.required, self._state.index)
+        ):
             self._never_numbered(ride)
         elif not session.may_open(ride.max_open):
             self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))

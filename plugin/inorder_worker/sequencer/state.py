@@ -234,11 +234,11 @@ class StageState:
         recent.pop(topic, None)
         recent[topic] = manager
 
-    def open_number(self, session: Session, topic: int, number: int) -> None:
-        """A number is neither confirmed nor given up, and it is that session's to say what became of it (R16)."""
-        session.open[topic, number] = None
-        if len(session.open) == 1:
-            self.deadlines.note((session.client_id, session.incarnation))
+    def opened(self, session: Session) -> None:
+        """A session that had no number open has got one of this time (R16)."""
+        key = (session.client_id, session.incarnation)
+        if not session.connected or key not in self.deadlines:  # else what is noted is of earlier numbers
+            self.deadlines.note(key)
 
     def given_up_at(self, key: SessionKey) -> int | None:
         """Return the stage time at which the first open number of a session is given up (R16), if nothing else happens;

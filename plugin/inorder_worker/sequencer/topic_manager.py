@@ -207,9 +207,10 @@ class Session(msgspec.Struct):
             self.answers.pop(counter, None)
         self.low = low
 
-    def has_forgotten(self, counter: int) -> bool:
-        """Tell whether a request, if there is no answer to it, may have had one (R1)."""
-        return counter < self.low or counter < self.floor
+    @property
+    def forgotten_below(self) -> int:
+        """Requests with lower counters, if there is no answer to them, may have had one (R1)."""
+        return self.low if self.low > self.floor else self.floor
 
     def remembers(self, required: list[int], stage: int) -> bool:
         """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""

@@ -1,1 +1,1 @@
-"""Adapters: one folder per broker, each turning its client library into an :class:`inorder.ports.Ens`."""
+"""Adapters: one folder per broker turns its client library into an :class:`inorder.ports.Ens`."""

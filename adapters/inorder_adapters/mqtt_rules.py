@@ -1,5 +1,4 @@
-"""MQTT's rules for what is published, which the in-process broker shares (those for filters:
-``inorder.protocol.filters``).
+"""MQTT's rules for publishing, which the in-process broker shares (filters: ``inorder.protocol.filters``).
 
 They accept and refuse what paho-mqtt does, and refuse the levels that mosquitto refuses, but before anything leaves and
 with one kind of error each.

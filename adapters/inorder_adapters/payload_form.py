@@ -1,4 +1,4 @@
-"""The payload form of the envelope: a stamp in front of the payload, where no property can carry it.
+"""The payload form of the envelope: the stamp stands in front of the payload if no property can carry it.
 
 The frame is one line of printable ASCII, so that what was text stays text for readers that decode everything::
 
@@ -29,7 +29,7 @@ def join(stamp: bytes, payload: bytes) -> bytes:
 
 
 def split(raw: bytes) -> tuple[bytes | None, bytes]:
-    """Return the stamp and the payload behind it, or ``None`` and the whole where there is no valid frame."""
+    """Return the stamp and the payload behind it, or ``None`` and the whole payload without a valid frame."""
     if not raw.startswith(PREFIX):
         return None, raw
     frame = _match_frame(raw)
@@ -43,14 +43,14 @@ def split(raw: bytes) -> tuple[bytes | None, bytes]:
 
 
 def protect(payload: bytes) -> bytes:
-    """Return what to publish without a stamp, so that readers see just this payload."""
+    """Return the bytes that readers take for just this payload, published without a stamp."""
     if payload.startswith(PREFIX) and split(payload)[1] is not payload:
         return join(NO_STAMP, payload)
     return payload
 
 
 def wire_payload(stamp: bytes | None, payload: bytes, *, retain: bool) -> bytes:
-    """Return the bytes to publish where the stamp goes into the payload.
+    """Return the bytes to publish if the stamp goes into the payload.
 
     An empty retained publish clears the topic, so it stays empty and goes without a stamp.
     """

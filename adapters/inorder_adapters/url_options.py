@@ -1,4 +1,4 @@
-"""URLs and options of adapters: one typed, frozen struct per adapter, filled from both.
+"""URLs and options of adapters: each adapter has one typed, frozen struct.
 
 An adapter's options are the fields of a :class:`msgspec.Struct`; the description of a field's type says in words
 what is allowed. Options given beside the URL override those of its query. Secrets are kept out of errors and
@@ -22,7 +22,7 @@ SECRETS = frozenset({"password"})
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all option structs."""
+    """Base class of all option structs."""
 
     def __repr__(self) -> str:
         shown = (
@@ -36,7 +36,7 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The host and port of a broker."""
 
     host: str
     port: int
@@ -46,7 +46,7 @@ class Address(NamedTuple):
 
 
 def split_url(url: str, schemes: Mapping[str, int]) -> tuple[SplitResult, Address]:
-    """Take a URL apart. ``schemes`` maps those allowed to their default ports. Raises InvalidOption."""
+    """Split a URL into its parts. ``schemes`` maps those allowed to their default ports. Raises InvalidOption."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -60,7 +60,7 @@ class Line:
         self._enter(0.0, action)
 
     def barrier(self, action: Callable[[], None]) -> None:
-        """Run an action of the client behind all that is on its way to it now."""
+        """Run an action of the client behind all messages that are on their way to the client now."""
         self._enter(max((due for due, _, _ in self._waiting), default=0.0), action)
 
     def stall(self) -> None:
@@ -79,7 +79,7 @@ class Line:
             self._broken(error)
 
     def close(self) -> None:
-        """End the line; nothing is notified any more."""
+        """End the line; the client is notified of nothing more."""
         self._is_closed = True
         self._waiting.clear()
         if self._timer is not None:
@@ -111,7 +111,7 @@ class Line:
         self._arm()
 
     def _arm(self) -> None:
-        """Have the loop call us when the first waiting action is due."""
+        """Set the timer of the event loop for the first waiting action."""
         if not self._waiting or self._is_stalled:
             return
         due = self._waiting[0][0]

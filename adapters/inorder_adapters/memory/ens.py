@@ -73,17 +73,17 @@ class MemoryEns:
         self._sink, self._member = sink, member
 
     async def subscribe(self, filter: Filter, *, qos: int = 0) -> None:
-        """Subscribe. Raises LinkError."""
+        """Subscribe to a filter. Raises LinkError."""
         await asyncio.sleep(0)
         self._hub.subscribe(self._joined(), filter, qos)
 
     async def unsubscribe(self, filter: Filter) -> None:
-        """Unsubscribe. Raises LinkError."""
+        """Unsubscribe from a filter. Raises LinkError."""
         await asyncio.sleep(0)
         self._joined().filters.pop(filter.text, None)
 
     async def barrier(self) -> None:
-        """Wait until all has arrived that is on its way now. Raises LinkError."""
+        """Wait until every message that is on its way now has arrived. Raises LinkError."""
         passed = asyncio.get_running_loop().create_future()
         self._joined().line.barrier(lambda: None if passed.done() else passed.set_result(None))
         self._barriers.add(passed)
@@ -91,7 +91,7 @@ class MemoryEns:
         await passed
 
     def publish(self, message: Outgoing, token: int) -> None:
-        """Hand a message over. Raises Closed before the first connect and after close."""
+        """Hand a message over to the broker. Raises Closed before the first connect and after close."""
         sink, member = self._sink, self._member
         if sink is None or self._is_closed:
             raise Closed(f"{self.address} is not open")

@@ -64,7 +64,7 @@ class Hub:
     # -- controls ----------------------------------------------------------------------------------------------
 
     def cut(self, client_id: str, reason: str = "connection cut") -> None:
-        """Break a client's connection; what was on its way is lost. Raises KeyError for an unknown client."""
+        """Break a client's connection and lose the messages on their way. Raises KeyError for an unknown client."""
         member = self.members[client_id]
         self.leave(member)
         member.line.broken(LinkError(reason))
@@ -100,7 +100,7 @@ class Hub:
 
     @property
     def is_down(self) -> bool:
-        """Whether connections are refused."""
+        """Tell whether the broker refuses connections."""
         return self._down
 
     def join(self, member: Member) -> None:
@@ -138,7 +138,7 @@ class Hub:
 
 
 def _copies(member: Member, topic: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield, for each copy of a message that a client gets, the filters it comes for and its quality."""
+    """Yield, for each copy of a message that a client gets, the filters and the quality of service of this copy."""
     covering = [(text, qos) for text, (wanted, qos) in member.filters.items() if wanted.covers(topic)]
     if not member.overlap_once:
         yield from (((text,), qos) for text, qos in covering)

@@ -16,7 +16,7 @@ _is_range = re.compile(r"(\d+(?:\.\d+)?)(?:\.\.(\d+(?:\.\d+)?))?").fullmatch
 
 
 class MemoryOptions(Options, frozen=True, kw_only=True):
-    """What one client's connection is like.
+    """The options of one client's connection.
 
     Attributes:
         seed: starts this client's random stream, together with its client id.

@@ -1,4 +1,4 @@
-"""Messages as paho-mqtt hands them over, as arrivals of the port."""
+"""Conversion of paho-mqtt's messages into arrivals of the port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inorder_adapters.stamp_property import take_stamp
 
 
 class ArrivalReader:
-    """Turns messages into arrivals; knows which subscription identifier stands for which filter."""
+    """Turns messages into arrivals, with the filter of each subscription identifier."""
 
     def __init__(self) -> None:
         self._filter_of_id: dict[int, str] = {}
@@ -18,7 +18,7 @@ class ArrivalReader:
         self._last_id = 0
 
     def identifier(self, text: str) -> int:
-        """Return the subscription identifier of a filter, a new one where it has none."""
+        """Return the subscription identifier of a filter; a new filter gets a new one."""
         for known, filter_text in self._filter_of_id.items():
             if filter_text == text:
                 return known
@@ -28,7 +28,7 @@ class ArrivalReader:
         return self._last_id
 
     def forget(self, text: str) -> None:
-        """Forget a filter: it is no longer subscribed to."""
+        """Forget a filter after an unsubscription."""
         self._filter_of_id = {known: other for known, other in self._filter_of_id.items() if other != text}
         self._via_of_ids.clear()
 

@@ -1,4 +1,4 @@
-"""When has a connection read all that the broker had for it? (R24)
+"""Barriers: whether a connection has read all that the broker had for it (R24). (R24)
 
 MQTT answers a PINGREQ in its turn, so a PINGRESP comes behind all publishes that were sent before. Of QoS 1 and 2 the
 broker sends no more than a window without acknowledgements; what it queues beyond comes later. So the barrier is a ping
@@ -54,7 +54,7 @@ class Barriers:
         self._waiting: set[asyncio.Future[bool]] = set()
 
     async def passed(self) -> None:
-        """Wait until all has come that the broker has now. Raises the error of :meth:`end`."""
+        """Wait until the connection has read all messages that the broker has now. Raises the error of :meth:`end`."""
         now, pause, pings, echo = asyncio.get_running_loop().time, PAUSE, 0, None
         deadline = now() + MAX_BUSY
         while not await self._is_passed() and now() < deadline:
@@ -77,7 +77,7 @@ class Barriers:
         return not is_open and self.queued == before
 
     def end(self, error: Exception) -> None:
-        """The connection is gone."""
+        """Fail all waiting barriers with an error: the connection is gone."""
         for answer in list(self._waiting):
             if not answer.done():
                 answer.set_exception(error)
@@ -85,7 +85,7 @@ class Barriers:
 
 
 async def _has_come(echo: asyncio.Future[None], seconds: float) -> bool:
-    """Wait a while for a message of our own; return whether it has come."""
+    """Wait a while for a message of our own and return whether it has come."""
     if echo.done() and echo.exception() is not None:  # the broker does not take it
         await asyncio.sleep(seconds)
         return False
@@ -93,7 +93,7 @@ async def _has_come(echo: asyncio.Future[None], seconds: float) -> bool:
 
 
 class Pings(Client):
-    """For a client of paho's: pings of ours among those of its keepalive, which does not notice them.
+    """A paho client that sends pings of ours among its keepalive's own.
 
     paho sends no ping while another is unanswered, and takes a broker for silent that answers it late. But an answer
     comes behind all that the broker has to send first: where that is much, or is read slowly, the broker would hear
@@ -110,11 +110,11 @@ class Pings(Client):
 
     @property
     def is_acknowledged(self) -> bool:
-        """All messages of QoS 1 and 2 that have come are acknowledged."""
+        """Tell whether all received messages of QoS 1 and 2 are acknowledged."""
         return not self._in_messages
 
     def on_reception(self) -> None:
-        """Something came from the broker, perhaps past paho."""
+        """Note that the broker has sent something, perhaps past paho."""
         with self._msgtime_mutex:
             self._last_bytes_received = paho.time_func()
             self._ping_t = 0.0

@@ -46,7 +46,7 @@ _TCP_CORK = getattr(socket, "TCP_CORK", None)
 
 
 class Connection:
-    """One connection.
+    """One MQTT connection.
 
     Attributes:
         capabilities: what the broker said it can do.
@@ -84,7 +84,7 @@ class Connection:
     # -- life --------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect. Raises BrokerUnreachable, Unauthorized, InvalidOption."""
+        """Connect to the broker. Raises BrokerUnreachable, Unauthorized, InvalidOption."""
         address = str(self._target.address)
         try:
             async with asyncio.timeout(self._target.options.connect_timeout):
@@ -106,7 +106,7 @@ class Connection:
         self._end()
 
     async def close(self) -> None:
-        """Let what was published leave, for at most ``close_timeout``, and disconnect; at once when cancelled."""
+        """Send what is still to leave, for at most ``close_timeout``, and disconnect; at once when cancelled."""
         try:
             if self._is_open:
                 await self._drain(self._target.options.close_timeout)
@@ -118,7 +118,7 @@ class Connection:
             self._end()
 
     def subscribing(self, text: str, qos: int) -> asyncio.Future[ReasonCode | None]:
-        """Send SUBSCRIBE; the answer's code is the future's result. Raises LinkError."""
+        """Send SUBSCRIBE and return a future of the answer's code. Raises LinkError."""
         self._check_open()
         self._qos = max(self._qos, qos)
         if self._target.protocol == 5:
@@ -133,12 +133,12 @@ class Connection:
         return self._request(rc, mid)
 
     def unsubscribing(self, text: str) -> asyncio.Future[ReasonCode | None]:
-        """Send UNSUBSCRIBE, as :meth:`subscribing`. Raises LinkError."""
+        """Send UNSUBSCRIBE and return a future, as :meth:`subscribing` does. Raises LinkError."""
         self._check_open()
         return self._request(*self._client.unsubscribe(text))
 
     async def barrier(self) -> None:
-        """Wait until all has been read that the broker has for this client now (R24). Raises LinkError."""
+        """Wait until everything is read that the broker has for this client now (R24). Raises LinkError."""
         self._check_open()
         await self._barriers.passed()
 
@@ -154,11 +154,11 @@ class Connection:
             raise request_refusal(what, str(code))
 
     def forget(self, text: str) -> None:
-        """The filter is no longer subscribed to."""
+        """Forget a filter after an unsubscription."""
         self._reader.forget(text)
 
     def schedule(self) -> None:
-        """Have what was published, or queued by paho, sent at the end of this turn of the loop."""
+        """Send new publishes, and packets that paho has queued, at the end of this turn of the loop."""
         if self._pump_handle is None and self._is_attached:
             self._pump_handle = self._loop.call_soon(self._pump)
 
@@ -269,7 +269,7 @@ class Connection:
             self._loop.add_writer(self._fd, self._pump)
 
     def _write_direct(self) -> None:
-        """Write what does not go through paho; what it began to write before must have left already."""
+        """Write the packets that bypass paho, unless paho has begun to write others."""
         plain, direct = self._plain_socket(), self.outbox.direct
         if plain is not None and direct.is_waiting:
             with suppress(OSError):  # the connection broke, which paho's reader is about to find
@@ -291,7 +291,7 @@ class Connection:
         client.on_publish = self._on_publish
 
     def _plain_socket(self) -> socket.socket | None:
-        """Return the socket if it may be used beside paho: TLS keeps what it has decrypted to itself."""
+        """Return the socket if it may be used beside paho: a TLS socket keeps decrypted bytes to itself."""
         connected = self._client.socket()
         return connected if isinstance(connected, socket.socket) and not isinstance(connected, ssl.SSLSocket) else None
 
@@ -329,7 +329,7 @@ class Connection:
         await asyncio.wait([self._drained], timeout=seconds)
 
     def _end(self, error: InorderError | None = None) -> None:
-        """Let go of the socket, the timers and everybody who waits."""
+        """Release the socket and the timers, and fail all waiting requests."""
         self._is_open = False
         self._is_ended = True
         self._detach()
@@ -365,7 +365,7 @@ class Connection:
             self._connack.set_result(None)
 
     def _learn(self, said: dict[str, Any]) -> None:
-        """Take what the broker said about itself."""
+        """Take over the broker's properties from its CONNACK."""
         limit = said.get("MaximumPacketSize")
         is_v5 = self._target.protocol == 5
         self.capabilities = EnsCapabilities(
@@ -412,7 +412,7 @@ class Connection:
         self.outbox.answered(mid, code)
 
     def _send_own(self) -> asyncio.Future[None]:
-        """Send a message to ourselves, in the queue of the highest quality that is subscribed to; see Barriers."""
+        """Publish a message to ourselves with the highest subscribed QoS; see Barriers."""
         topic, word = self._own_topic or "", secrets.token_hex(8).encode()
         self.subscribing(topic, self._qos)  # once more, if need be: the publish comes behind it
         self._own = word, self._loop.create_future()

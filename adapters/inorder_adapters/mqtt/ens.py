@@ -54,7 +54,7 @@ class MqttEns:
         return check_properties(properties) if self._target.protocol == 5 else check_no_properties(properties)
 
     async def connect(self, sink: EnsSink) -> None:
-        """Connect once. Raises BrokerUnreachable, Unauthorized, InvalidOption, Closed."""
+        """Connect to the broker, once. Raises BrokerUnreachable, Unauthorized, InvalidOption, Closed."""
         if self._is_closed:
             raise Closed(f"the connection to {self.address} is closed")
         if self._connection is not None or self._opening is not None:
@@ -83,11 +83,11 @@ class MqttEns:
         connection.forget(filter.text)
 
     async def barrier(self) -> None:
-        """Wait until all has been read that the broker has for this client now. Raises LinkError."""
+        """Wait until the client has read all messages that the broker has for it now. Raises LinkError."""
         await self._connected().barrier()
 
     def publish(self, message: Outgoing, token: int) -> None:
-        """Hand a message over. Raises Closed before the first connect and after close."""
+        """Hand a message over to the broker. Raises Closed before the first connect and after close."""
         connection = self._connection
         if connection is not None:
             connection.outbox.put(message, token)
@@ -99,7 +99,7 @@ class MqttEns:
         asyncio.get_running_loop().call_soon(self._refuse, self._sink, token, error)
 
     async def close(self) -> None:
-        """Disconnect, after what was published has left or ``close_timeout`` has passed."""
+        """Disconnect when all publishes have left or ``close_timeout`` has passed."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,4 +1,4 @@
-"""What paho-mqtt, sockets and brokers report, as errors of inorder. Nothing of theirs leaves this folder."""
+"""Errors of inorder for failures of paho-mqtt, sockets and brokers, whose own errors stay in this folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTION_OF_CODE = {
 
 
 def map_exceptions(error: BaseException, address: str) -> InorderError:
-    """Return the error to raise for one that a connection attempt ended with."""
+    """Return the error of inorder for an exception that ended a connection attempt."""
     if type(error) is LinkError:
         return BrokerUnreachable(address, str(error))
     if isinstance(error, InorderError):
@@ -42,7 +42,7 @@ def map_exceptions(error: BaseException, address: str) -> InorderError:
 
 
 def connect_refusal(code: ReasonCode, address: str, client_id: str) -> InorderError:
-    """Return the error for a CONNACK that says no."""
+    """Return the error for a CONNACK with a refusal."""
     reason = str(code)
     if code.value in _UNAUTHORIZED:
         return Unauthorized(f"broker {address} refused the connection: {reason}")
@@ -53,7 +53,7 @@ def connect_refusal(code: ReasonCode, address: str, client_id: str) -> InorderEr
 
 
 def request_refusal(what: str, reason: str) -> Refused:
-    """Return the error for a SUBACK, UNSUBACK, PUBACK or PUBREC that says no."""
+    """Return the error for a SUBACK, UNSUBACK, PUBACK or PUBREC with a refusal."""
     return Refused(f"{what} was refused by the broker: {reason}")
 
 

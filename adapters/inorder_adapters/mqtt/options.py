@@ -23,7 +23,7 @@ _UINT32 = 4_294_967_295
 
 
 class MqttOptions(Options, frozen=True, kw_only=True):
-    """What a connection is like.
+    """The options of one connection.
 
     Attributes:
         protocol: ``5`` or ``3.1.1`` (also its protocol level, ``4``).
@@ -78,7 +78,7 @@ class MqttOptions(Options, frozen=True, kw_only=True):
 
 
 class Target(NamedTuple):
-    """A broker and how to talk to it."""
+    """A broker's address with the options of the connection."""
 
     address: Address
     protocol: int
@@ -87,7 +87,7 @@ class Target(NamedTuple):
 
 
 def parse(url: str, options: Mapping[str, Any]) -> Target:
-    """Return what a URL and options ask for. Raises InvalidOption."""
+    """Return the target that a URL and options name. Raises InvalidOption."""
     parts, address = split_url(url, {"mqtt": 1883, "mqtts": 8883})
     if parts.path not in ("", "/"):
         raise InvalidOption("url", masked_url(url), f"{parts.scheme}://host:port without a path")

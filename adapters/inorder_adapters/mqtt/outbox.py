@@ -1,4 +1,4 @@
-"""What was published on one connection: from the call to the broker's answer.
+"""The publishes of one connection, from the call to the broker's answer.
 
 paho-mqtt starts at most a window of QoS 1 and 2 publishes but lets QoS 0 overtake those that wait. Here nothing
 overtakes: messages are handed to paho in the order of the calls, and those that find the window full wait here,
@@ -32,7 +32,7 @@ _FIXED_HEADER = 5
 
 
 class DirectWrites:
-    """Whole packets on their way to the socket, and which of them have left."""
+    """Whole packets that wait for the socket, and the tokens of those written."""
 
     def __init__(self) -> None:
         self._packets: deque[tuple[bytes, int]] = deque()
@@ -41,11 +41,11 @@ class DirectWrites:
 
     @property
     def is_waiting(self) -> bool:
-        """Some bytes have not left yet."""
+        """Tell whether some bytes have not left yet."""
         return bool(self._packets)
 
     def put(self, packet: bytes, token: int) -> None:
-        """Take a packet."""
+        """Add a packet."""
         self._packets.append((packet, token))
 
     def write(self, connected: socket.socket) -> None:
@@ -72,7 +72,7 @@ class DirectWrites:
         return b"".join(batch)
 
     def written(self) -> list[int]:
-        """Return, and forget, the tokens of what has left since the last call."""
+        """Return, and forget, the tokens of the packets that have left since the last call."""
         written, self._written = self._written, []
         return written
 
@@ -104,19 +104,19 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that was published has an outcome."""
+        """Tell whether every publish has an outcome."""
         return not (self._queue or self._unwritten or self._inflight or self.direct.is_waiting)
 
     def open(self, capabilities: EnsCapabilities, *, is_direct: bool) -> None:
-        """Learn what the broker can do, and whether its socket may be written without paho."""
+        """Take the broker's limits, and whether its socket may be written without paho."""
         self._capabilities, self._is_direct = capabilities, is_direct
 
     def put(self, message: Outgoing, token: int) -> None:
-        """Take a message."""
+        """Add a message."""
         self._queue.append((message, token))
 
     def fill(self) -> None:
-        """Hand as much to paho as the window and the socket allow."""
+        """Hand as many messages to paho as the window and the socket allow."""
         queue, capabilities = self._queue, self._capabilities
         if capabilities is None:
             return
@@ -133,7 +133,7 @@ class Outbox:
                 self._refused.append((token, error))
 
     def answered(self, mid: int, code: ReasonCode) -> None:
-        """The broker answered a QoS 1 or 2 publish."""
+        """Note that the broker has answered a QoS 1 or 2 publish."""
         token = self._inflight.pop(mid, None)
         if token is None:
             return
@@ -143,7 +143,7 @@ class Outbox:
             self._accepted.append(token)
 
     def refused(self, mid: int, reason: str) -> None:
-        """The broker refused a QoS 1 or 2 publish."""
+        """Note that the broker has refused a QoS 1 or 2 publish."""
         token = self._inflight.pop(mid, None)
         if token is not None:
             self._refused.append((token, request_refusal("the publish", reason)))
@@ -158,7 +158,7 @@ class Outbox:
         return accepted, refused
 
     def _hand_over(self, message: Outgoing, token: int, qos: int, capabilities: EnsCapabilities) -> None:
-        """Give one message to paho. Raises InorderError where it was not handed over."""
+        """Hand one message to paho. Raises InorderError where it was not handed over."""
         retain = message.retain and capabilities.retain
         payload, properties = self._on_the_wire(message, capabilities, retain)
         self._check_size(message.topic, payload, properties)
@@ -191,7 +191,7 @@ class Outbox:
     def _on_the_wire(
         self, message: Outgoing, capabilities: EnsCapabilities, retain: bool
     ) -> tuple[bytes, PublishProperties | None]:
-        """Put the stamp where it belongs. Raises InvalidOption for user properties that cannot be sent."""
+        """Return payload and properties with the stamp. Raises InvalidOption for properties that cannot be sent."""
         stamp = message.stamp
         own = message.properties if self._has_properties else ()
         check_properties(own)
@@ -202,7 +202,7 @@ class Outbox:
         return wire_payload(stamp, message.payload, retain=retain), pack_properties(None, own)
 
     def _check_size(self, topic: str, payload: bytes, properties: PublishProperties | None) -> None:
-        """Check before paho does: over the broker's limit the broker would close the connection."""
+        """Refuse a packet that is larger than the broker's limit, over which the broker would close the connection."""
         overhead = _FIXED_HEADER + 5 + (0 if properties is None else len(properties.pack()))
         if len(payload) + 4 * len(topic) + overhead <= self.max_packet_bytes:
             return

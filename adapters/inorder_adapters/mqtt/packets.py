@@ -23,7 +23,7 @@ ViaOf = Callable[[tuple[int, ...]], tuple[str, ...]]
 
 
 class _NotPlain(ValueError):
-    """Only paho can tell what this is."""
+    """The packet has a form that only paho can read."""
 
 
 def publish_packet(topic: bytes, payload: bytes, retain: bool, properties: bytes) -> bytes:
@@ -115,7 +115,7 @@ def _text(raw: bytes) -> str:
 
 
 def _long_number(data: bytes, at: int) -> tuple[int, int]:
-    """Read a variable byte integer; return it and where it ends. Raises IndexError, ValueError."""
+    """Read a variable byte integer; return its value and its end. Raises IndexError, ValueError."""
     value = shift = 0
     while shift <= 21:
         byte = data[at]

@@ -52,7 +52,7 @@ class RedisEns:
         return f"<RedisEns {self.address} RESP{self._target.options.protocol} {state}>"
 
     def parse_filter(self, text: object) -> Filter:
-        """Read a filter: a glob where a glob character stands unescaped, else one channel. Raises InvalidFilter."""
+        """Read a filter: a glob if it holds an unescaped glob character, else one channel. Raises InvalidFilter."""
         return redis_filter(text)
 
     def check_topic(self, topic: object) -> str:
@@ -79,7 +79,7 @@ class RedisEns:
         return check_no_properties(properties)
 
     async def connect(self, sink: EnsSink) -> None:
-        """Connect once. Raises BrokerUnreachable, Unauthorized, Closed."""
+        """Connect to the server, once. Raises BrokerUnreachable, Unauthorized, Closed."""
         if self._is_closed:
             raise Closed(f"the connection to {self.address} is closed")
         if self._publishing is not None or self._is_opening:
@@ -100,11 +100,11 @@ class RedisEns:
         await self._connected().unsubscribe(filter)
 
     async def barrier(self) -> None:
-        """Wait until all has been read that the server has for the subscriptions now. Raises LinkError."""
+        """Wait until everything is read that the server has for the subscriptions now. Raises LinkError."""
         await self._connected().barrier()
 
     def publish(self, message: Outgoing, token: int) -> None:
-        """Hand a message over. Raises Closed before the first connect and after close."""
+        """Hand a message over to the server. Raises Closed before the first connect and after close."""
         if self._publishing is not None:
             self._publishing.put(message, token)
             return
@@ -114,7 +114,7 @@ class RedisEns:
         asyncio.get_running_loop().call_soon(self._refuse, self._sink, token, error)
 
     async def close(self) -> None:
-        """Disconnect, after what was published has left or ``close_timeout`` has passed."""
+        """Disconnect when all publishes have left or ``close_timeout`` has passed."""
         self._is_closed = True
         try:
             if self._publishing is not None:
@@ -151,7 +151,7 @@ class RedisEns:
         return self._subscribing
 
     def _broken(self, error: Exception) -> None:
-        """One of the connections broke: end both and say so, once."""
+        """End both connections after one broke, and report the loss once."""
         publishing = self._publishing
         if publishing is None:
             return

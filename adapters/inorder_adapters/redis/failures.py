@@ -1,4 +1,4 @@
-"""What redis-py, sockets and servers report, as errors of inorder. Nothing of theirs leaves this folder."""
+"""Errors of inorder for failures of redis-py, sockets and servers, whose own errors stay in this folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inorder.errors import BrokerUnreachable, InorderError, LinkError, Refused, 
 
 
 def map_exceptions(error: BaseException, address: str) -> InorderError:
-    """Return the error to raise for one that a connection attempt ended with."""
+    """Return the error of inorder for an exception that ended a connection attempt."""
     if isinstance(error, InorderError):
         return error
     if isinstance(error, exceptions.AuthenticationError | exceptions.AuthorizationError):
@@ -33,7 +33,7 @@ def map_exceptions(error: BaseException, address: str) -> InorderError:
 
 
 def request_refusal(what: str, error: Exception) -> Refused:
-    """Return the error for a reply that says no."""
+    """Return the error for a reply with a refusal."""
     return Refused(f"{what} was refused by the server: {error}")
 
 

@@ -1,4 +1,4 @@
-"""One connection to a Redis server: commands out in batches, replies in one by one, silence noticed.
+"""One connection to a Redis server: it sends commands in batches, reads replies and notices silence.
 
 It is built on redis-py's ``Connection``, below its ``Redis`` and ``PubSub`` classes: those send a command and wait
 for its reply, and try again when the reply is lost, so one call could be executed twice. Here many commands are
@@ -30,14 +30,14 @@ PING = b"*1\r\n$4\r\nPING\r\n"
 
 
 def pack(*arguments: bytes) -> bytes:
-    """Pack a command, as RESP 2 and 3 want it."""
+    """Pack a command as RESP 2 and 3 require."""
     parts = [b"*%d\r\n" % len(arguments)]
     parts += [b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in arguments]
     return b"".join(parts)
 
 
 def make_connection(target: Target) -> Connection:
-    """Make an unconnected connection that never retries, whose reads have no time limit and whose values are bytes."""
+    """Make an unconnected connection that never retries, reads without a time limit and returns bytes."""
     options = target.options
     common: dict[str, Any] = {
         "host": target.address.host,
@@ -67,7 +67,7 @@ def make_connection(target: Target) -> Connection:
 
 
 async def log_in(connection: Connection, client_name: str) -> None:
-    """Connect, make sure that commands are allowed, and name the connection. Raises RedisError, OSError."""
+    """Connect, check that commands are allowed, and name the connection. Raises RedisError, OSError."""
     await connection.connect()  # type: ignore[no-untyped-call]
     try:
         # Without a password nothing was asked yet: a server that wants one says so only now.
@@ -124,12 +124,12 @@ class Link:
         )
 
     def send(self, command: bytes) -> None:
-        """Send a packed command; those of one turn of the loop leave together."""
+        """Send a packed command together with the others of this turn of the loop."""
         self._commands.append(command)
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop at once; nothing is called any more. The reading task closes the connection."""
+        """Stop at once and call nothing any more. The reading task closes the connection."""
         self._is_stopped = True
         self._timer.cancel()
         for task in self._tasks:
@@ -143,7 +143,7 @@ class Link:
         await asyncio.sleep(0)  # the transport closes its socket in the next turn
 
     async def _read(self) -> None:
-        """Read plain replies from the stream, a batch in each turn of the loop, and others by redis-py."""
+        """Read plain replies from the stream, a batch in each turn of the loop, and others through redis-py."""
         reader = self._connection._reader
         assert reader is not None  # it is logged in
         while True:
@@ -161,7 +161,7 @@ class Link:
             await asyncio.sleep(0)  # what is buffered already is read without a pause: let others have a turn
 
     async def _read_to_the_end(self, rest: bytes) -> None:
-        """Read what is in front of the stream's end, where nothing can be put back. Raises RedisError at the end."""
+        """Read the remaining bytes of an ended stream, which takes none back. Raises RedisError at the end."""
         self._connection._reader = asyncio.StreamReader()
         self._connection._reader.feed_data(rest)
         self._connection._reader.feed_eof()
@@ -200,8 +200,8 @@ class Link:
             self._break(error)
 
     def _check(self) -> None:
-        """Ping a silent server; give one up that was silent since the last ping, unless it was this process that stood
-        still and has not read yet what came meanwhile."""
+        """Ping a silent server, or give up a server that has been silent since the last ping, unless this process stood
+        still and has not read yet."""
         now = self._loop.time()
         has_stood = now > self._due + self._interval / 2
         self._due = now + self._interval

@@ -17,7 +17,7 @@ _File = Annotated[str, Meta(min_length=1, description="a file's path")]
 
 
 class RedisOptions(Options, frozen=True, kw_only=True):
-    """What a connection is like. Sharded pub/sub is not supported: its channels are another name space.
+    """The options of one connection. Sharded pub/sub is not supported: its channels are another name space.
 
     Attributes:
         protocol: of RESP, 2 or 3.
@@ -51,14 +51,14 @@ class RedisOptions(Options, frozen=True, kw_only=True):
 
 
 class Target(NamedTuple):
-    """A server and how to talk to it."""
+    """A server's address with the options of the connection."""
 
     address: Address
     options: RedisOptions
 
 
 def parse(url: str, options: Mapping[str, Any]) -> Target:
-    """Return what a URL and options ask for. Raises InvalidOption."""
+    """Return the target that a URL and options name. Raises InvalidOption."""
     parts, address = split_url(url, {"redis": 6379, "rediss": 6379})
     db = parts.path.strip("/")
     if db and not db.isdecimal():

@@ -1,4 +1,4 @@
-"""What was published on one connection: from the call to the server's reply."""
+"""The publishes of one connection, from the call to the server's reply."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ class Publishing:
         )
 
     async def drain(self, seconds: float) -> None:
-        """Wait until everything has its reply, at most this long."""
+        """Wait until every publish has its reply, for at most ``timeout`` seconds."""
         if self._unanswered:
             self._drained = self._loop.create_future()
             await asyncio.wait([self._drained], timeout=seconds)
         self.report()
 
     def stop(self) -> None:
-        """Stop; what has no outcome yet is forgotten."""
+        """Stop and forget the publishes without an outcome."""
         self.link.stop()
         if self._report_handle is not None:
             self._report_handle.cancel()
         self._drain_done()
 
     def report(self) -> None:
-        """Tell the sink what has an outcome."""
+        """Report the new outcomes to the sink."""
         self._report_handle = None
         accepted, refused = self._accepted, self._refused
         self._accepted, self._refused = [], []
@@ -96,7 +96,7 @@ class Publishing:
             self._drain_done()
 
     def _schedule_report(self) -> None:
-        """Report in the next turn: replies that are already here are read in this one, and make one batch."""
+        """Report in the next turn of the loop, so that replies already received make one batch."""
         if self._report_handle is None:
             self._report_handle = self._loop.call_soon(self.report)
 

@@ -1,4 +1,4 @@
-"""The replies that most of the traffic consists of, read from bytes without redis-py's parser.
+"""A reader of the most frequent replies from bytes, without redis-py's parser.
 
 redis-py awaits each line and each value of a reply, many times the work of the reply itself. Messages and the counts
 that answer publishes need none of it. Whatever is another reply, incomplete, or not well formed is left to redis-py.
@@ -15,7 +15,7 @@ _match_length = re.compile(rb"\$(\d{1,9})\r\n").match
 
 
 def read_replies(data: bytes, most: int) -> tuple[list[Reply], int]:
-    """Read at most so many plain replies at the front; return them as redis-py would, and how many bytes they are.
+    """Read at most so many plain replies at the front; return them in redis-py's types, with their size in bytes.
 
     Plain are ``message`` and ``pmessage``, as RESP 2 and 3 write them, and integers. It stops at the first reply that
     is another one, incomplete, or not well formed.

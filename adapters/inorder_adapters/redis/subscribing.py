@@ -1,4 +1,4 @@
-"""What was subscribed to on one connection, and what arrives on it."""
+"""The subscriptions of one connection, and the messages that arrive on it."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ class Subscribing:
         self._forget(texts, name, wanted.text)
 
     async def barrier(self) -> None:
-        """Wait for the reply to a PING, which comes behind all messages that the server had then. Raises LinkError."""
+        """Wait for the reply to a PING, which follows all messages that the server had before. Raises LinkError."""
         future: _Answer = self._loop.create_future()
         self._unanswered.append(future)
         self.link.send(PING)
         await future
 
     def stop(self, error: LinkError) -> None:
-        """Stop; whoever waits for an answer gets the error."""
+        """Stop and fail the waiting requests with the error."""
         self.link.stop()
         unanswered, self._unanswered = self._unanswered, deque()
         for future in unanswered:

@@ -1,5 +1,5 @@
-"""Topic aliases of MQTT 5 in what the broker sends, which it does where the application has allowed it. paho leaves the
-topic empty; a message without a topic has no place in the order."""
+"""Topic aliases of MQTT 5 in the broker's publishes, for applications that allow them. paho leaves the topic empty; a
+message without a topic has no place in the order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def aliases_allowed(connect: Properties | None) -> bool:
 
 
 def named(command: int, packet: bytes, known: dict[int, bytes]) -> bytes:
-    """Return a PUBLISH with the topic that its alias stands for; any other as it is.
+    """Return a PUBLISH with its topic in place of a topic alias; other packets stay as they are.
 
     Args:
         command: its first byte.

@@ -1,5 +1,5 @@
-"""Callbacks as type checkers see them: paho's, given our client and our messages. A program that names ``mqtt.Client``
-and ``mqtt.MQTTMessage`` in its callbacks is as well typed with ours as it was with paho's."""
+"""The types of paho's callbacks, with our client and our messages. A program that names ``mqtt.Client`` and
+``mqtt.MQTTMessage`` in its callbacks is as well typed with ours as it was with paho's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CallbackOnUnsubscribe = CallbackOnUnsubscribe_v1_mqtt3 | CallbackOnUnsubscribe_v
 if TYPE_CHECKING:
 
     class _Typed(Pings):
-        """paho's client, its callbacks typed anew."""
+        """paho's client with newly typed callbacks."""
 
         on_connect: CallbackOnConnect | None  # type: ignore[assignment]
         on_connect_fail: CallbackOnConnectFail | None  # type: ignore[assignment]
@@ -86,4 +86,4 @@ if TYPE_CHECKING:
 else:
 
     class Base(Pings, paho.Client):
-        """paho's client, with pings of ours."""
+        """paho's client with pings of ours."""

@@ -1,4 +1,4 @@
-"""paho-mqtt's client with the one order of inorder: what paho does it still does, between socket and callbacks.
+"""paho-mqtt's client in the total order of inorder, which works between paho's socket and callbacks.
 
 paho connects, reads, writes, keeps alive, reconnects and calls back, on the threads where it always did. What it
 receives goes to an inorder client on the event loop's thread and comes back in order, through a queue that paho's
@@ -35,7 +35,7 @@ LINGER_SECONDS: Final = 1.0
 
 
 class Client(Loops, Subscriptions):
-    """A :class:`paho.mqtt.client.Client` whose ``on_message`` is called in the one order of all subscribers.
+    """A :class:`paho.mqtt.client.Client` that calls ``on_message`` in the total order of all subscribers.
 
     Takes what paho's takes. Messages have one more attribute, ``inorder``, and there is one more callback, ``on_gap``.
 
@@ -64,7 +64,7 @@ class Client(Loops, Subscriptions):
         ) -> None: ...
 
     def reconnect(self) -> MQTTErrorCode:
-        """Connect again, as paho does; the workers first.
+        """Connect again, as paho does, but connect to the workers first.
 
         Raises:
             WorkersUnreachable: an OSError, as where the broker cannot be reached.
@@ -102,7 +102,7 @@ class Client(Loops, Subscriptions):
         return code
 
     def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
-        """Disconnect, as paho does; what was published before leaves before. Where a loop of the application's drives
+        """Disconnect, as paho does, after all earlier publishes have left. Where a loop of the application's drives
         this, it goes on by itself."""
         ordering, leave = self._ordering, partial(super().disconnect, reasoncode, properties)
         if ordering is None:
@@ -159,14 +159,14 @@ class Client(Loops, Subscriptions):
 
     @property
     def _is_calling_back(self) -> bool:
-        """A callback of the application's runs, which another one would have to wait for. Applications of a single
-        thread put locks in the place of paho's that never are."""
+        """Tell whether a callback of the application's runs, so that another callback would have to wait. Applications
+        of a single thread put locks in the place of paho's that never are."""
         is_locked = getattr(self._in_callback_mutex, "locked", None)
         return is_locked is not None and bool(is_locked())
 
     @property
     def _has_session(self) -> bool:
-        """The broker keeps subscriptions and messages while this client is away."""
+        """Tell whether the broker keeps subscriptions and messages while this client is away."""
         if self._protocol == paho.MQTTv5:
             properties = self._connect_properties
             return properties is not None and bool(properties.__dict__.get("SessionExpiryInterval", 0))
@@ -174,8 +174,8 @@ class Client(Loops, Subscriptions):
 
 
 def _linger(connected: Any) -> None:
-    """Let the broker take what was written: a socket that is closed while something is unread (a CONNACK, where no
-    loop ran) is reset, and what is on its way is lost with it."""
+    """Wait until the broker has taken the written bytes: closing a socket with unread bytes (a CONNACK, where no loop
+    ran) resets the connection and loses them."""
     if type(connected) is not socket.socket:
         return
     deadline = time.monotonic() + LINGER_SECONDS

@@ -1,4 +1,4 @@
-"""What all parts of the drop-in client share: its state, and how it is woken."""
+"""The state that all parts of the drop-in client share, and the ways to wake its loop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Embedding(Base):
         weakref.finalize(self, self._ordering.end).atexit = False
 
     def _begin_state(self) -> None:
-        """Begin as a client that was never connected."""
+        """Set the state of a client that was never connected."""
         self._reader = ArrivalReader()
         self._arriving: Arrived | None = None
         self._is_reading_on = False
@@ -83,9 +83,9 @@ class Embedding(Base):
         self._life_lock = threading.RLock()
 
     def in_child(self) -> None:
-        """This process was forked: the connections, and what is under way, are the parent's. Nothing is published, and
-        nothing read, until the child connects. Sockets are closed without a word of TLS, nor to event loops, which the
-        parent shares."""
+        """Leave connections and open work to the parent process after a fork. Nothing is published, and nothing read,
+        until the child connects. Sockets are closed without a word of TLS, nor to event loops, which the parent
+        shares."""
         ordering = self._ordering
         assert ordering is not None
         for each in (self._sock, self._sockpairR, self._sockpairW):
@@ -106,8 +106,8 @@ class Embedding(Base):
 
     @property
     def on_gap(self) -> CallbackOnGap | None:
-        """Called as ``on_gap(client, userdata, gap)`` when numbers of a topic will not come: a
-        :class:`~inorder.Gap`, once for each range, in its place among the messages."""
+        """The callback ``on_gap(client, userdata, gap)`` for numbers of a topic that will not come: it gets one
+        :class:`~inorder.Gap` for each range, in its place among the messages."""
         return self._on_gap
 
     @on_gap.setter
@@ -134,7 +134,7 @@ class Embedding(Base):
             self._ordering.session.ens.down(error)
 
     def _order_failed(self, error: InorderError) -> None:
-        """The inorder client ended for good: go on with a new one over a new connection, if paho reconnects."""
+        """Replace the inorder client, which ended for good, over a new connection, if paho reconnects."""
         _log.error("event=order_failed error=%s", error)
         if self._ordering is not None:
             self._ordering.end()
@@ -146,12 +146,12 @@ class Embedding(Base):
 
     @property
     def _is_parted(self) -> bool:
-        """The application wants no connection."""
+        """Tell whether the application wants no connection."""
         return self._state.name in ("MQTT_CS_DISCONNECTING", "MQTT_CS_DISCONNECTED")
 
     def _go_on(self, *, reads: bool) -> None:
-        """There is a loop again, or at least a publish, after one ended by an exception: be at the workers again.
-        Raises what a connect does."""
+        """Connect to the workers again when a loop, or a publish, follows a loop that ended by an exception. Raises
+        what a connect does."""
         with self._life_lock:
             timer, ordering = self._leaving, self._ordering
             if timer is None or ordering is None or (ordering.session is None and self._sock is None):
@@ -169,23 +169,23 @@ class Embedding(Base):
 
     @property
     def _is_inline(self) -> bool:
-        """No loop of paho's runs by itself: what a call has to do must be done within the call."""
+        """Tell whether no loop of paho's runs by itself, so that each call has to do its work itself."""
         return self._thread is None and not self._runners
 
     @property
     def _is_external(self) -> bool:
-        """A loop of the application's calls ``loop_read()`` and the like for its sockets, and does more than that: no
-        call may wait. It is woken, or looks again."""
+        """Tell whether the application's own loop calls ``loop_read()`` and the like for its sockets, so that no call
+        may wait. It is woken, or looks again."""
         return (self._on_socket_register_write is not None or self._is_stepped) and self._is_inline
 
     def _know_event_loop(self) -> None:
-        """Remember the event loop of asyncio on whose thread a call comes, if there is one."""
+        """Remember the asyncio event loop that runs on the calling thread, if there is one."""
         if self._event_loop is None:
             with suppress(RuntimeError):
                 self._event_loop = asyncio.get_running_loop()
 
     def _wake_external(self) -> None:
-        """Have the application's loop call ``loop_write()``. It is asked on its own thread, where that is known: what
+        """Make the application's loop call ``loop_write()``. It is asked on its own thread, where that is known: what
         registers its writers may be of no use on another one."""
         with suppress(Exception):  # its own, or it has ended
             if self._event_loop is None:
@@ -195,7 +195,7 @@ class Embedding(Base):
 
 
 def _wake(reference: weakref.ref[Embedding]) -> None:
-    """Have a client's network loop look at what is due (the event loop's thread)."""
+    """Make a client's network loop look at its due work (the event loop's thread)."""
     client = reference()
     if client is None:
         return

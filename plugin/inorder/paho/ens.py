@@ -22,7 +22,7 @@ SPACE = "mqtt"
 
 
 class PahoEns(EmbeddedEns):
-    """What inorder knows of paho's connection. Everything but the constructor is called on the event loop's thread.
+    """paho's connection as an ENS; all but the constructor is called on the event loop's thread.
 
     Arrivals for a filter that paho has asked for, but whose turn among the changes has not come, are kept until then
     (R9): without a route they would overtake the order.
@@ -61,7 +61,7 @@ class PahoEns(EmbeddedEns):
         await super().connect(sink)
 
     async def barrier(self) -> None:
-        """Wait until paho has read all that the broker has now (R24). Raises LinkError."""
+        """Wait until paho has read every message that the broker has now (R24). Raises LinkError."""
         if not self._is_up:
             raise LinkError(f"not connected to broker {self.address}")
         await self._barriers.passed()
@@ -73,11 +73,11 @@ class PahoEns(EmbeddedEns):
     # -- publishing --------------------------------------------------------------------------------------------
 
     def asked(self, publication: Publication, message: Outgoing) -> None:
-        """A timestamp is on its way for this message."""
+        """Note that a message's timestamp has been requested."""
         self._by_message[id(message)] = publication
 
     def answered(self, message: Outgoing) -> None:
-        """Nothing more will be said of a message."""
+        """Forget a message whose outcome is known."""
         self._by_message.pop(id(message), None)
 
     def publish(self, message: Outgoing, token: int) -> None:
@@ -99,18 +99,18 @@ class PahoEns(EmbeddedEns):
     # -- subscriptions -----------------------------------------------------------------------------------------
 
     def expect(self, filters: Iterable[Filter]) -> None:
-        """Paho asks the broker for these."""
+        """Note the filters that paho is subscribing to."""
         for each in filters:
             self._expected[each] = self._expected.get(each, 0) + 1
 
     def unexpect(self, filters: Iterable[Filter]) -> None:
-        """The broker refused these."""
+        """Forget filters that the broker has refused."""
         for each in filters:
             self._expect_less(each)
         self._release()
 
     def unordered(self, add: Iterable[Filter], remove: Iterable[Filter]) -> None:
-        """Subscriptions of paho's that inorder has no part in; they make for copies of what it orders."""
+        """Add and remove subscriptions that inorder does not order, but that cause copies of ordered messages."""
         self._unordered = (self._unordered | set(add)) - set(remove)
         self._copies_of.clear()
 
@@ -128,25 +128,25 @@ class PahoEns(EmbeddedEns):
         self._copies_of.clear()
 
     def filters(self) -> tuple[set[Filter], set[Filter]]:
-        """Return what the library is subscribed to, or about to be: ordered, and not."""
+        """Return the library's current and coming subscriptions, ordered and unordered."""
         return {*self._subscribed, *self._expected}, set(self._unordered)
 
     def is_subscribed(self, filter: Filter) -> bool:
-        """A filter is subscribed to."""
+        """Tell whether a filter is subscribed to."""
         return filter in self._subscribed
 
     def session_lost(self) -> None:
-        """The broker has forgotten all subscriptions: those that are not made again soon are over."""
+        """Mark all subscriptions as stale after the broker has forgotten them; those not soon made again end."""
         self._stale = {*self._subscribed, *self._expected}
         self._expected.clear()
         self._release()
 
     def stale(self) -> list[Filter]:
-        """Return what was not subscribed to again."""
+        """Return the filters that were not subscribed to again."""
         return list(self._stale)
 
     def confirmed(self, filter: Filter) -> None:
-        """The broker has acknowledged a filter: it is no longer stale."""
+        """Note that the broker has acknowledged a filter, which is no longer stale."""
         self._stale.discard(filter)
 
     def copies_of(self, topic: str) -> int:
@@ -169,11 +169,11 @@ class PahoEns(EmbeddedEns):
     # -- arrivals ----------------------------------------------------------------------------------------------
 
     def arrived(self, arrival: Arrival, *, wakes: bool = True) -> None:
-        """Paho received a message (any thread). ``wakes``: else :meth:`wake` follows soon."""
+        """Take a message that paho received (any thread). ``wakes``: else :meth:`wake` follows soon."""
         self._report(lambda: self._take(arrival), wakes=wakes)
 
     def report_soon(self, report: Callable[..., object], *args: object) -> None:
-        """Have something done on the event loop's thread, after all that was reported before (any thread)."""
+        """Call a function on the event loop's thread after all earlier reports (any thread)."""
 
         def run() -> None:
             report(*args)

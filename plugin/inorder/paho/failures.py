@@ -1,4 +1,4 @@
-"""Errors of inorder as paho's applications expect them: as connections that were refused, and in paho's codes."""
+"""Errors of inorder in the forms that paho's applications expect: refused connections and paho's error codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorkersUnreachable(errors.WorkerUnreachable, NotConnected):
 
 
 class Unauthorized(errors.Unauthorized, NotConnected):
-    """The workers do not know the token, or no longer."""
+    """The workers do not know the token, or do not accept it any more."""
 
 
 class VersionMismatch(errors.VersionMismatch, NotConnected):
@@ -36,7 +36,7 @@ class VersionMismatch(errors.VersionMismatch, NotConnected):
 
 
 def not_connected(error: InorderError) -> InorderError:
-    """Return the error of a connect that the workers did not let happen. What the caller did wrong stays what it is."""
+    """Return the error for a connect that failed at the workers. What the caller did wrong stays what it is."""
     if isinstance(error, errors.WorkerUnreachable):
         return WorkersUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}")
     if isinstance(error, errors.Unauthorized):
@@ -65,11 +65,11 @@ _REASONS: Final = (
 
 
 def error_code(error: InorderError) -> MQTTErrorCode:
-    """Return what paho calls an error like this."""
+    """Return paho's code for an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), MQTTErrorCode.MQTT_ERR_UNKNOWN)
 
 
 def disconnect_reason(error: InorderError) -> ReasonCode:
-    """Return why a connection was ended, as ``on_disconnect`` gets it."""
+    """Return the reason of a disconnection for ``on_disconnect``."""
     name = next((name for kind, name in _REASONS if isinstance(error, kind)), "Unspecified error")
     return ReasonCode(PacketTypes.DISCONNECT, name)

@@ -1,4 +1,4 @@
-"""Clients in a forked child: without a connection, as theirs is the parent's, until they connect anew."""
+"""Clients in a forked child: the connection is the parent's, so the child's client starts unconnected."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 
 class Forked(Protocol):
-    """What is told of a fork."""
+    """An object that is notified of forks."""
 
     def in_child(self) -> None:
-        """This process is a child: leave everything to the parent."""
+        """Leave everything to the parent, in a process that was just forked."""
 
 
 _ALL: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -21,12 +21,12 @@ _LOCKS = {type(make()): make for make in (threading.Lock, threading.RLock)}
 
 
 def tell_of_forks(each: Forked) -> None:
-    """Have an object told in children that it was forked, as long as it is used otherwise."""
+    """Register an object for :meth:`Forked.in_child` as long as the object lives."""
     _ALL.add(each)
 
 
 def renew_locks(owner: object) -> None:
-    """Replace the locks of an object: a thread that is not here may have held them."""
+    """Replace the locks of an object, which a thread of the parent may have held."""
     for name, value in list(vars(owner).items()):
         if type(value) in _LOCKS:
             setattr(owner, name, _LOCKS[type(value)]())

@@ -1,4 +1,4 @@
-"""paho's one-shot helpers, run with our client instead of paho's."""
+"""paho's one-shot helpers with our client."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from inorder import paho as ours
 
 
 def rebound(module: ModuleType) -> dict[str, Any]:
-    """Return what a module of paho's holds, its functions bound to a namespace in which ``paho`` is our module: they
-    are paho's own, and the clients that they make are ours."""
+    """Return the names of a paho module with its functions bound to a namespace in which ``paho`` is our module: paho's
+    own code then makes our clients."""
     namespace = dict(vars(module))
     namespace["paho"] = ours
     for name, value in vars(module).items():

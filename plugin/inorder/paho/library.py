@@ -1,4 +1,4 @@
-"""What of paho-mqtt's inside the drop-in client depends on, in one place.
+"""The internals of paho-mqtt that the drop-in client depends on, in one place.
 
 paho-mqtt has no public hooks where an order could be put between the socket and the callbacks. What is overridden is
 called by paho alone, and each override calls paho's own; what is read is read only. A version of paho-mqtt without
@@ -61,12 +61,12 @@ READ: Final = (
 
 
 def missing(client: paho.Client) -> list[str]:
-    """Return the names that a client of the installed library does not have."""
+    """Return the required names that the installed library's client lacks."""
     return [name for name in (*OVERRIDDEN, *READ) if not hasattr(client, name)]
 
 
 def check() -> None:
-    """Raise ImportError, naming what is missing."""
+    """Raise ImportError with the missing names."""
     lacking = missing(paho.Client(CallbackAPIVersion.VERSION2))
     if lacking:
         raise ImportError(

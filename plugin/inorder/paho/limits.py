@@ -1,5 +1,5 @@
-"""What a broker takes, as it says when it takes a client in (MQTT 5). Over a limit it would close the connection, each
-time that the publish is sent again."""
+"""A broker's limits, as its CONNACK states them (MQTT 5). Over a limit it would close the connection, each time that
+the publish is sent again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Limits(msgspec.Struct, frozen=True):
     in_flight: int = 65_535
 
     def check(self, size: int, payload: int, qos: int, retain: bool, alias: int) -> None:
-        """Raise PayloadTooLarge or InvalidOption for what the broker would not take.
+        """Raise PayloadTooLarge or InvalidOption for a publish beyond the broker's limits.
 
         Args:
             size: bytes of topic, properties and payload; ``payload``: bytes of the payload alone.
@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True):
             raise PayloadTooLarge(payload, max(0, self.packet_bytes - _HEADER_BYTES - (size - payload)))
 
     def check_call(self, topic: str, payload: Any, qos: int, retain: bool, properties: Properties | None) -> None:
-        """Check what an application asks for, with room for a stamp. Raises what :meth:`check` does."""
+        """Check an application's publish, with room for a stamp, as :meth:`check` does."""
         size = stamp = 0
         if self.packet_bytes:
             own = 0 if properties is None else len(properties.pack())  # type: ignore[no-untyped-call]
@@ -54,7 +54,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def limits_of(connack: bytes) -> Limits:
-    """Return the limits that a CONNACK of MQTT 5 tells."""
+    """Return the limits that a CONNACK of MQTT 5 states."""
     properties = Properties(PacketTypes.CONNACK)  # type: ignore[no-untyped-call]
     try:
         properties.unpack(connack[2:])  # type: ignore[no-untyped-call]

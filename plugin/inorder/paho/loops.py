@@ -1,4 +1,4 @@
-"""paho's network loops, and those of the application: when what is due is done, and by whom."""
+"""paho's network loops and the application's own: who does the due work, and when."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ the broker sends, and this client leaves the workers: it would hold up others, a
 
 
 class Loops(Sending, Receiving):
-    """What drives a client."""
+    """The network loops that drive a client."""
 
     def loop_forever(self, timeout: float = 1.0, retry_first_connection: bool = False) -> MQTTErrorCode:
         """See paho."""
@@ -48,8 +48,8 @@ class Loops(Sending, Receiving):
             self._runners -= 1
 
     def _loop_failed(self, error: Exception) -> None:
-        """A loop ended by an exception, of a callback most likely: the application's affair, as with paho. Where no
-        other loop goes on, the workers are not to take this client for one that reads."""
+        """End a loop after an exception, which most likely came from a callback; the application handles it, as with
+        paho. Where no other loop goes on, the workers are not to take this client for one that reads."""
         client_id, why = self._client_id.decode(errors="replace"), f"{type(error).__name__}: {error}"
         hint = "nothing is received until a loop runs again"
         _log.error("event=loop_failed client=%s error=%s hint=%s", client_id, why, hint)
@@ -67,8 +67,8 @@ class Loops(Sending, Receiving):
                 ordering.leave()
 
     def _goes_on(self) -> bool:
-        """A loop begins a step: return whether the workers have this client, also where a loop had ended by an
-        exception before. Where they do not take it in, the connection to the broker ends, too."""
+        """Begin a step of a loop; return whether the workers have this client, also after an earlier loop ended by an
+        exception. Where they do not take it in, the connection to the broker ends, too."""
         try:
             if self._leaving is not None:
                 self._go_on(reads=True)
@@ -78,7 +78,7 @@ class Loops(Sending, Receiving):
         return True
 
     def loop_stop(self) -> MQTTErrorCode:
-        """See paho; what was published before leaves before."""
+        """See paho; earlier publishes leave first."""
         if self._ordering is not None and self._thread is not None:
             self._send_all(DISCONNECT_SECONDS)
         return super().loop_stop()
@@ -109,8 +109,8 @@ class Loops(Sending, Receiving):
         return step() if threading.get_ident() in self._looping else self._by_hand(step)
 
     def _read_on(self, ordering: Ordering, read: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
-        """Read as long as messages come, where paho would ask the system again after each: they cross over to the event
-        loop's thread together."""
+        """Read as long as messages come, so that they cross over to the event loop's thread together; paho would ask
+        the system again after each."""
         self._is_reading_on = True
         try:
             for _ in range(READ_AHEAD):
@@ -134,7 +134,7 @@ class Loops(Sending, Receiving):
         return self._by_hand(super().loop_misc)
 
     def _by_hand(self, step: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
-        """Do one step of a loop; of the application's own, also what is due."""
+        """Do one step of a loop; a loop of the application's own also does the due work."""
         thread = threading.get_ident()
         if self._ordering is None or thread in self._looping:
             return step()
@@ -161,7 +161,7 @@ class Loops(Sending, Receiving):
             self._ordering.time.end()
 
     def _catch_up(self, seconds: float) -> None:
-        """Do what is due; where the application calls ``loop()``, wait for what that has caused, so long at most."""
+        """Do the due work; where the application calls ``loop()``, wait at most so long for its consequences."""
         ordering = self._ordering
         if ordering is not None and self._is_inline and not self._is_external:
             ordering.settle()
@@ -173,7 +173,7 @@ class Loops(Sending, Receiving):
         self._run_due()
 
     def _run_due(self) -> None:
-        """Do, on this thread, what is due: messages, gaps, confirmations, sending. One thread at a time."""
+        """Do the due work on this thread: messages, gaps, confirmations, sending. One thread at a time."""
         ordering = self._ordering
         if ordering is None:
             return
@@ -196,7 +196,7 @@ class Loops(Sending, Receiving):
             ordering.ask_for_turn()
 
     def _part(self) -> None:
-        """Disconnect, where that was put off until what was published before has left."""
+        """Carry out a disconnect that waited for earlier publishes to leave."""
         parting, ordering = self._parting, self._ordering
         if parting is not None and ordering is not None:
             deadline, disconnect = parting
@@ -206,7 +206,7 @@ class Loops(Sending, Receiving):
 
 
 def _leave(reference: weakref.ref[Loops]) -> None:
-    """Have a client leave the workers (a timer's thread)."""
+    """Disconnect a client from the workers (a timer's thread)."""
     client = reference()
     if client is not None:
         client._leave()

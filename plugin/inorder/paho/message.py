@@ -1,4 +1,4 @@
-"""Messages as the application gets them: paho's, and how they stand to the total order."""
+"""paho's messages with their place in the total order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIELDS: Final = tuple(paho.MQTTMessage.__slots__)
 
 
 class InOrder(msgspec.Struct, frozen=True):
-    """How a message stands to the total order.
+    """A message's place in the total order.
 
     Attributes:
         verdict: ``None`` where there is no order: the subscription is one that cannot be ordered, or there are no
@@ -48,7 +48,7 @@ class MQTTMessage(paho.MQTTMessage):
 
 
 def ours(message: paho.MQTTMessage) -> MQTTMessage:
-    """Return a message of paho's as one of ours."""
+    """Return a message of paho's as a message of ours."""
     made = MQTTMessage.__new__(MQTTMessage)
     for name in _FIELDS:
         setattr(made, name, getattr(message, name))
@@ -57,7 +57,7 @@ def ours(message: paho.MQTTMessage) -> MQTTMessage:
 
 
 def without_stamp(properties: Properties) -> None:
-    """Take our user property out; the application sees what the publisher gave."""
+    """Remove our user property, so that the application sees the publisher's properties only."""
     held: dict[str, Any] = properties.__dict__
     if "UserProperty" in held:
         stamp, own = take_stamp(held["UserProperty"])
@@ -69,7 +69,7 @@ def without_stamp(properties: Properties) -> None:
 
 
 def repaired(event: Event, protocol: int) -> MQTTMessage:
-    """Return a message for an event that the broker did not deliver: it came from its topic's event log (R18)."""
+    """Return a message for an event that came from its topic's event log and not from the broker (R18)."""
     message = MQTTMessage(0, event.topic.encode())
     message.payload, message.qos = event.payload, event.qos
     if protocol == paho.MQTTv5:

@@ -1,4 +1,4 @@
-"""What a paho client has of inorder, between its own threads and the event loop's."""
+"""The inorder session of a paho client, between paho's threads and the event loop's."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Arrived:
 
 
 class Ordering:
-    """What a paho client has of inorder: its session, what is under way in both directions, what its threads are to do.
+    """The inorder side of a paho client: its session, open work in both directions, and tasks for paho's threads.
 
     Args:
         client_id: the application's, may be empty.
@@ -87,7 +87,7 @@ class Ordering:
     # -- session: the library's threads ---------------------------------------------------------------------------
 
     def begin(self, address: str, client_id: str, protocol: int, *, goes_on: bool = False) -> None:
-        """Have an inorder client, a new one where there is none. Raises what :meth:`Session.open` does.
+        """Provide an inorder client, a new one if there is none. Raises what :meth:`Session.open` does.
 
         Args:
             goes_on: over the connection that the library has: what was sent on it is not sent anew.
@@ -114,14 +114,14 @@ class Ordering:
             self.due.clear()
 
     def _ping(self, answered: Answered) -> None:
-        """Have the library's thread ping, and tell of the answer behind all that it has read before."""
+        """Make the library's thread ping, and report the answer behind everything that was read before."""
         session = self.session
         if session is not None:
             ens = session.ens
             self.put(lambda client: client.ping(lambda is_open: ens.report_soon(answered, is_open)))
 
     def _submit(self, publications: Iterable[Publication]) -> None:
-        """Get new timestamps for what was not accepted."""
+        """Request new timestamps for publications that were not accepted."""
         for publication in publications:
             if (
                 self.session is not None
@@ -133,18 +133,18 @@ class Ordering:
                 self.session.submit(publication)
 
     def patience(self, most: float) -> float:
-        """Return how long the workers may take a client for well that is not: less than a heartbeat, s."""
+        """Return for how many seconds the workers may take a failed client for well: less than a heartbeat."""
         return min(most, self._configuration.times.heartbeat / 2)
 
     def leave(self) -> None:
-        """Nobody reads for now: leave the workers. What waits for its turn will not have any: it is due, as late."""
+        """Disconnect from the workers while nobody reads. Messages that wait for their turn are due, as late."""
         if self.session is not None:
             with suppress(Closed):
                 THREAD.call(self._leave, self.session)
             self.end()
 
     def _leave(self, session: Session) -> None:
-        """Part with a session, on the event loop's thread: nothing may arrive, or get a timestamp, meanwhile."""
+        """Close a session on the event loop's thread, so that nothing arrives or gets a timestamp meanwhile."""
         session.ens.is_left = True
         self._left, self._left_unordered = session.ens.filters()
         for publication in self.outgoing.all():
@@ -156,7 +156,7 @@ class Ordering:
         self._copies.clear()  # they were among these
 
     def restore(self) -> None:
-        """Somebody reads again: the workers are to know of the subscriptions that the broker has kept meanwhile."""
+        """Tell the workers, when reading begins again, of the subscriptions that the broker has kept."""
         filters, self._left = list(self._left), set()
         unordered, self._left_unordered = self._left_unordered, set()
         session = self.session
@@ -166,13 +166,13 @@ class Ordering:
             session.ens.report_soon(session.subscribed, filters, lambda error: None)
 
     def left_to_parent(self) -> ClientConfiguration:
-        """This process was forked: what there is is the parent's. Return what another one is made with."""
+        """Leave all sessions to the parent process after a fork. Return what another one is made with."""
         session, self.session = self.session, None
         leave_to_parent(session)
         return replace(self._configuration, client_id=self._name)
 
     def end(self) -> None:
-        """The session is over."""
+        """End the session."""
         session, self.session = self.session, None
         if session is not None:
             for publication in self.outgoing.all():
@@ -181,12 +181,12 @@ class Ordering:
             session.end()
 
     def publish(self, publication: Publication) -> None:
-        """Get a timestamp for a publication."""
+        """Request a timestamp for a publication."""
         if self.session is not None and publication.is_total:
             self.session.submit(publication)
 
     def arrived(self, arrival: Arrival, *, is_last: bool = True) -> None:
-        """A message came in. ``is_last``: else others may be there, and :meth:`wake` follows."""
+        """Take a message that came in. ``is_last``: else others may be there, and :meth:`wake` follows."""
         if self.session is not None:
             self.given += 1
             if isinstance(arrival.source, Arrived):
@@ -196,12 +196,12 @@ class Ordering:
                 self.settle()
 
     def wake(self) -> None:
-        """Have the event loop's thread look at what came in."""
+        """Make the event loop's thread look at the messages that came in."""
         if self.session is not None:
             self.session.ens.wake()
 
     def settle(self) -> None:
-        """Wait until the event loop's thread has looked at everything that came in."""
+        """Wait until the event loop's thread has looked at every message that came in."""
         if self.given != self.digested:
             self.wake()
             with suppress(Closed):
@@ -209,7 +209,7 @@ class Ordering:
             self.digested = self.given
 
     def put(self, item: Item) -> None:
-        """Have something done by the library's thread."""
+        """Queue a function for the library's thread."""
         self.due.append(item)
         self.ask_for_turn()
 
@@ -218,7 +218,7 @@ class Ordering:
         self.ask_for_turn()
 
     def ask_for_turn(self) -> None:
-        """Have the library's loop look at what is due (any thread)."""
+        """Make the library's loop look at its due work (any thread)."""
         if not self.is_woken:
             self.is_woken = True
             self._wake()
@@ -243,8 +243,8 @@ class Ordering:
         self.put(lambda client: client._tell_gap(gap))
 
     def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
-        """The library's application gets what came before the subscription counted at the workers, and of copies for
-        filters that overlap those that can be beside their twin."""
+        """Deliver messages from before the subscription counted at the workers, and copies for overlapping filters
+        beside their twin."""
         arrived = arrival.source
         if not isinstance(arrived, Arrived):
             return
@@ -275,8 +275,8 @@ class Ordering:
         self.put(lambda client: client._order_failed(error))
 
     def publish_failed(self, publication: Publication, error: InorderError) -> None:
-        """A publication has no timestamp. One whose number was given up gets another one: the library's application
-        is told of a publish that was accepted or refused, and this was neither."""
+        """Report a publication that gets no timestamp. One whose number was given up gets another one: the library's
+        application is told of a publish that was accepted or refused, and this was neither."""
         if isinstance(error, Abandoned | Forgotten) and self.session is not None:
             _log.warning("event=published_anew topic=%s reason=%s", publication.topic, error)
             publication.is_ready, publication.stamp, publication.token = False, None, 0
@@ -290,7 +290,7 @@ class Ordering:
         return 0 if self.session is None else self.session.ens.copies_of(topic) - 1
 
     def _deliver_alone(self, arrived: Arrived, told: InOrder) -> None:
-        """Deliver what has no place in the order: no copy of the event before it is beside its twin any more."""
+        """Deliver a message that has no place in the order, and so ends the copies of the event before."""
         self._copies.interrupted()
         self._deliver(arrived, told)
 
@@ -305,8 +305,8 @@ class Ordering:
 
 
 def _nothing() -> None:
-    """Be run."""
+    """Do nothing."""
 
 
 def _nothing_to_do(client: object) -> None:
-    """Be run."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""What the application published, from paho's wish to send it to the broker's acceptance."""
+"""The application's publications, from paho's request to send to the broker's acceptance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PacketProperties = PublishProperties | Properties | None
 
 
 class Publication:
-    """One publish.
+    """One publish of the application.
 
     Attributes:
         mid, topic, payload, qos, retain, own: as paho would send them; ``own`` are the application's properties,
@@ -110,8 +110,8 @@ class Publication:
 
 
 class Outgoing:
-    """All publications that are under way: those that paho wants sent now, in the order of its calls, and all by
-    message id. Any thread.
+    """All publications that are under way, by message id, and in the order of paho's calls those to send now. Any
+    thread.
 
     Attributes:
         changed: notified when something becomes due.
@@ -138,12 +138,12 @@ class Outgoing:
 
     @property
     def is_waiting(self) -> bool:
-        """Something that paho wants sent was not sent yet."""
+        """Tell whether paho wants to send a publication that has not left yet."""
         return bool(self._queue)
 
     @property
     def is_due(self) -> bool:
-        """The next one may be sent now."""
+        """Tell whether the next publication may be sent now."""
         try:
             head = self._queue[0]
         except IndexError:
@@ -159,7 +159,7 @@ class Outgoing:
         return not 0 < self.window <= len(self.in_flight) or head.mid in self.in_flight
 
     def want(self, publication: Publication, *, dup: bool) -> None:
-        """Paho wants it sent."""
+        """Queue a publication that paho wants to send."""
         with self._lock:
             publication.dup = dup
             if publication.is_wanted:
@@ -173,12 +173,12 @@ class Outgoing:
             self._queue.insert(at, publication)
 
     def _rank(self, publication: Publication) -> tuple[bool, int]:
-        """What takes up the broker's window already goes first: nothing else may be sent until it is completed."""
+        """Return a sort key: publications in the broker's window go first, as only their end makes room."""
         return not publication.qos or publication.mid not in self.in_flight, publication.call
 
     def take(self) -> Publication | None:
-        """Return the next one if it may be sent now; it leaves the queue. What failed is passed over, and what the
-        broker has."""
+        """Remove and return the next publication if it may be sent now. What failed is passed over, and what the broker
+        has."""
         with self._lock:
             while self.is_due:
                 publication = self._queue.popleft()
@@ -190,24 +190,24 @@ class Outgoing:
         return None
 
     def received(self, publication: Publication) -> None:
-        """The broker has it, and keeps it until it is released."""
+        """Note that the broker has received a QoS 2 publication and keeps it until its release."""
         publication.is_received = True
         self.in_flight.add(publication.mid)
 
     def put_back(self, publication: Publication) -> None:
-        """It could not be sent: it stays the next one."""
+        """Put a publication that could not be sent back to the front."""
         with self._lock:
             self.in_flight.discard(publication.mid)
             self.unanswered.pop(publication.mid, None)
             self._queue.appendleft(publication)
 
     def answered(self, mid: int) -> None:
-        """The broker has said what becomes of one: it goes on with what it is sent."""
+        """Note the broker's answer to a publication, which shows that the connection makes progress."""
         if self.unanswered.pop(mid, None) is not None:
             self._fruitless, self.is_careful = 0, False
 
     def closed(self) -> Publication | None:
-        """The broker has closed the connection. Return what it always does that over; it is not to be sent again.
+        """Note that the broker has closed the connection; return the publish that always causes this, to give up.
 
         Brokers of MQTT 3.1.1, and some of MQTT 5, refuse a publish by that. What was sent behind it has no answer
         either, nor may what was sent before: after two such connections one is sent after the other.
@@ -224,18 +224,18 @@ class Outgoing:
         return publication if publication.closings >= MAX_CLOSINGS else None
 
     def wire_topic(self, publication: Publication) -> str:
-        """Return the topic to send: none, where the application uses an alias that this connection knows."""
+        """Return the topic to send: an empty one if this connection knows the application's alias."""
         is_known = publication.alias and self._aliases.get(publication.alias) == publication.topic
         return "" if is_known else publication.topic
 
     def sent(self, publication: Publication) -> None:
-        """It was sent: the broker knows its topic by its alias from now on."""
+        """Note that a publication was sent, and with it the broker's knowledge of its topic alias."""
         if publication.alias:
             self._aliases[publication.alias] = publication.topic
 
     def connecting(self) -> None:
-        """A new connection begins. Paho will want again what it keeps (QoS 1 and 2); QoS 0 that was not sent yet is
-        sent on the new one. What was sent with QoS 2 the broker may have: it counts there from the beginning, before
+        """Prepare for a new connection. Paho will want again what it keeps (QoS 1 and 2); QoS 0 that was not sent yet
+        is sent on the new one. What was sent with QoS 2 the broker may have: it counts there from the beginning, before
         paho sends it, or its release, again."""
         with self._lock:
             self.unanswered.clear()
@@ -248,17 +248,17 @@ class Outgoing:
             self._queue = deque(each for each in self._queue if not each.qos)
 
     def all(self) -> Iterable[Publication]:
-        """Return all that are under way and unsent, or sent and unacknowledged."""
+        """Return all unsent and all unacknowledged publications."""
         return [*self.by_mid.values(), *(each for each in self._queue if not each.qos)]
 
     def tell(self) -> None:
-        """Wake those who wait for something to become due."""
+        """Wake the threads that wait for a due publication."""
         with self.changed:
             self.changed.notify_all()
 
 
 class Written(MQTTMessageInfo):
-    """What paho is given for a QoS 0 publish: learns when it was written, or lost before."""
+    """The message info that paho gets for a QoS 0 publish, which reports when the publish was written or lost."""
 
     __slots__ = ("done", "publication")
 

@@ -1,4 +1,4 @@
-"""Drop-in for :mod:`paho.mqtt.publish`: what is published gets its place in the one order."""
+"""Drop-in for :mod:`paho.mqtt.publish`: published messages get their place in the total order."""
 
 from __future__ import annotations
 

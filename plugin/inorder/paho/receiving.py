@@ -1,4 +1,4 @@
-"""What the broker sends, on its way through the order to the callbacks; and its acknowledgements."""
+"""The broker's messages on their way through the order to the callbacks, and their acknowledgements."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class Receiving(Embedding):
 
     @property
     def is_acknowledged(self) -> bool:
-        """All messages that the broker waits for are acknowledged (R24). With ``manual_ack`` those that wait for their
-        turn count as such: what they wait for may be behind them in a full window."""
+        """Tell whether all messages are acknowledged for which the broker waits (R24). With ``manual_ack`` those that
+        wait for their turn count as such: what they wait for may be behind them in a full window."""
         return super().is_acknowledged and not (self._acks or self._unacknowledged)
 
     # -- messages that came before their handlers ------------------------------------------------------------------
@@ -119,8 +119,8 @@ class Receiving(Embedding):
         return False
 
     def _keep_unheard(self, arrived: Arrived) -> bool:
-        """A message has no handler, and paho would acknowledge and drop it. What a broker has kept comes as soon as the
-        first connection is there, when a program may not have set its handlers: that waits a while, unacknowledged."""
+        """Keep a message without a handler, which paho would drop: the broker's retained messages come with the first
+        connection, when a program may not have set its handlers. They wait a while, unacknowledged."""
         if time.monotonic() < (self._unheard_until or 0.0) and len(self._unheard) < MAX_UNHEARD:
             self._unheard.append(arrived)
             return True
@@ -133,13 +133,13 @@ class Receiving(Embedding):
         return False
 
     def _look_at_unheard(self) -> None:
-        """There is another handler, or enough was waited: tell, in a turn of the loop, what waits for one."""
+        """Deliver the kept messages, in a turn of the loop, after a handler was added or the wait is over."""
         if self._unheard and self._ordering is not None:
             self._is_unheard_due = True
             self._ordering.ask_for_turn()
 
     def _tell_unheard(self) -> None:
-        """Tell what came before its handler, in the order in which it came."""
+        """Deliver the messages that came before their handler, in the order of arrival."""
         is_over = self._unheard and time.monotonic() >= (self._unheard_until or 0.0)
         if not (self._is_unheard_due or is_over):
             return

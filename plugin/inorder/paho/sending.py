@@ -1,4 +1,4 @@
-"""What the application publishes: numbered in the order of its calls, sent when the timestamp is there."""
+"""The application's publishes: they are numbered in the order of the calls and sent when their timestamps are there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RELEASED: Final = (paho.mqtt_ms_wait_for_pubcomp, paho.mqtt_ms_resend_pubrel)
 
 
 class Sending(Embedding):
-    """Publications, from paho's wish to send them to the broker's word."""
+    """Publications, from paho's request to send to the broker's answer."""
 
     def publish(
         self,
@@ -46,7 +46,7 @@ class Sending(Embedding):
         retain: bool = False,
         properties: Properties | None = None,
     ) -> MQTTMessageInfo:
-        """Publish, as paho does; what paho refuses takes no number, nor what the broker's limits or the token refuse.
+        """Publish, as paho does; a publish that paho, the broker's limits or the token refuse takes no number.
 
         Raises:
             InvalidOption: a user property of the name ``inorder``, a ValueError.
@@ -82,8 +82,8 @@ class Sending(Embedding):
         return info
 
     def _named(self, topic: str, properties: Properties | None) -> str:
-        """Return the topic that an alias stands for, by the application's earlier publishes; any other as it is. Raises
-        ValueError for one that stands for nothing, over which brokers close the connection."""
+        """Return the topic that an alias stands for by the application's earlier publishes, or any other topic
+        unchanged. Raises ValueError for one that stands for nothing, over which brokers close the connection."""
         alias = alias_of(properties) if self._protocol == paho.MQTTv5 else 0
         if not alias:
             return topic
@@ -94,7 +94,7 @@ class Sending(Embedding):
         return self._aliases[alias]
 
     def _number_kept(self) -> None:
-        """What paho kept while there was no connection gets its numbers before anything that is published now."""
+        """Request numbers for the publishes that paho kept while unconnected, ahead of any new one."""
         if self._ordering is not None and len(self._ordering.outgoing.by_mid) < len(self._out_messages):
             for message in list(self._out_messages.values()):
                 if message.state not in _RELEASED:
@@ -159,7 +159,7 @@ class Sending(Embedding):
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _send_ready(self) -> None:
-        """Send what may be sent, in the order of the calls. One thread at a time."""
+        """Send the publications that may be sent, in the order of the calls. One thread at a time."""
         ordering = self._ordering
         while ordering is not None and ordering.outgoing.is_due and self._send_lock.acquire(blocking=False):
             try:
@@ -207,8 +207,8 @@ class Sending(Embedding):
     def _check_limits(
         self, publication: Publication, topic: bytes, payload: bytes, properties: PacketProperties
     ) -> None:
-        """Raise PayloadTooLarge or InvalidOption for what the broker would close the connection over. Now the stamp is
-        there, which may be a long one, and the broker, which may be another one."""
+        """Raise PayloadTooLarge or InvalidOption for a publish over which the broker would close the connection. Now
+        the stamp is there, which may be a long one, and the broker, which may be another one."""
         limits = self._limits
         size = 0
         if limits.packet_bytes:
@@ -217,7 +217,7 @@ class Sending(Embedding):
         limits.check(size, len(publication.payload), publication.qos, publication.retain, publication.alias)
 
     def _closed_by_broker(self, reason: ReasonCode | None) -> None:
-        """The broker has ended a connection. Where it does that each time over one publish, that counts as refused."""
+        """Handle a connection that the broker closed; a publish that always causes this counts as refused."""
         ordering = self._ordering
         with self._requests_lock:
             is_asked = bool(self._subscribes or self._unsubscribes)  # it may be over one of these
@@ -232,7 +232,7 @@ class Sending(Embedding):
             ordering.put(lambda client: client._publish_failed(publication, error, code))
 
     def _send_all(self, seconds: float) -> None:
-        """Wait until everything that paho wants sent was sent, and send it here if nobody else does."""
+        """Wait until every publication that paho wants to send has left, and send them here if nobody else does."""
         ordering = self._ordering
         assert ordering is not None
         outgoing, deadline = ordering.outgoing, time.monotonic() + seconds
@@ -248,7 +248,7 @@ class Sending(Embedding):
                 outgoing.changed.wait(0.02)
 
     def _written(self, publication: Publication, code: MQTTErrorCode) -> None:
-        """A QoS 0 publish left, or was lost with the connection before."""
+        """Handle a QoS 0 publish that left, or that was lost with the connection."""
         if code == MQTTErrorCode.MQTT_ERR_SUCCESS:
             self._accepted(publication)
         else:
@@ -268,7 +268,7 @@ class Sending(Embedding):
             ordering.session.ens.refused(publication.token, error)
 
     def _publish_failed(self, publication: Publication, error: InorderError, code: MQTTErrorCode | None = None) -> None:
-        """It will never be sent: the application learns it as it learns what a broker refuses."""
+        """Tell the application, in the way of a broker's refusal, of a publication that will never be sent."""
         code = code or error_code(error)
         _log.error("event=publish_failed topic=%s error=%s", publication.topic, error)
         self._refuse(publication, error)
@@ -311,8 +311,8 @@ class Sending(Embedding):
         return super()._handle_pubackcomp(cmd)
 
     def _know_refusal(self, packet_type: int) -> None:
-        """Have paho understand an answer: over a reason code that it does not expect there (mosquitto says 0x95, packet
-        too large) it closes the connection, and sends again what was refused, for ever."""
+        """Make paho understand a reason code that it does not expect in an answer (mosquitto's 0x95, packet too large):
+        paho would close the connection and send the refused packet again, for ever."""
         body = self._in_packet["packet"]
         if len(body) > 2:
             try:
@@ -348,5 +348,5 @@ class Sending(Embedding):
 
 
 def is_ordered(topic: str, payload: object, retain: bool) -> bool:
-    """Tell whether a publish gets a number: topics with $ are the broker's, and what clears a topic stays empty."""
+    """Tell whether a publish gets a number: topics with $ and empty retained messages do not."""
     return not topic.startswith("$") and not (retain and not payload and payload != 0)

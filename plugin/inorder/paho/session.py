@@ -1,4 +1,4 @@
-"""One session of the inorder client inside a paho client: opened by paho's threads, running on the event loop's."""
+"""One session of the inorder client inside a paho client: paho's threads open it, the event loop's thread runs it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _of_parents: list[Session] = []
 
 
 class Session:
-    """One session of the inorder client: from a connect to the end of the session that it began.
+    """One session of the inorder client, from a connect to the end of the session that the connect began.
 
     Args:
         sink: gets what arrives.
@@ -54,7 +54,7 @@ class Session:
         self._is_ended = False
 
     def open(self) -> None:
-        """Reach the workers. Raises NotConnected, InvalidOption."""
+        """Connect to the workers. Raises NotConnected, InvalidOption."""
         THREAD.acquire()
         try:
             THREAD.call(self._make)
@@ -93,7 +93,7 @@ class Session:
         self._before_open.clear()
 
     def end(self) -> None:
-        """Close, in the background; safe more than once and on any thread."""
+        """Close the session in the background; safe more than once and on any thread."""
         if self._is_ended:
             return
         self._is_ended = True
@@ -122,7 +122,7 @@ class Session:
     # -- publishing: the event loop's thread from here on ------------------------------------------------------
 
     def submit(self, publication: Publication) -> None:
-        """Get a timestamp (any thread)."""
+        """Request a timestamp (any thread)."""
         self.ens.report_soon(self._publish, publication)
 
     def _publish(self, publication: Publication) -> None:
@@ -154,17 +154,17 @@ class Session:
     # -- subscribing -------------------------------------------------------------------------------------------
 
     def subscribed(self, filters: list[Filter], confirm: Callable[[InorderError | None], None]) -> None:
-        """The broker has acknowledged these: have the topic managers know, then confirm."""
+        """Tell the topic managers of filters that the broker has acknowledged, then confirm them."""
         for each in filters:
             self.ens.confirmed(each)
         self._change(self._subscribe(filters, confirm))
 
     def unsubscribed(self, filters: list[Filter]) -> None:
-        """The broker sends no more of these."""
+        """Tell the topic managers of filters for which the broker sends nothing more."""
         self._change(self._unsubscribe(filters))
 
     def connected(self, has_session: bool) -> None:
-        """The broker has taken the client in."""
+        """Note that the broker has accepted the connection."""
         if not has_session:
             self.ens.session_lost()
             if self.ens.stale():
@@ -208,7 +208,7 @@ class Session:
 
 
 def leave_to_parent(session: Session | None) -> None:
-    """This process was forked: what there is of lives is the parent's."""
+    """Leave the event loop's thread and its sessions to the parent process after a fork."""
     if session is not None:
         _of_parents.append(session)
     _open.clear()
@@ -220,7 +220,7 @@ def _texts(filters: list[Filter]) -> str:
 
 
 def _at_exit() -> None:
-    """Let confirmations leave before the process ends: without them numbers would be given up, and reported as gaps."""
+    """Let confirmations leave before the process ends: without them numbers would be given up and reported as gaps."""
     for session in list(_open):
         session.end()
     concurrent.futures.wait(list(closing), timeout=EXIT_SECONDS)

@@ -1,4 +1,4 @@
-"""Drop-in for :mod:`paho.mqtt.subscribe`: messages come in the one order."""
+"""Drop-in for :mod:`paho.mqtt.subscribe`: messages come in the total order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscribing and unsubscribing: the broker's word first, then the workers', then paho's callback."""
+"""Subscribing and unsubscribing: the broker answers first, then the workers, then paho's callback is called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inorder.protocol.names import Filter
 
 
 class Subscriptions(Embedding):
-    """The requests that are under way, and what becomes of them."""
+    """The open requests to subscribe and unsubscribe, with their outcomes."""
 
     def _send_subscribe(
         self,
@@ -82,7 +82,7 @@ class Subscriptions(Embedding):
             confirm(None)
 
     def _confirm(self, packet: Any, granted: list[Filter], count: int, error: InorderError | None) -> None:
-        """Let paho take the SUBACK that was kept. What the workers refuse counts as refused by the broker."""
+        """Hand a kept SUBACK to paho. What the workers refuse counts as refused by the broker."""
         self._confirming -= 1
         if error is not None:
             packet["packet"][-count:] = bytes([0x87 if self._protocol == paho.MQTTv5 else 0x80]) * count
@@ -92,7 +92,7 @@ class Subscriptions(Embedding):
         self._replay(packet, super()._handle_suback)
 
     def _replay(self, packet: Any, handle: Callable[[], Any]) -> None:
-        """Have paho handle a packet that it has read before."""
+        """Hand a packet that was read before to paho."""
         reading, self._in_packet = self._in_packet, packet
         try:
             handle()
@@ -144,7 +144,7 @@ class Subscriptions(Embedding):
 
 
 def _covered_by(text: str) -> list[Filter]:
-    """Return, for a subscription that is not ordered, what its events' topics match."""
+    """Return the filters that cover the topics of an unordered subscription."""
     if text.startswith("$share/"):
         text = "/".join(text.split("/")[2:])
     with suppress(InvalidFilter):

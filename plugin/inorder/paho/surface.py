@@ -1,4 +1,4 @@
-"""What the module of the drop-in client offers beside its own: all that :mod:`paho.mqtt.client` does."""
+"""The names of the drop-in module: its own and those of :mod:`paho.mqtt.client`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OURS = (
 
 
 def lookup(name: str) -> Any:
-    """Return what paho's module has under a name. Raises AttributeError."""
+    """Return the object of a name in paho's module. Raises AttributeError."""
     if not name.startswith("__") and hasattr(paho, name):
         return getattr(paho, name)
     raise AttributeError(f"module 'inorder.paho' has no attribute {name!r}")
 
 
 def names() -> list[str]:
-    """Return what ``from inorder.paho import *`` binds."""
+    """Return the names that ``from inorder.paho import *`` binds."""
     return sorted({*OURS, *(each for each in vars(paho) if not each.startswith("_"))})

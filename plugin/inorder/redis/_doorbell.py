@@ -1,4 +1,4 @@
-"""Wakes whoever waits for a socket, from any thread."""
+"""A wakeup, from any thread, for a thread that waits for a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Doorbell:
-    """Wakes a thread that waits for a socket, too."""
+    """A wakeup for a thread that waits for a socket."""
 
     def __init__(self) -> None:
         self._here, self._there = socket.socketpair()
@@ -20,23 +20,23 @@ class Doorbell:
         self._is_closed = False
 
     def ring(self) -> None:
-        """Wake whoever waits, or the next one who will; from any thread."""
+        """Wake the waiting thread, or the next one that waits; from any thread."""
         with self._lock:
             if not self._is_rung and not self._is_closed:
                 self._is_rung = True
                 self._there.send(b"\0")
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read while it is rung."""
+        """Return a descriptor that can be read while the bell is rung."""
         return self._here.fileno()
 
     @property
     def is_rung(self) -> bool:
-        """It was rung, and nobody has answered yet."""
+        """Tell whether a ring has not been answered yet."""
         return self._is_rung
 
     def answer(self) -> bool:
-        """Tell whether it was rung since the last time."""
+        """Reset the bell; tell whether it was rung since the last time."""
         with self._lock:
             was_rung, self._is_rung = self._is_rung, False
             if was_rung and not self._is_closed:
@@ -44,7 +44,7 @@ class Doorbell:
             return was_rung
 
     def wait(self, sock: Any, timeout: float | None) -> None:
-        """Wait until it is rung, the socket can be read, or ``timeout`` seconds have passed."""
+        """Wait until the bell is rung, the socket can be read, or ``timeout`` seconds have passed."""
         files = [self.fileno()]
         if sock is not None:
             files.append(sock.fileno())
@@ -59,7 +59,7 @@ class Doorbell:
             select.select(files, [], [], timeout)
 
     def close(self) -> None:
-        """Let go of the sockets."""
+        """Close the bell's own sockets."""
         with self._lock:
             self._is_closed = True
         self._here.close()

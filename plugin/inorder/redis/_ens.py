@@ -1,4 +1,4 @@
-"""Redis as an ENS, where redis-py does the I/O."""
+"""Redis as an ENS whose I/O is redis-py's."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ MAX_OWN_ID = 119
 
 
 def engine_of(configuration: ClientConfiguration, ens: EmbeddedEns) -> Client:
-    """Return an unopened client for one ``PubSub``, or for what publishes. An application has several, and the workers
-    know one of each id: so each has an id of its own, which begins with the one that is configured. Raises
-    InvalidOption."""
+    """Return an unopened client for one ``PubSub`` or one publisher. An application has several, and the workers know
+    one of each id: so each has an id of its own, which begins with the one that is configured. Raises InvalidOption."""
     if configuration.client_id is None:
         return configuration.client(ens)
     client_id = f"{configuration.client_id[:MAX_OWN_ID]}-{secrets.token_hex(4)}"
@@ -33,7 +32,7 @@ def engine_of(configuration: ClientConfiguration, ens: EmbeddedEns) -> Client:
 
 
 class Payload(bytes):
-    """A payload on its way to its stamp: who waits for it is called with the token and with what is to be published."""
+    """A payload that waits for its stamp; ``on_stamped`` is called with the token and the bytes to publish."""
 
     on_stamped: Callable[[int, bytes], None]
 
@@ -43,7 +42,7 @@ PONG = b"inorder-barrier-"
 
 
 class RedisPyEns(EmbeddedEns):
-    """Always connected, as redis-py connects when it has something to do: what becomes of a message its caller says.
+    """An always connected ENS, as redis-py connects on demand; the caller reports what becomes of a message.
 
     Subscriptions are the library's, and made before the client is told of them.
     """
@@ -66,7 +65,7 @@ class RedisPyEns(EmbeddedEns):
     # -- barriers (R24) ----------------------------------------------------------------------------------------
 
     async def barrier(self) -> None:
-        """Wait until the library has read all that the server has for its subscriptions now."""
+        """Wait until the library has read every message that the server has for its subscriptions now."""
         self._asked += 1
         number, passed = self._asked, asyncio.get_running_loop().create_future()
         self._waiting[number] = passed
@@ -76,17 +75,17 @@ class RedisPyEns(EmbeddedEns):
         await passed
 
     def take_ping(self) -> bytes | None:
-        """Return the text of a PING that is to be sent now, if there is one; for who reads (any thread)."""
+        """Return the text of a PING to send now, or ``None``; for the reading thread (any thread)."""
         ping, self._ping = self._ping, None
         return ping
 
     def connected_again(self) -> None:
-        """What was sent over the connection before has no answer (any thread)."""
+        """Send open pings again after a reconnection, which loses their answers (any thread)."""
         if self._waiting:
             self._ping = PONG + b"%d" % self._asked
 
     def is_pong(self, response: object) -> bool:
-        """Tell whether what was read is the answer to such a PING, and take note of it."""
+        """Tell whether a response answers such a PING, and note the answer."""
         text = response[1] if isinstance(response, list) and len(response) == 2 else response
         if not isinstance(text, bytes) or not text.startswith(PONG):
             return False
@@ -97,7 +96,7 @@ class RedisPyEns(EmbeddedEns):
         return True
 
     def flush(self) -> None:
-        """Hand on at once what was reported; on the event loop's thread."""
+        """Pass all reports on at once; on the event loop's thread."""
         self._take_reports()
 
     async def subscribe(self, filter: Filter, *, qos: int = 0) -> None:
@@ -121,7 +120,7 @@ class RedisPyEns(EmbeddedEns):
         return check_channel(topic)
 
     def encode_payload(self, payload: object) -> bytes:
-        """See :class:`~inorder.ports.Ens`; the library's encoder has encoded it."""
+        """See :class:`~inorder.ports.Ens`; the library's encoder has already encoded the payload."""
         assert isinstance(payload, Payload)
         return payload
 

@@ -1,4 +1,4 @@
-"""Errors of inorder that applications of redis-py already expect: each is an error of the library, too."""
+"""Errors of inorder that are also redis-py's errors, as its applications expect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _class_of(kind: type[errors.InorderError]) -> Any:
 
 
 def translated(error: Exception) -> Exception:
-    """Return an error that is also the library's; others stay as they are."""
+    """Return an error as one of the library's, too; others stay as they are."""
     if not isinstance(error, errors.InorderError) or isinstance(error, exceptions.RedisError):
         return error
     if type(error) is errors.WorkerUnreachable:
@@ -47,5 +47,5 @@ def translated(error: Exception) -> Exception:
 
 
 def unanswered(seconds: float) -> Exception:
-    """Return the error for a publish whose timestamp has not come; it was not published."""
+    """Return the error for a publish without a timestamp, which was not published."""
     return translated(errors.TimedOut("the timestamp of the publish (nothing was published)", seconds))

@@ -8,8 +8,8 @@ from inorder.redis.asyncio import client as asyncio_client
 
 
 def install(*, force: bool = False) -> None:
-    """Put the classes of this package in the place of redis-py's own, in ``redis`` and ``redis.asyncio``, for libraries
-    that import these themselves (celery, python-socketio). Once, before they are imported; once more does nothing.
+    """Replace redis-py's own classes in ``redis`` and ``redis.asyncio`` by this package's, for libraries that import
+    them themselves (celery, python-socketio). Once, before they are imported; once more does nothing.
 
     ``RedisCluster`` and ``Sentinel`` go on making the library's own clients.
 

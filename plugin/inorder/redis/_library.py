@@ -1,4 +1,4 @@
-"""What is used of redis-py beyond its documented surface, in one place, and whether the installed release has it."""
+"""The names that inorder uses beyond redis-py's documented surface, and a check that the installed release has them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OVERRIDDEN = (
 
 
 def check() -> None:
-    """Raise ImportError if the installed release lacks something."""
+    """Raise ImportError if the installed release lacks a required name."""
     missing = [
         f"{owner.__module__}.{owner.__name__}.{name}"
         for owner, names in OVERRIDDEN
@@ -54,20 +54,20 @@ CAN_LIMIT_READS = "timeout" in _READ
 
 
 def socket_of(connection: Any) -> Any:
-    """Return the socket of a blocking connection, ``None`` while it has none."""
+    """Return the socket of a blocking connection, or ``None`` without one."""
     sock = getattr(connection, "_sock", None)
     return sock if sock is not None else getattr(getattr(connection, "_conn", None), "_sock", None)
 
 
 def call_when_connected(connection: Any, method: Callable[[Any], None]) -> None:
-    """Have a method called whenever a blocking connection was made anew; it is kept as a weak reference (the name is
-    public from redis-py 5.1 on)."""
+    """Register a method, by a weak reference, for every new connect of a blocking connection (the name is public from
+    redis-py 5.1 on)."""
     register = getattr(connection, "register_connect_callback", None) or connection._register_connect_callback
     register(method)
 
 
 def replace_socket(connection: Any, sock: Any) -> None:
-    """Give a blocking connection that has a socket another one; its parser goes on reading what it read before."""
+    """Give a connected blocking connection another socket; its parser goes on with the bytes read before."""
     holder = connection if getattr(connection, "_sock", None) is not None else connection._conn
     holder._sock = sock
 
@@ -81,6 +81,6 @@ def protocol_of(connection: Any) -> int:
 
 
 def dispatcher_of(client: Any) -> dict[str, Any]:
-    """Return the keyword that a client's ``pubsub()`` hands on besides the user's (redis-py 6 and later)."""
+    """Return the keyword that a client's ``pubsub()`` passes on in addition to the user's (redis-py 6 and later)."""
     dispatcher = getattr(client, "_event_dispatcher", None)
     return {} if dispatcher is None else {"event_dispatcher": dispatcher}

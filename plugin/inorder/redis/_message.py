@@ -1,4 +1,4 @@
-"""What the server pushes to a subscriber, as the library reads it: lists of bytes."""
+"""The server's pushes to a subscriber in the library's form: lists of bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNSUBSCRIBED = {b"unsubscribe": MESSAGE, b"punsubscribe": PATTERN_MESSAGE}
 
 
 class Inorder(msgspec.Struct, frozen=True):
-    """How a message stands to the total order; ``message["inorder"]``.
+    """A message's place in the total order; ``message["inorder"]``.
 
     Attributes:
         verdict: ``in_order``; ``unsequenced`` where the publisher does not use inorder; ``late`` in bounded
@@ -32,13 +32,13 @@ class Inorder(msgspec.Struct, frozen=True):
 
 
 class Response(list[Any]):
-    """A response whose turn it is; messages on channels and patterns carry how they stand to the order."""
+    """A response in its turn; a message on a channel or pattern carries its place in the order."""
 
     inorder: Inorder | None = None
 
 
 class Failed(NamedTuple):
-    """A subscription was refused, by the server or by the workers; the application gets the error.
+    """The server or the workers refused a subscription; the application gets the error.
 
     Attributes:
         is_final: the workers refuse this client for good, and nothing more is ordered by it.
@@ -52,7 +52,7 @@ Item = Response | Gap | Failed | bytes | str | int | None
 
 
 def message_of(via: Via, channel: bytes, payload: bytes, inorder: Inorder) -> Response:
-    """Return a message as the server would have sent it without a stamp."""
+    """Return a message in the server's form without its stamp."""
     kind, name = via
     parts = [kind, channel, payload] if kind == MESSAGE else [kind, name, channel, payload]
     response = Response(parts)
@@ -61,7 +61,7 @@ def message_of(via: Via, channel: bytes, payload: bytes, inorder: Inorder) -> Re
 
 
 def text_of(name: bytes) -> str | None:
-    """Return a name as text, ``None`` where it is none: then the topic managers cannot know it."""
+    """Return a name as text, or ``None`` for a name that is not text, which topic managers cannot know."""
     try:
         return name.decode()
     except UnicodeDecodeError:
@@ -69,7 +69,7 @@ def text_of(name: bytes) -> str | None:
 
 
 def filter_text(via: Via) -> str | None:
-    """Return the filter that stands for a channel or pattern, ``None`` for a name that is not text."""
+    """Return the filter that stands for a channel or pattern, or ``None`` for a name that is not text."""
     kind, name = via
     text = text_of(name)
     if text is None or kind == PATTERN_MESSAGE:

@@ -1,4 +1,4 @@
-"""The inner side of publishing: timestamps for what the library is about to publish. On the event loop's thread."""
+"""The inner side of publishing: it gets timestamps for the library's publishes. On the event loop's thread."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ would else wake the event loop for it as often as for its timestamps."""
 
 
 class Stamped(bytes):
-    """What is published instead of a payload."""
+    """A payload with its stamp, as it is published."""
 
     was_sent: bool
     """It may have reached the server."""
 
 
 class Ticket:
-    """One publish, from the library's call to what became of it.
+    """One publish, from the library's call to its outcome.
 
     Attributes:
         wire: what to publish, once there is a timestamp.
@@ -45,12 +45,12 @@ class Ticket:
 
     @property
     def is_done(self) -> bool:
-        """It has its timestamp, or will not get one."""
+        """Tell whether the publish has its timestamp or has failed."""
         return self.wire is not None or self.error is not None
 
 
 class Publisher:
-    """One publisher of the domain: all that one connection pool publishes, in all threads.
+    """One publisher of the domain: all publishes of one connection pool, in all threads.
 
     Args:
         configuration: of the client.
@@ -63,7 +63,7 @@ class Publisher:
 
     @property
     def is_closed(self) -> bool:
-        """It was closed, or the workers refuse it for good: nothing is published by it any more."""
+        """Tell whether the publisher was closed or refused for good, and publishes nothing any more."""
         return self._ens.is_closed
 
     async def open(self) -> None:
@@ -77,7 +77,7 @@ class Publisher:
         await self._client.close()
 
     def stamp(self, tickets: Sequence[Ticket], done: Callable[[], None]) -> None:
-        """Get timestamps; ``done`` is called once when all tickets have theirs or an error. Never raises."""
+        """Request timestamps and call ``done`` once when every ticket has a timestamp or an error. Never raises."""
         open_tickets = len(tickets)
 
         def one_done() -> None:
@@ -120,7 +120,7 @@ class Publisher:
             ticket.publish.add_done_callback(ended)
 
     def give_up(self, ticket: Ticket) -> None:
-        """Nobody waits for the timestamp any more: a number that it has becomes void (R16)."""
+        """Give a publish up for which nobody waits any more: its number, if it has one, becomes void (R16)."""
         ticket.is_given_up = True
         if ticket.wire is not None:
             self.refused(ticket)
@@ -130,16 +130,16 @@ class Publisher:
     # -- what became of it: any thread -------------------------------------------------------------------------
 
     def accepted(self, ticket: Ticket) -> None:
-        """The server has replied (R16)."""
+        """Confirm a publish after the server's reply (R16)."""
         self._ens.accepted(ticket.token)
 
     def refused(self, ticket: Ticket) -> None:
-        """It was certainly not published."""
+        """Void the number of a publish that certainly did not happen."""
         self._ens.refused(ticket.token, Refused("the publish was refused"))
 
     def failed(self, ticket: Ticket, error: BaseException) -> None:
-        """The library raised. Refusals make the number void. Whether anything else was published nobody knows: the
-        number counts, so whoever has the event delivers it, and who does not get it reports it as lost (R17)."""
+        """Decide on a publish for which the library raised an error. A refusal makes the number void. Else nobody
+        knows: the number counts, so whoever has the event delivers it, and the others report it as lost (R17)."""
         wire = ticket.wire
         if wire is None:
             self.give_up(ticket)
@@ -150,7 +150,7 @@ class Publisher:
 
 
 def is_publish(args: tuple[Any, ...]) -> bool:
-    """Tell whether a command is PUBLISH with what it needs."""
+    """Tell whether a command is a complete PUBLISH."""
     name = args[0] if args else None
     if isinstance(name, bytes):
         return len(args) == 3 and name.upper() == b"PUBLISH"

@@ -1,4 +1,4 @@
-"""redis-py's blocking ``PubSub``, whose messages come in the one order of the domain."""
+"""redis-py's blocking ``PubSub`` with messages in the total order of the domain."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _UNSUBSCRIBED = {kind for text in _Reader.UNSUBSCRIBE_MESSAGE_TYPES for kind in 
 
 
 class PubSub(library.PubSub):
-    """``redis.client.PubSub`` whose messages come in the one order of the domain, with one more key: ``inorder``.
+    """``redis.client.PubSub`` with messages in the total order of the domain, under one more key: ``inorder``.
 
     Args:
         inorder: see :class:`Redis`.
@@ -93,7 +93,7 @@ class PubSub(library.PubSub):
 
     @property
     def connection(self) -> Any:
-        """The library's connection while there is one; for others it can be read when a message is due."""
+        """The library's connection while there is one; its socket can be read when a message is due."""
         return self._connection
 
     @connection.setter
@@ -131,7 +131,7 @@ class PubSub(library.PubSub):
             bell.close()
 
     def _check_process(self) -> None:
-        """Raise an error in a forked child, before anything of the parent's is read."""
+        """Raise an error in a forked child before it reads the parent's bytes."""
         if self._inner is not None and self._process != os.getpid():
             raise translated(UsageError("subscribed before fork(): a child process needs a PubSub of its own"))
 
@@ -157,8 +157,8 @@ class PubSub(library.PubSub):
         return super()._execute(conn, command, *args, **kwargs)
 
     def clean_health_check_responses(self) -> None:
-        """See :meth:`redis.client.PubSub.clean_health_check_responses`: where messages are ordered, whoever reads takes
-        them out."""
+        """See :meth:`redis.client.PubSub.clean_health_check_responses`: with ordered messages the reader takes them
+        out."""
         if self._inner is None:
             super().clean_health_check_responses()
 
@@ -194,8 +194,8 @@ class PubSub(library.PubSub):
         return 0 if self._inner is None else self._inner.subscriber.refusals
 
     def _await_workers(self, asked: set[Via], refusals: int) -> None:
-        """Wait until the workers have answered, or a subscription was refused, which the application is told in its
-        turn."""
+        """Wait until the workers have answered, or a subscription was refused (the application gets the error in its
+        turn)."""
         inner = self._inner
         deadline = time.monotonic() + self._configuration.subscribe_timeout
         try:
@@ -213,7 +213,7 @@ class PubSub(library.PubSub):
     # -- reading -----------------------------------------------------------------------------------------------
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """See :meth:`redis.client.PubSub.parse_response`: the response whose turn it is."""
+        """See :meth:`redis.client.PubSub.parse_response`; returns the response in its turn."""
         if not self._configuration.is_ordering:
             return super().parse_response(block=block, timeout=timeout)
         self._check_process()
@@ -241,8 +241,8 @@ class PubSub(library.PubSub):
                 return self._pushed(decoded(self._wire_encoder, item))
 
     def _begin_anew(self) -> None:
-        """The workers refuse this client for good. As after a lost connection, the next read subscribes again, with
-        another one."""
+        """Drop the subscriber that the workers refuse for good, so that the next use makes another. As after a lost
+        connection, the next read subscribes again, with another one."""
         with self._using:
             inner, self._inner = self._inner, None
             self._items.clear()
@@ -264,14 +264,14 @@ class PubSub(library.PubSub):
     get_sharded_message = get_message
 
     def _pushed(self, response: Any) -> Any:
-        """Ask the application's handler of pushes, where the library would have: RESP 3 has them."""
+        """Call the application's handler of pushes where the library would (RESP 3)."""
         handler, connection = self._push_handler, self.connection
         if handler is None or not isinstance(response, list) or _library.protocol_of(connection) != 3:
             return pong_of(response)
         return handler(response)
 
     def _next(self, deadline: float | None) -> Any:
-        """Return what comes next, ``_NOTHING`` when the time is over.
+        """Return the next response, or ``_NOTHING`` when the time is over.
 
         Without a deadline, too, when there was something to read at once and nothing is due by it: who has waited for
         the connection before (kombu) must not be kept until the turn of a message that is held back."""
@@ -288,7 +288,7 @@ class PubSub(library.PubSub):
                 self._show()
 
     def _can_read(self, timeout: float | None = 0) -> bool:
-        """What ``connection.can_read()`` says: whether :meth:`parse_response` has something."""
+        """Tell for ``connection.can_read()`` whether :meth:`parse_response` has something."""
         shown = self._shown
         if self._inner is None and shown is not None:
             return shown.can_read(timeout)
@@ -306,7 +306,7 @@ class PubSub(library.PubSub):
         return bool(self._items)
 
     def _show(self) -> None:
-        """Let who waits for the connection's socket see whether there is something that is not in it any more."""
+        """Make the connection's socket readable while a response waits outside of it."""
         inner, bell = self._inner, self._doorbell
         if inner is None or bell is None or not self._reading.acquire(blocking=False):
             return  # another thread reads, and does so at its end
@@ -319,7 +319,7 @@ class PubSub(library.PubSub):
             self._reading.release()
 
     def _pass(self, deadline: float | None) -> bool:
-        """Read what there is and exchange it; if there is nothing wait until something comes, once. Return whether
+        """Read the available responses and exchange them; without any, wait once until something comes. Return whether
         there was something at once."""
         inner, connection = self._inner, self._connection
         if inner is None or connection is None:
@@ -403,12 +403,12 @@ class PubSub(library.PubSub):
 
 
 def _is_confirmation(response: Any) -> bool:
-    """It changes what the library knows of subscriptions, and calls no handler."""
+    """Tell whether a response changes the library's subscriptions and calls no handler."""
     return isinstance(response, list) and bool(response) and response[0] in _UNSUBSCRIBED
 
 
 def decoded_or_not(encoder: Any, response: Any) -> Any:
-    """Return a response decoded, as it is where that fails: it is no answer to a health check."""
+    """Return a response decoded, or unchanged if that fails: such a response answers no health check."""
     try:
         return decoded(encoder, response)
     except UnicodeError:

@@ -1,4 +1,4 @@
-"""What the blocking classes and their asyncio twins do alike."""
+"""Code that the blocking classes share with their asyncio twins."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _NOBODY: set[Via] = set()
 
 
 class Configured:
-    """What a client of redis-py has beside what it is: a configuration, which all that it makes has, too. Stands before
-    the library's class."""
+    """A redis-py client's inorder configuration, shared by all objects that the client makes. Stands before the
+    library's class."""
 
     _configuration: ClientConfiguration
 
@@ -68,19 +68,19 @@ class Configured:
 
 
 def configuration_of(given: ClientConfiguration | None) -> ClientConfiguration:
-    """Return what the program gives, else what the environment and ``inorder.toml`` say. Raises InvalidOption."""
+    """Return the given configuration, or that of environment and ``inorder.toml``. Raises InvalidOption."""
     return configured() if given is None else given
 
 
 def address_of(pool: Any) -> str:
-    """Return where a pool connects to, for logs."""
+    """Return the address that a pool connects to, for logs."""
     kwargs = pool.connection_kwargs
     return str(kwargs.get("path") or f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}")
 
 
 def ticket_of(encoder: Any, channel: Any, message: Any) -> Ticket | None:
-    """Return a publish that is to be stamped, ``None`` for a channel that the topic managers cannot know. Raises
-    DataError, as the library does, for what it cannot encode."""
+    """Return a ticket for a publish, or ``None`` for a channel that topic managers cannot know. Raises DataError, as
+    the library does, for what it cannot encode."""
     name = text_of(bytes(encoder.encode(channel)))
     payload = bytes(encoder.encode(message))
     return None if text_problem(name, nul_allowed=True) is not None else Ticket(name or "", payload)
@@ -91,8 +91,8 @@ _ASKED: ContextVar[set[Via] | None] = ContextVar("what a call subscribes to", de
 
 @contextmanager
 def asking() -> Iterator[set[Via]]:
-    """Collect what the library is asked to subscribe to in this block, to wait for that; nothing of what it subscribes
-    to again after a reconnection."""
+    """Collect the subscriptions that the library is asked for in this block, except for those it makes again after a
+    reconnection."""
     asked = set[Via]()
     before = _ASKED.get()
     token = _ASKED.set(asked if before is not _NOBODY else before)
@@ -104,7 +104,7 @@ def asking() -> Iterator[set[Via]]:
 
 @contextmanager
 def resubscribing() -> Iterator[None]:
-    """In this block nobody waits for subscriptions."""
+    """Mark a block in which nobody waits for subscriptions."""
     token = _ASKED.set(_NOBODY)
     try:
         yield
@@ -118,7 +118,7 @@ def is_resubscribing() -> bool:
 
 
 def note_asked(encoder: Any, args: tuple[Any, ...]) -> None:
-    """The library sends this command to subscribe."""
+    """Note a command by which the library subscribes."""
     asked = _ASKED.get()
     if asked is not None and asked is not _NOBODY:
         kind = MESSAGE if args[0] == "SUBSCRIBE" else PATTERN_MESSAGE
@@ -126,14 +126,14 @@ def note_asked(encoder: Any, args: tuple[Any, ...]) -> None:
 
 
 def note_ended(encoder: Any, args: tuple[Any, ...], subscriber: Subscriber | None) -> None:
-    """The library sends this command, which may be one to unsubscribe; without names, from all of one kind."""
+    """Note a command by which the library may unsubscribe; without names it ends all of one kind."""
     kind = UNSUBSCRIBES.get(args[0])
     if kind is not None and subscriber is not None:
         subscriber.ends(kind, [bytes(encoder.encode(each)) for each in args[1:]])
 
 
 def decoded(encoder: Any, response: Any) -> Any:
-    """Decode what was read as bytes, as the library's parser would have. Raises UnicodeDecodeError."""
+    """Decode a response of bytes as the library's parser would. Raises UnicodeDecodeError."""
     if not isinstance(response, list):
         return encoder.decode(response) if isinstance(response, bytes) else response
     text = Response(encoder.decode(each) if isinstance(each, bytes) else each for each in response)
@@ -142,38 +142,37 @@ def decoded(encoder: Any, response: Any) -> Any:
 
 
 def encoded(encoder: Any, response: list[Any]) -> list[Any]:
-    """Return a response of the library's own parser as bytes again."""
+    """Return a response of the library's own parser in bytes again."""
     return [encoder.encode(each) if isinstance(each, str) else each for each in response]
 
 
 def pong_of(response: Any) -> Any:
-    """Return the answer to a ping in the form of a push, where RESP 3 makes it a mere text: the library takes only
-    bytes for one."""
+    """Return the answer to a ping in the form of a push; under RESP 3 it may be a mere text."""
     if isinstance(response, str):
         return Response(["pong", "" if response == "PONG" else response])
     return response
 
 
 def log_gap(gap: Gap) -> None:
-    """Say that messages will not come."""
+    """Log a warning about messages that will not come."""
     _log.warning("event=gap channel=%s first=%d last=%d reason=%s", gap.topic, gap.first, gap.last, gap.reason)
 
 
 class Pulse:
-    """The health check of a connection that is subscribed: the library asks, and takes silence for an answer."""
+    """The health check of a subscribed connection: the library asks, and accepts silence as an answer."""
 
     def __init__(self) -> None:
         self._asked = 0.0
         self._is_overdue = False
 
     def on_reception(self) -> None:
-        """Something was read."""
+        """Note that something was read."""
         self._asked, self._is_overdue = 0.0, False
 
     def is_due(self, connection: Any, now: float) -> bool:
         """Tell whether to ask now (``now``: by the clock of ``next_health_check``), before a look at the socket. Raises
-        ConnectionError where the server has not answered for two intervals: not before a look after them, as the
-        answer may have come while nobody looked."""
+        ConnectionError where the server has not answered for two intervals: not before a look after them, as the answer
+        may have come while nobody looked."""
         interval = connection.health_check_interval
         if not interval:
             return False
@@ -191,7 +190,7 @@ class Pulse:
         return False
 
     def wait(self, connection: Any, now: float, timeout: float | None) -> float | None:
-        """Return how long to wait for at most, where one would wait for ``timeout`` seconds."""
+        """Return the longest time to wait for the socket, if the caller would wait for ``timeout`` seconds."""
         interval = connection.health_check_interval
         if not interval:
             return timeout
@@ -201,12 +200,12 @@ class Pulse:
 
 
 def remaining(deadline: float | None) -> float | None:
-    """Return the seconds until a time of the monotonic clock, not below 0; ``None`` for no end."""
+    """Return the seconds until a time of the monotonic clock, at least 0; ``None`` for no end."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def tickets_of(encoder: Any, commands: list[Any]) -> dict[int, Ticket]:
-    """Return what of the commands of a pipeline is to be stamped, by position. Raises DataError."""
+    """Return tickets for the publishes among a pipeline's commands, by position. Raises DataError."""
     found = {at: ticket_of(encoder, args[1], args[2]) for at, (args, _) in enumerate(commands) if is_publish(args)}
     return {at: ticket for at, ticket in found.items() if ticket is not None}
 
@@ -221,7 +220,7 @@ def stamped(commands: list[Any], tickets: dict[int, Ticket]) -> list[Any]:
 
 
 def pipeline_ended(publisher: Publisher, tickets: dict[int, Ticket], replies: list[Any]) -> None:
-    """A pipeline was executed: its replies tell what was published."""
+    """Report each publish of an executed pipeline by its reply."""
     for at, ticket in tickets.items():
         if isinstance(replies[at], Exception):
             publisher.refused(ticket)
@@ -230,7 +229,7 @@ def pipeline_ended(publisher: Publisher, tickets: dict[int, Ticket], replies: li
 
 
 def pipeline_failed(publisher: Publisher, tickets: dict[int, Ticket], error: BaseException) -> None:
-    """A pipeline has raised: a transaction that was not executed has published nothing; else nobody knows."""
+    """Report the publishes of a pipeline that raised: an unexecuted transaction has published nothing."""
     is_void = isinstance(error, exceptions.WatchError) and str(error).startswith("Watched variable changed")
     for ticket in tickets.values():
         if ticket.wire is not None:

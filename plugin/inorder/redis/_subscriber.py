@@ -1,4 +1,4 @@
-"""The inner side of a ``PubSub``: what it read from its connection comes out in order. On the event loop's thread."""
+"""The inner side of a ``PubSub``: it puts the responses of a connection in order. On the event loop's thread."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNSEQUENCED = Inorder(Verdict.UNSEQUENCED)
 
 @dataclass(eq=False)
 class _Change:
-    """A change of the subscription, and the server's confirmations that wait for it."""
+    """A change of the subscription, and the server's confirmations that wait for its end."""
 
     kind: Literal["subscribe", "unsubscribe"]
     via: Via
@@ -51,14 +51,14 @@ class _Change:
 
 
 class _Sent(NamedTuple):
-    """For which channel or pattern a message came, and for which the server sends it besides."""
+    """The channel or pattern of a message, and all of those for which the server sends it."""
 
     via: Via
     vias: tuple[Via, ...]
 
 
 class Subscriber:
-    """Orders what one ``PubSub`` reads.
+    """Orders the responses that one ``PubSub`` reads.
 
     A channel is subscribed at the server first, by the library; with the server's confirmation the topic managers are
     told (R7), and with their answer the confirmation goes on to the application.
@@ -109,7 +109,7 @@ class Subscriber:
 
     @property
     def is_waiting(self) -> bool:
-        """Something waits for its turn."""
+        """Tell whether a message waits for its turn."""
         return self._client.stats().waiting > 0
 
     async def close(self) -> None:
@@ -121,7 +121,7 @@ class Subscriber:
     # -- what the library read ---------------------------------------------------------------------------------
 
     def feed(self, responses: list[Any]) -> None:
-        """Take what was read, in its order."""
+        """Take responses in the order in which they were read."""
         for response in responses:
             if self.ens.is_pong(response):
                 continue
@@ -151,8 +151,8 @@ class Subscriber:
             self._out(Failed(self.error, is_final=True))
 
     def _vias_of(self, topic: str) -> tuple[Via, ...]:
-        """Return for what the server sends a message of this channel now: for each of the subscriptions that it has
-        confirmed, channels first. All of that is given at the first one's turn (see :mod:`inorder.client.copies`)."""
+        """Return the confirmed subscriptions for which the server sends a message of this channel, channels first. All
+        of that is given at the first one's turn (see :mod:`inorder.client.copies`)."""
         vias = self._covering.get(topic)
         if vias is None:
             if len(self._covering) > 100_000:
@@ -164,7 +164,7 @@ class Subscriber:
     # -- subscriptions -----------------------------------------------------------------------------------------
 
     def _subscribed(self, via: Via, confirmation: Response) -> None:
-        """The server has confirmed; it does so again after each reconnection of the library."""
+        """Handle the server's confirmation of a subscription, which comes again after each reconnection."""
         pending = self._pending.get(via)
         if pending is not None:
             pending.confirmations.append(confirmation)
@@ -183,7 +183,7 @@ class Subscriber:
             self._queue(change)
 
     def _is_kept(self, via: Via) -> bool:
-        """It was unsubscribed, and the topic managers have not been told: then they need not hear of either."""
+        """Cancel an unsubscription of which the topic managers have not been told; tell whether there was one."""
         for change in self._changes if self._leaving[via] else ():
             if change.kind == "unsubscribe" and change.via == via:
                 self._changes.remove(change)
@@ -192,7 +192,7 @@ class Subscriber:
         return False
 
     def _unsubscribed(self, via: Via, confirmation: Response) -> None:
-        """The server has confirmed: nothing of it is delivered any more; that the topic managers know can wait."""
+        """Handle the server's word that a subscription ended: deliveries end, the topic managers hear later."""
         filter = self._live.pop(via, None)
         self._covering.clear()
         self.settled.discard(via)
@@ -205,8 +205,8 @@ class Subscriber:
         self._out(confirmation)
 
     def ends(self, kind: bytes, names: list[bytes]) -> None:
-        """The library is about to unsubscribe, without names from all of the kind (any thread): what it subscribes to
-        from now on is a subscription of its own, and has its own answer."""
+        """Note that the library is about to unsubscribe, without names from all of the kind (any thread): a later
+        subscription waits for an answer of its own."""
         vias = {(kind, each) for each in names} if names else {via for via in tuple(self.settled) if via[0] == kind}
         self.settled -= vias
 
@@ -224,8 +224,7 @@ class Subscriber:
         self._task = None
 
     async def _tell(self, batch: list[_Change]) -> None:
-        """Tell the topic managers of changes of one kind; where they refuse, of each by itself: one that is refused is
-        not the others' matter."""
+        """Tell the topic managers of changes of one kind; after a refusal tell them of each change by itself."""
         try:
             if self.error is None:
                 async with asyncio.timeout(self._timeout):
@@ -248,7 +247,7 @@ class Subscriber:
                 self._release(each)
 
     def _refuse(self, batch: list[_Change], error: InorderError) -> None:
-        """The application gets the error, and no confirmation; what comes all the same has no place in the order."""
+        """Give the application the error instead of confirmations; later messages have no place in the order."""
         for each in batch:
             each.confirmations.clear()
             self._pending.pop(each.via, None)
@@ -270,7 +269,7 @@ class Subscriber:
             await self._client.subscribe(*new)
 
     def _let_go(self, change: _Change) -> bool:
-        """The channel or pattern has its filter no longer; return whether nothing has it now."""
+        """Take a filter from its channel or pattern; return whether nothing holds the filter now."""
         holders = self._holders.get(change.filter, set())
         holders.discard(change.via)
         return not holders and self._holders.pop(change.filter, None) is not None
@@ -281,7 +280,7 @@ class Subscriber:
             await self._client.unsubscribe(*gone)
 
     def _release(self, change: _Change) -> None:
-        """The confirmations go on to the application."""
+        """Pass the confirmations on to the application."""
         if self._pending.get(change.via) is change:
             del self._pending[change.via]
         confirmations, change.confirmations = change.confirmations, []
@@ -318,7 +317,7 @@ class Subscriber:
         self._out(gap)
 
     def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
-        """Copies were, or will be, given together with their twin."""
+        """Drop a copy, for all copies are delivered together with their twin."""
 
     def unrouted(self, arrival: Arrival) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""

@@ -1,4 +1,4 @@
-"""The names of the package ``redis``: the library's, but for what is ours."""
+"""The names of the package ``redis``: the library's, except for ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __version__ = redis.__version__
 
 
 def lookup(name: str) -> Any:
-    """Return what the library has by a name that is not here. Raises AttributeError."""
+    """Return the library's object of a name that this package lacks. Raises AttributeError."""
     return getattr(redis, name)
 
 

@@ -30,7 +30,7 @@ NUDGE = ReadingTime.PATIENCE / 2
 
 
 class _Inner:
-    """Something that lives on the loop's thread from :meth:`_open` to :meth:`end`."""
+    """An object that lives on the loop's thread from :meth:`_open` to :meth:`end`."""
 
     def __init__(self, inner: Publisher | Subscriber) -> None:
         self._inner = inner
@@ -51,11 +51,11 @@ class _Inner:
 
     @property
     def is_alive(self) -> bool:
-        """It may be used: not ended, and of this process."""
+        """Tell whether the object has not ended and belongs to this process."""
         return not self._has_ended and self._process == os.getpid()
 
     def end(self) -> None:
-        """End without waiting for it; takes no lock, as finalizers call it."""
+        """Start the end without waiting; take no lock, as finalizers call this."""
         if not self._has_ended and self._process == os.getpid():
             self._has_ended = True
             with contextlib.suppress(InorderError):
@@ -79,7 +79,7 @@ _CLOSING: set[Any] = set()
 
 
 def _at_exit() -> None:
-    """Let what was published be confirmed, and subscribers say good-bye: programs often do not close anything."""
+    """Let publishes be confirmed and subscribers leave, as programs often close nothing."""
     for each in list(_LIVING):
         each.end()
     deadline = time.monotonic() + 2.0
@@ -105,11 +105,11 @@ class ThreadPublisher(_Inner):
 
     @property
     def is_alive(self) -> bool:
-        """It may be used: also, the workers have not refused it for good."""
+        """Tell whether the publisher has not ended, belongs to this process and is not refused for good."""
         return super().is_alive and not self.publisher.is_closed
 
     def stamp(self, tickets: Sequence[Ticket], timeout: float) -> None:
-        """Wait until all have a timestamp.
+        """Wait until all tickets have a timestamp.
 
         Raises:
             InorderError: what the first one without a timestamp failed with, or that the workers have not answered
@@ -152,7 +152,7 @@ class ThreadSubscriber(_Inner):
             self._bell.ring()
 
     def exchange(self, responses: list[Any]) -> list[Item]:
-        """Give what was read, and take what is to be delivered."""
+        """Feed responses and return the items to deliver."""
         subscriber = self.subscriber
 
         def exchanged() -> list[Item]:
@@ -170,14 +170,14 @@ class ThreadSubscriber(_Inner):
         return THREAD.call(exchanged)
 
     def _nudged(self) -> None:
-        """Whoever waits for the socket itself does not read meanwhile, and time stands still for what is missing."""
+        """Wake a program that waits for the socket itself: without reads, missing messages do not age."""
         self._nudge = None
         if self.subscriber.is_waiting:
             self._ring()
 
     @property
     def has_items(self) -> bool:
-        """There is something to take."""
+        """Tell whether there are items to deliver."""
         return bool(self.subscriber.items)
 
     def is_settled(self, vias: set[Via]) -> bool:

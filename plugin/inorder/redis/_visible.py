@@ -1,5 +1,5 @@
-"""What was read ahead of the application stays visible to programs that look at the connection before they ask for a
-message, as celery and kombu do: they call ``connection.can_read()``, and wait for ``connection._sock``."""
+"""Responses that were read ahead stay visible to programs that look at the connection first, as celery and kombu do:
+they call ``connection.can_read()``, and wait for ``connection._sock``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ what comes on it; ``can_read()`` is right everywhere."""
 
 
 class VisibleSocket:
-    """A connection's socket that can also be read when the bell was rung: in all else it is the socket.
+    """A connection's socket that can also be read when the bell was rung.
 
     Args:
         sock: the connection's.
@@ -35,21 +35,21 @@ class VisibleSocket:
         return getattr(self.sock, name)
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for, -1 when it is closed."""
+        """Return the descriptor to wait for, or -1 after the close."""
         return -1 if self._both.closed else self._both.fileno()
 
     def end(self) -> Any:
-        """Return the socket, which goes on without this."""
+        """Stop and return the socket itself."""
         self._both.close()
         return self.sock
 
     def close(self) -> None:
-        """Close the socket, too."""
+        """Close this descriptor and the socket."""
         self.end().close()
 
 
 class Shown:
-    """One connection while it is a ``PubSub``'s.
+    """A connection whose socket also shows responses read ahead, while a ``PubSub`` uses it.
 
     Args:
         connection: the library's.
@@ -78,7 +78,7 @@ class Shown:
             _library.replace_socket(connection, VisibleSocket(sock, self._bell))
 
     def end(self) -> None:
-        """The connection is the pool's again."""
+        """Restore the connection for its pool."""
         self._is_over = True
         self.connection.__dict__.pop("can_read", None)
         sock = _library.socket_of(self.connection)

@@ -28,13 +28,13 @@ from inorder.redis._thread import ThreadPublisher
 
 
 class _Publishers:
-    """The publisher of each connection pool: whatever shares the pool is one publisher (R19)."""
+    """The publishers of connection pools: all users of a pool are one publisher (R19)."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """A forked child has none of its own yet, and nobody in it holds the lock."""
+        """Forget the parent's publishers and lock in a forked child."""
         self._lock = threading.RLock()
         self._by_pool: weakref.WeakKeyDictionary[Any, ThreadPublisher] = weakref.WeakKeyDictionary()
 
@@ -54,7 +54,7 @@ class _Publishers:
             return found
 
     def end(self, pool: Any) -> None:
-        """The pool is closed; it may be used again."""
+        """End the publisher of a closed pool; a pool that is used again gets a new one."""
         found = self._by_pool.pop(pool, None)
         if found is not None:
             found.end()
@@ -66,7 +66,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Redis(Configured, library.Redis):
-    """``redis.Redis`` whose ``publish`` and ``pubsub()`` keep the one order of the domain.
+    """``redis.Redis`` whose ``publish`` and ``pubsub()`` keep the total order of the domain.
 
     Args:
         args, kwargs: the library's.
@@ -78,7 +78,7 @@ class Redis(Configured, library.Redis):
     """
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """See :meth:`redis.Redis.pipeline`; what it publishes gets its timestamps when it is executed, all at once."""
+        """See :meth:`redis.Redis.pipeline`; publishes of a pipeline are stamped together when it is executed."""
         pipeline = Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
         pipeline._configuration = self._configuration
         return pipeline
@@ -120,7 +120,7 @@ class Redis(Configured, library.Redis):
 
 
 class Pipeline(library.Pipeline, Redis):
-    """``redis.client.Pipeline``; what it publishes is stamped when it is executed."""
+    """``redis.client.Pipeline`` whose publishes are stamped when it is executed."""
 
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """See :meth:`redis.client.Pipeline.immediate_execute_command`."""

@@ -1,4 +1,4 @@
-"""redis-py's asyncio ``PubSub``, whose messages come in the one order of the domain."""
+"""redis-py's asyncio ``PubSub`` with messages in the total order of the domain."""
 
 from __future__ import annotations
 
@@ -45,32 +45,31 @@ _LONG = 86_400.0
 
 
 class _Bell:
-    """Wakes the tasks that wait for a subscriber."""
+    """A wakeup for the tasks that wait for a subscriber."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
 
     def ring(self) -> None:
-        """Wake all that wait now."""
+        """Wake all tasks that wait now."""
         waiters, self._waiters = self._waiters, set()
         for each in waiters:
             if not each.done():
                 each.set_result(None)
 
     def waiter(self) -> asyncio.Future[None]:
-        """Return what is done with the next ring."""
+        """Return a future that the next ring ends."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(future)
         return future
 
     def leave(self, waiter: asyncio.Future[None]) -> None:
-        """Nobody waits for it any more."""
+        """Forget a future for which nobody waits any more."""
         self._waiters.discard(waiter)
 
 
 class PubSub(library.PubSub):
-    """``redis.asyncio.client.PubSub`` whose messages come in the one order of the domain, with one more key:
-    ``inorder``.
+    """``redis.asyncio.client.PubSub`` with messages in the total order of the domain, under one more key: ``inorder``.
 
     Args:
         inorder: see :class:`inorder.redis.Redis`.
@@ -180,8 +179,8 @@ class PubSub(library.PubSub):
         return 0 if self._inner is None else self._inner.refusals
 
     async def _await_workers(self, asked: set[Via], refusals: int) -> None:
-        """Wait until the workers have answered, or a subscription was refused, which the application is told in its
-        turn."""
+        """Wait until the workers have answered, or a subscription was refused (the application gets the error in its
+        turn)."""
         inner = self._inner
         deadline = time.monotonic() + self._configuration.subscribe_timeout
         while inner is not None and self._inner is inner and time.monotonic() < deadline:
@@ -203,7 +202,7 @@ class PubSub(library.PubSub):
     # -- reading -----------------------------------------------------------------------------------------------
 
     async def parse_response(self, block: bool = True, timeout: float | None = 0) -> Any:
-        """See :meth:`redis.asyncio.client.PubSub.parse_response`: the response whose turn it is."""
+        """See :meth:`redis.asyncio.client.PubSub.parse_response`; returns the response in its turn."""
         if not self._configuration.is_ordering:
             return await super().parse_response(block=block, timeout=timeout or 0)
         deadline = None if block else time.monotonic() + (timeout or 0)
@@ -231,8 +230,8 @@ class PubSub(library.PubSub):
                 return await self._pushed(decoded(self._wire_encoder, item))
 
     async def _begin_anew(self) -> None:
-        """The workers refuse this client for good. As after a lost connection, the next read subscribes again, with
-        another one."""
+        """Drop the subscriber that the workers refuse for good, so that the next use makes another. As after a lost
+        connection, the next read subscribes again, with another one."""
         inner, self._inner = self._inner, None
         connection = self.connection
         if connection is not None:
@@ -241,7 +240,7 @@ class PubSub(library.PubSub):
             await inner.close()
 
     async def _pushed(self, response: Any) -> Any:
-        """Ask the application's handler of pushes, where the library would have: RESP 3 has them."""
+        """Call the application's handler of pushes where the library would (RESP 3)."""
         handler, connection = self._push_handler, self.connection
         if handler is None or not isinstance(response, list) or _library.protocol_of(connection) != 3:
             return pong_of(response)
@@ -249,7 +248,7 @@ class PubSub(library.PubSub):
         return await changed if inspect.isawaitable(changed) else changed
 
     async def _next(self, deadline: float | None) -> Any:
-        """Return what comes next, ``_NOTHING`` when the time is over."""
+        """Return the next response, or ``_NOTHING`` when the time is over."""
         async with self._reading:
             while True:
                 inner = self._inner
@@ -262,7 +261,7 @@ class PubSub(library.PubSub):
                     return _NOTHING
 
     async def _pass(self, deadline: float | None) -> None:
-        """Read what there is; if there is nothing wait until something comes, once."""
+        """Read the available responses; without any, wait once until something comes."""
         inner, connection = self._inner, self.connection
         if inner is not None and connection is not None:
             inner.time.begin()
@@ -291,14 +290,14 @@ class PubSub(library.PubSub):
             reading.result()
 
     async def _read_all(self, inner: Subscriber) -> bool:
-        """Read what is here already; return whether there was anything."""
+        """Read the responses that are here already; return whether there were any."""
         count = 0
         while count < READ_BATCH and await self._read(inner, 0):
             count += 1
         return count > 0
 
     async def _read(self, inner: Subscriber, timeout: float) -> bool:
-        """Read one response, as bytes, and feed it; return whether there was one."""
+        """Read one response as bytes and feed it; return whether there was one."""
         connection: Any = self.connection
         if connection is None:
             return False

@@ -1,4 +1,4 @@
-"""The names of the package ``redis.asyncio``: the library's, but for what is ours."""
+"""The names of the package ``redis.asyncio``: the library's, except for ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [*redis.asyncio.__all__, "Inorder"]
 
 
 def lookup(name: str) -> Any:
-    """Return what the library has by a name that is not here. Raises AttributeError."""
+    """Return the library's object of a name that this package lacks. Raises AttributeError."""
     return getattr(redis.asyncio, name)
 
 

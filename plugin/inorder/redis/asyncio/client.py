@@ -29,7 +29,7 @@ from inorder.redis.asyncio._pubsub import PubSub as PubSub
 
 
 class _Publishers:
-    """The publisher of each connection pool: whatever shares the pool is one publisher (R19)."""
+    """The publishers of connection pools: all users of a pool are one publisher (R19)."""
 
     def __init__(self) -> None:
         self._by_pool: weakref.WeakKeyDictionary[Any, tuple[object, asyncio.Task[Publisher]]] = (
@@ -59,7 +59,7 @@ class _Publishers:
         return publisher
 
     async def close(self, pool: Any) -> None:
-        """The pool is closed; it may be used again."""
+        """Close the publisher of a closed pool; a pool that is used again gets a new one."""
         found = self._by_pool.pop(pool, None)
         if found is not None and found[0] is asyncio.get_running_loop():
             await self._close(found[1])
@@ -73,7 +73,7 @@ class _Publishers:
 
 
 def _is_over(opened: asyncio.Task[Publisher]) -> bool:
-    """It could not be opened, or the workers have refused it since."""
+    """Tell whether a publisher could not be opened or was refused since."""
     return opened.done() and (opened.cancelled() or opened.exception() is not None or opened.result().is_closed)
 
 
@@ -81,7 +81,7 @@ _PUBLISHERS = _Publishers()
 
 
 async def _stamp(publisher: Publisher, tickets: list[Ticket]) -> None:
-    """Wait until all have a timestamp. Raises what the first one without failed with; then none is published."""
+    """Wait until all tickets have a timestamp. Raises the first error of a ticket; then none is published."""
     done = asyncio.Event()
     is_whole = False
     publisher.stamp(tickets, done.set)
@@ -102,7 +102,7 @@ async def _stamp(publisher: Publisher, tickets: list[Ticket]) -> None:
 
 
 class Redis(Configured, library.Redis):  # type: ignore[misc]  # ours hands further keywords on
-    """``redis.asyncio.Redis`` whose ``publish`` and ``pubsub()`` keep the one order of the domain.
+    """``redis.asyncio.Redis`` whose ``publish`` and ``pubsub()`` keep the total order of the domain.
 
     Args:
         args, kwargs: the library's.
@@ -113,7 +113,7 @@ class Redis(Configured, library.Redis):  # type: ignore[misc]  # ours hands furt
     """
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """See :meth:`redis.asyncio.Redis.pipeline`; what it publishes is stamped when it is executed, all at once."""
+        """See :meth:`redis.asyncio.Redis.pipeline`; its publishes are stamped together at execution."""
         pipeline = Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
         pipeline._configuration = self._configuration
         return pipeline
@@ -157,7 +157,7 @@ class Redis(Configured, library.Redis):  # type: ignore[misc]  # ours hands furt
 
 
 class Pipeline(library.Pipeline, Redis):  # type: ignore[misc]  # the library's own Pipeline differs from its Redis
-    """``redis.asyncio.client.Pipeline``; what it publishes is stamped when it is executed."""
+    """``redis.asyncio.client.Pipeline`` whose publishes are stamped when it is executed."""
 
     async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """See :meth:`redis.asyncio.client.Pipeline.immediate_execute_command`."""

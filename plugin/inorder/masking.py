@@ -1,4 +1,4 @@
-"""How values of settings are shown: secrets are masked, also those inside URLs."""
+"""Display of settings' values: secrets are masked, also inside URLs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECRET_NAME = re.compile(r"(?i)password|passwd|secret|token|key")
 
 
 def display(name: str, value: Any) -> Any:
-    """Return a value as it may be shown: plain JSON types, secrets masked, also those inside URLs."""
+    """Return a value for display, in plain JSON types, with secrets masked, also inside URLs."""
     if value is not None and name.rpartition(".")[2] == "token":
         return MASK
     if value is None or isinstance(value, bool | int | float):
@@ -39,7 +39,7 @@ def masked_url(text: str) -> str:
 
 
 def _masked_query(tail: str) -> str:
-    """Mask what follows a ``=`` behind a name that sounds secret, up to the next parameter."""
+    """Mask the value of each parameter whose name sounds secret."""
     parts = tail.split("=")
     shown, is_secret = parts[:1], False
     for before, value in pairwise(parts):

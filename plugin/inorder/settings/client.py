@@ -81,7 +81,7 @@ class _Connection(declare.Section):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ClientSection(Times, _Connection):
-    """What ``pub``, ``sub``, ``order`` and ``check`` connect to, and how a subscriber waits."""
+    """The connections of ``pub``, ``sub``, ``order`` and ``check``, and how a subscriber waits."""
 
     flags: ClassVar = (" (--buffer N, --max-wait SECONDS)", " (--mode bounded)")
     """What errors say of the command line."""
@@ -99,7 +99,7 @@ class ClientSection(Times, _Connection):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DropInSection(ClientSection):
-    """The same for clients of another library, which brings its broker; without workers nothing is ordered."""
+    """The client settings for another library's client, which brings its broker; without workers nothing is ordered."""
 
     flags = ("", "")
     brokers: tuple[str, ...] = declare.setting((), "the library's matter", "anything", lambda given: given)

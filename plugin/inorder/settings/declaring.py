@@ -1,4 +1,4 @@
-"""How a setting is declared: as the field of a section, with its default, its words and what is allowed.
+"""Declaration of settings: fields of a section with default, description and allowed values.
 
 Everything that gives settings, programs as well as flags, variables and files, makes sections of them. So a value is
 read and checked in one place, and refused in the same words.
@@ -26,7 +26,7 @@ _FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting beside its name, type and default.
+    """The properties of a setting beside its name, type and default.
 
     Attributes:
         words: what it means.
@@ -43,7 +43,7 @@ class Setting:
     flag: str = ""
 
     def taken(self, found: Any) -> Any:
-        """Return the value that stands in a variable, a file or a flag; what is not allowed stays as it is."""
+        """Return the value in a variable, a file or a flag; a value that is not allowed stays as it is."""
         try:
             return self.of_text(found) if isinstance(found, str) else found
         except (ValueError, KeyError):
@@ -59,8 +59,8 @@ class Unfit(ValueError):
 
 
 class Section:
-    """Settings that belong together: a frozen dataclass of fields that this module's functions declare. Making one with
-    a value that is not allowed raises InvalidOption."""
+    """A group of settings: a frozen dataclass of fields that this module's functions declare. Making one with a value
+    that is not allowed raises InvalidOption."""
 
     def __post_init__(self) -> None:
         for each in declared(type(self)):
@@ -85,13 +85,13 @@ def declared(section: type[Section]) -> tuple[Field[Any], ...]:
 
 
 def setting_of(declaration: Field[Any]) -> Setting:
-    """Return what is known of a setting."""
+    """Return the properties of a setting."""
     known: Setting = declaration.metadata["setting"]
     return known
 
 
 def values_of(section: Section, kind: type[Section]) -> dict[str, Any]:
-    """Return the values of those of a section's settings that another one has, too."""
+    """Return the values of those settings of a section that another section has, too."""
     mine = {each.name for each in declared(type(section))}
     return {each.name: getattr(section, each.name) for each in declared(kind) if each.name in mine}
 
@@ -104,7 +104,7 @@ def _any(_: str) -> bool:
 
 
 def number_reader(kind: type[int] | type[float], fits: Callable[[Any], bool]) -> Reader:
-    """Return what reads a finite number."""
+    """Return a function that reads a finite number."""
 
     def read(given: Any) -> float:
         value = kind(given)
@@ -116,7 +116,7 @@ def number_reader(kind: type[int] | type[float], fits: Callable[[Any], bool]) ->
 
 
 def text_reader(fits: Callable[[str], bool]) -> Reader:
-    """Return what reads a text."""
+    """Return a function that reads a text."""
 
     def read(given: Any) -> str:
         if not isinstance(given, str) or not fits(given):
@@ -127,7 +127,7 @@ def text_reader(fits: Callable[[str], bool]) -> Reader:
 
 
 def list_reader(item: Reader, make: Callable[[Iterable[Any]], Sequence[Any]], least: int = 0) -> Reader:
-    """Return what reads a list of items."""
+    """Return a function that reads a list of items."""
 
     def read(given: Any) -> Sequence[Any]:
         if not isinstance(given, (list, tuple)) or len(given) < least:
@@ -146,7 +146,7 @@ def list_reader(item: Reader, make: Callable[[Iterable[Any]], Sequence[Any]], le
 
 
 def words_of(text: str) -> list[str]:
-    """Return the items of a list that is written with blanks or commas between them."""
+    """Return the items of a list with blanks or commas between them."""
     return [word for word in re.split(r"[,\s]+", text) if word]
 
 
@@ -167,12 +167,12 @@ def seconds(default: float, words: str) -> Any:
 
 
 def seconds_or_never(default: float, words: str, allowed: str = SECONDS_OR_NEVER) -> Any:
-    """Declare a duration where 0 turns something off."""
+    """Declare a duration for which 0 means off."""
     return number(default, words, allowed, lambda value: value >= 0)
 
 
 def count(default: int, words: str) -> Any:
-    """Declare a number of things of which there must be some."""
+    """Declare a number of things, at least one."""
     return whole(default, words, "a whole number over 0", lambda value: value > 0)
 
 
@@ -202,7 +202,7 @@ def text(default: str | None, words: str, allowed: str, fits: Callable[[str], bo
 
 
 def choice(default: str, words: str, *names: str) -> Any:
-    """Declare one of some names."""
+    """Declare a choice of names."""
     return text(default, words, f"{', '.join(names[:-1])} or {names[-1]}", names.__contains__)
 
 
@@ -218,7 +218,7 @@ def pem_file(words: str) -> Any:
 
 
 def switch(words: str) -> Any:
-    """Declare something that is off unless it is turned on."""
+    """Declare a switch that is off by default."""
 
     def read(given: Any) -> bool:
         if not isinstance(given, bool):
@@ -231,7 +231,7 @@ def switch(words: str) -> Any:
 
 def texts(default: Sequence[str] | None, words: str, allowed: str, fits: Callable[[str], bool] = _any,
           least: int = 0, flag: str = "") -> Any:  # fmt: skip
-    """Declare texts, ``least`` of them at least: a list if the default is one, else a tuple."""
+    """Declare texts, at least ``least`` of them: a list if the default is one, else a tuple."""
     make = list if isinstance(default, list) else tuple
     return setting(default, words, allowed, list_reader(text_reader(fits), make, least), words_of, flag)
 
@@ -247,5 +247,5 @@ def brokers(default: Sequence[str], words: str, allowed: str, least: int = 0) ->
 
 
 def workers(default: Sequence[str], words: str, allowed: str, least: int = 0) -> Any:
-    """Declare where workers are."""
+    """Declare the addresses of workers."""
     return texts(default, words, allowed, is_address, least, "--worker")

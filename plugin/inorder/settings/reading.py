@@ -1,4 +1,4 @@
-"""Where settings are found: flags, then ``INORDER_*`` variables, then ``inorder.toml``, then defaults.
+"""Sources of settings: flags, then ``INORDER_*`` variables, then ``inorder.toml``, then defaults.
 
 Every value knows its origin, and a wrong one is refused with its name, the value, what is allowed and where it was
 found, before anything is started. A variable is named by section and key with two underscores between them
@@ -55,8 +55,8 @@ class Loaded:
 
     @contextmanager
     def located(self, section: str) -> Iterator[None]:
-        """Let an InvalidOption from inside, about a setting of a section, say where its value was found: a worker, a
-        store or a client that gets it knows neither flags nor files. Raises InvalidSetting in its place."""
+        """Add the origin of the value to an InvalidOption from inside: a worker, a store or a client knows neither
+        flags nor files. Raises InvalidSetting in its place."""
         try:
             yield
         except InvalidSetting:
@@ -70,7 +70,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Source:
-    """Where settings are found.
+    """One source of settings.
 
     Attributes:
         values: what is there, by section and key, and not yet checked.
@@ -111,8 +111,8 @@ def load(
 
 
 def read_section(name: str, kind: type[SectionT], sources: Sequence[Source], origins: dict[str, str]) -> SectionT:
-    """Make a section of what the sources have, the last one being the strongest, and write down where each value comes
-    from. Raises InvalidSetting."""
+    """Make a section from the sources, the last one being the strongest, and note each value's origin. Raises
+    InvalidSetting."""
     known, values = {each.name: setting_of(each) for each in declared(kind)}, {}
     given: dict[str, Any] = {}
     for source in sources:
@@ -144,7 +144,7 @@ def from_environment(environ: Mapping[str, str] | None) -> Source:
 
 
 def from_file(config: Path | None) -> Source:
-    """Find the file's settings; none where there is no ``inorder.toml``. Raises InvalidSetting."""
+    """Find the file's settings; without an ``inorder.toml`` there are none. Raises InvalidSetting."""
     path = config or Path(DEFAULT_FILE)
     try:
         with open(path, "rb") as file:
@@ -171,7 +171,7 @@ def flag_name(name: str) -> str:
 
 
 def _setting_of(section: str, option: str) -> tuple[str, str]:
-    """Return which setting an option of a worker, a store or a client is, and what to call it."""
+    """Return the setting of a worker's, a store's or a client's option, and its name for users."""
     if option == "store":
         return "store.url", "store.url"
     if option.startswith(("url", "option ", "broker")):  # inside of a broker's URL

@@ -15,7 +15,7 @@ _BROKER = re.compile(r"(?:(?P<space>[A-Za-z0-9_.-]+)=)?(?P<url>[a-z][a-z0-9+.-]*
 
 
 def is_broker(text: str) -> bool:
-    """Tell whether it is ``[space=]URL``."""
+    """Tell whether a text is ``[space=]URL``."""
     return bool(_BROKER.fullmatch(text))
 
 
@@ -37,29 +37,29 @@ def is_address(text: str) -> bool:
 
 
 def is_store(text: str) -> bool:
-    """Tell whether it begins as a URL of SQLAlchemy does."""
+    """Tell whether a text begins like a URL of SQLAlchemy."""
     return bool(re.match(r"[a-z][a-z0-9+]*://", text))
 
 
 def is_place(text: str) -> bool:
-    """Tell whether it is an absolute path or the beginning of a URL."""
+    """Tell whether a text is an absolute path or the beginning of a URL."""
     return os.path.isabs(text) or bool(re.match(r"[a-z][a-z0-9+.-]*://[^/]", text))
 
 
 def is_proxy(text: str) -> bool:
-    """Tell whether it is an IP address or a network. May raise ValueError where it is not."""
+    """Tell whether a text is an IP address or a network. May raise ValueError where it is not."""
     return bool(ip_network(text))
 
 
 def is_name(text: str) -> bool:
-    """Tell whether it is a host's name or address without a port. May raise ValueError where it is not."""
+    """Tell whether a text is a host's name or address without a port. May raise ValueError where it is not."""
     parts = urlsplit(f"//{text}")
     is_plain = parts.netloc == text and "@" not in text and (":" not in text or text.startswith("["))
     return bool(parts.hostname) and is_plain and parts.port is None
 
 
 def is_root(text: str) -> bool:
-    """Tell whether it is empty, or a path without a slash at its end."""
+    """Tell whether a text is empty or a path without a slash at its end."""
     return not text or bool(re.fullmatch(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)+", text))
 
 
@@ -72,7 +72,7 @@ def broker_parts(text: str) -> tuple[str | None, str]:
 
 
 def split_brokers(texts: tuple[str, ...]) -> str | dict[str, str]:
-    """Return what :class:`inorder.Client` takes: one URL, or URLs by space. Raises InvalidOption."""
+    """Return brokers in the form of :class:`inorder.Client`: one URL, or URLs by space. Raises InvalidOption."""
     parts = [broker_parts(text) for text in texts]
     if len(parts) == 1 and parts[0][0] is None:
         return parts[0][1]

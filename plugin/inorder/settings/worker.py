@@ -1,4 +1,4 @@
-"""The settings of workers, and of the store that they share."""
+"""The settings of workers and of their shared store."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _lists = declare.list_reader(declare.list_reader(declare.text_reader(bool), list
 
 
 def store_url() -> Any:
-    """Declare where a store is."""
+    """Declare the URL of a store."""
     allowed = "an SQLAlchemy URL such as sqlite:///inorder.db"
     return declare.text("sqlite:///inorder.db", "the store", allowed, is_store, "--store")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StoreSection(declare.Section):
-    """Where the worker keeps its numbers."""
+    """The store of the worker's numbers."""
 
     url: str = store_url()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WorkerSection(declare.Section):
-    """The ordering worker, but for its store."""
+    """The ordering worker, without its store."""
 
     host: str = declare.host("127.0.0.1", "address to listen on")
     port: int = declare.port(7401, "port to listen on")

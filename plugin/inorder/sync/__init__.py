@@ -1,4 +1,4 @@
-"""Clients that block: what :mod:`inorder` offers to asyncio, for threads."""
+"""Blocking clients: the API of :mod:`inorder` for threads."""
 
 from inorder.sync.client import Client
 from inorder.sync.pending import PendingPublish

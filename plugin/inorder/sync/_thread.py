@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that block."""
+"""An event loop in its own thread, for callers that block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ParamsP = ParamSpec("ParamsP")
 
 
 class LoopThread:
-    """An event loop that runs in a daemon thread, shared by all that hold it.
+    """An event loop in a daemon thread, which all its users share.
 
     The thread begins with the first :meth:`acquire` and ends with the last :meth:`release`. Nothing of the
     application runs on it, so nothing of the application can hold up acknowledgements or leases there.
@@ -35,7 +35,7 @@ class LoopThread:
         self._process = 0
 
     def acquire(self) -> None:
-        """Have the thread running until :meth:`release`; each call needs one. Raises UsageError where it could not."""
+        """Keep the thread running until a :meth:`release` of this call. Raises UsageError where it could not."""
         _check_patches()
         if self._process != os.getpid():  # in a forked child the lock may be held by a thread that is not there
             self._lock = threading.RLock()
@@ -62,7 +62,7 @@ class LoopThread:
         started.wait()
 
     def release(self) -> None:
-        """End one use; with the last one the thread ends, and this waits for it (not on the thread itself)."""
+        """End one use; the last one also ends the thread and waits for it (not on the thread itself)."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -76,7 +76,7 @@ class LoopThread:
 
     @property
     def is_here(self) -> bool:
-        """The caller runs on the loop's thread, where waiting for the loop would be for ever."""
+        """Tell whether the caller runs on the loop's thread, where waiting for the loop would never end."""
         return threading.current_thread() is self._thread
 
     def submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> concurrent.futures.Future[ResultT]:
@@ -137,7 +137,7 @@ class LoopThread:
         return results[0]
 
     def post(self, function: Callable[..., object], *args: object) -> None:
-        """Have a function called on the loop's thread, soon; calls of one thread keep their order. Raises Closed."""
+        """Call a function on the loop's thread soon, in the order of the calling thread's posts. Raises Closed."""
         with self._lock:  # before the end of the loop, or not at all
             self._running().call_soon_threadsafe(function, *args)
 
@@ -150,7 +150,7 @@ class LoopThread:
 
 
 def _check_patches() -> None:
-    """Raise UsageError where gevent has taken a half of what the thread waits by: it would wait for ever."""
+    """Raise UsageError if gevent has patched only half of what the thread waits by: it would wait for ever."""
     gevent: Any = sys.modules.get("gevent.monkey")
     if gevent is None or gevent.is_module_patched("threading"):
         return
@@ -163,7 +163,7 @@ def _check_patches() -> None:
 
 
 def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    """End what still runs, as ``asyncio.run`` does."""
+    """Cancel and await the remaining tasks, as ``asyncio.run`` does."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

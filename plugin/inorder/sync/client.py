@@ -1,4 +1,5 @@
-"""The client for threads. ``client.pyi`` says to type checkers what it has; ``python -m tests.sync.stub`` writes it."""
+"""The blocking client. Its methods for type checkers are in ``client.pyi``, which ``python -m tests.sync.stub``
+writes."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from inorder.sync.twin import Twin, twin_of
 
 @twin_of(inorder.Client)
 class Client(Twin):
-    """:class:`inorder.Client` for programs without asyncio: the same arguments, the same methods, which block.
+    """:class:`inorder.Client` for programs without asyncio: it has the same arguments, and its methods block.
 
     Use it as ``with Client(...) as client``. Any thread may call any method. Nothing of the application runs on the
     thread that keeps the connections, which all clients of a process share.

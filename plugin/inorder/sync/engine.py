@@ -1,4 +1,4 @@
-"""The client that a blocking one has on the event loop's thread, and how the two begin and end."""
+"""The asyncio client behind a blocking one, on the event loop's thread, and how both begin and end."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ResultT = TypeVar("ResultT")
 
 
 class Engine(inorder.Client):
-    """Publishes are checked where they are called, on any thread, and go over to the loop's in batches; what arrives
-    comes from there in batches, too."""
+    """A client that checks publishes on the calling thread and exchanges them and arrivals with the loop's thread in
+    batches."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,15 +38,15 @@ class Engine(inorder.Client):
         self.inbox = Inbox[Notification](THREAD, self._stream.take, asked)
 
     def events(self) -> AsyncIterator[Notification]:
-        """See :meth:`inorder.Client.events`; at the end all was moved to the inbox."""
+        """See :meth:`inorder.Client.events`; the iterator ends after everything was moved to the inbox."""
         return self._stream if self._state == "closed" and self.inbox.is_readable else super().events()
 
     def is_stream(self, items: object) -> bool:
-        """It is the delivery stream, which is read from the inbox."""
+        """Tell whether an iterator is the delivery stream, which is read from the inbox."""
         return items is self._stream
 
     async def shut(self) -> None:
-        """Close, and give the reader what is left."""
+        """Close, and move the remaining notifications to the reader."""
         try:
             await self.close()
         finally:
@@ -94,8 +94,8 @@ def _take_back(pending: PendingPublish) -> None:
 
 
 class Session:
-    """From the opening of a blocking client to its end; knows nothing of the object that the application holds, and so
-    can outlive it until all is closed."""
+    """The life of a blocking client from its opening to its end; it holds no reference to the application's object, so
+    it can outlive that until all is closed."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -106,7 +106,7 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """It was opened in this process, and nobody has closed it."""
+        """Tell whether the session was opened in this process and not closed."""
         return self._process == os.getpid() and self._closing is None
 
     def check(self) -> None:
@@ -115,7 +115,7 @@ class Session:
             raise UsageError("opened before fork(): a child process needs clients of its own")
 
     def open(self) -> None:
-        """Have the loop's thread, and open the engine on it. Raises what that does."""
+        """Acquire the loop's thread and open the engine on it. Raises what that does."""
         with self._lock:
             if self._process is not None:
                 raise UsageError("a client is opened once; make a new one")
@@ -139,7 +139,7 @@ class Session:
             raise TimedOut(f"{name}()", timeout or 0.0) from None
 
     def call(self, function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
-        """Call a function on the loop's thread, or here where there is none any more. Raises what it does."""
+        """Call a function on the loop's thread, or on this one if the loop's thread has ended. Raises what it does."""
         self.check()
         if self.is_open:
             with contextlib.suppress(Closed):
@@ -147,7 +147,7 @@ class Session:
         return function(*args, **kwargs)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the engine and let the loop's thread go. Raises TimedOut; it then goes on by itself."""
+        """Close the engine and release the loop's thread. Raises TimedOut; it then goes on by itself."""
         if (closing := self._close_soon()) is None:
             return
         try:
@@ -161,7 +161,7 @@ class Session:
                 closing.add_done_callback(lambda _: self._release())
 
     def abandon(self) -> None:
-        """Close, without waiting for it: nobody holds the client any more."""
+        """Close without waiting, as nobody holds the client any more."""
         if (closing := self._close_soon()) is not None:
             closing.add_done_callback(lambda _: self._release())
 
@@ -195,7 +195,7 @@ _OPEN = set[Session]()
 
 
 def _close_all() -> None:
-    """The interpreter ends: what was published is let finish, as :meth:`inorder.Client.close` has it."""
+    """Close all clients at the interpreter's end; publishes finish as in :meth:`inorder.Client.close`."""
     for session in list(_OPEN):
         with contextlib.suppress(Exception):
             session.close()

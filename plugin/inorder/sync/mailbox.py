@@ -14,7 +14,7 @@ _log = logger("inorder.sync")
 
 
 class Mailbox:
-    """Takes calls from any thread to that of the loop, which is woken once for all that are there."""
+    """Passes calls from any thread to the loop's thread, and wakes the loop once for all waiting calls."""
 
     def __init__(self, thread: LoopThread) -> None:
         self._thread = thread
@@ -25,7 +25,7 @@ class Mailbox:
         return len(self._calls)
 
     def call(self, function: Callable[..., object], *args: object) -> None:
-        """Have a function called on the loop's thread; calls of one thread keep their order. Raises Closed."""
+        """Call a function on the loop's thread; the calls of one thread keep their order. Raises Closed."""
         self._calls.append((function, args))
         if not self._is_due:  # racing threads wake the loop once too often, never too seldom
             self._is_due = True

@@ -31,7 +31,7 @@ class PendingPublish(concurrent.futures.Future[Receipt]):
         self.publish: asyncio.Future[Receipt] | None = None  # touched on the loop's thread only
 
     def cancel(self) -> bool:
-        """Cancel it; return False if it had ended before."""
+        """Cancel the publish; return False if it had ended before."""
         was_cancelled = self.cancelled()
         if not super().cancel():
             return False
@@ -45,17 +45,17 @@ class PendingPublish(concurrent.futures.Future[Receipt]):
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return what became of it instead, or ``None``. Raises CancelledError, TimeoutError."""
+        """Return the publish's error, or ``None`` if it succeeded. Raises CancelledError, TimeoutError."""
         self._is_looked_at = True
         return super().exception(timeout)
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Receipt]], object]) -> None:
-        """Have a function called with this when it ends; at once, on this thread, if it has."""
+        """Call a function with this object when the publish ends; at once, on this thread, if it has ended."""
         self._is_looked_at = True
         super().add_done_callback(fn if self.done() else lambda _: CALLBACKS.call(fn, self))
 
     def end(self, receipt: Receipt | None, error: BaseException | None) -> None:
-        """Say what became of it, if nobody cancelled it meanwhile."""
+        """Set the outcome of the publish, unless it was cancelled meanwhile."""
         with contextlib.suppress(concurrent.futures.InvalidStateError):
             if error is not None:
                 self.set_exception(error)
@@ -71,8 +71,8 @@ class PendingPublish(concurrent.futures.Future[Receipt]):
 
 
 class Callbacks:
-    """A thread that calls the application's functions, in the order in which they are due. It begins when there is one
-    and ends when there was none for a while, so nothing has to be closed."""
+    """A thread that calls the application's callbacks in the order in which they become due. It begins when there is
+    one and ends when there was none for a while, so nothing has to be closed."""
 
     IDLE = 1.0
 
@@ -82,7 +82,7 @@ class Callbacks:
         self._thread: threading.Thread | None = None
 
     def call(self, function: Callable[..., object], argument: object) -> None:
-        """Have a function called soon."""
+        """Call a function soon on this thread."""
         with self._lock:
             self._due.put((function, argument))
             if self._thread is None or not self._thread.is_alive():

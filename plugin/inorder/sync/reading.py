@@ -1,4 +1,4 @@
-"""Iterators that block, over what arrives on the event loop's thread."""
+"""Blocking iterators over items that arrive on the event loop's thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 256
 
 
 class Inbox(Generic[ItemT]):
-    """What was moved to the application's side, and is moved there while somebody reads.
+    """Items on the application's side, refilled from the loop's thread while somebody reads.
 
     Args:
         thread: the event loop's.
@@ -44,7 +44,7 @@ class Inbox(Generic[ItemT]):
 
     @property
     def is_readable(self) -> bool:
-        """There are items, or there may be some, or a reason why not."""
+        """Tell whether items, or an error, may still come."""
         return bool(self._items) or not isinstance(self._end, StopAsyncIteration)
 
     # -- the application's side --------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class Inbox(Generic[ItemT]):
             self.end(error)
 
     def notify(self) -> None:
-        """Let who waits look again."""
+        """Make waiting readers look again."""
         with self._changed:
             self._changed.notify_all()
 
@@ -116,12 +116,12 @@ class Inbox(Generic[ItemT]):
             self.end(error)
 
     def put(self, items: Iterable[ItemT]) -> None:
-        """Give items to the reader."""
+        """Add items for the reader."""
         self._items.extend(items)
         self.notify()
 
     def end(self, error: BaseException) -> None:
-        """No more will come; the reader gets the error, of StopAsyncIteration just the end."""
+        """End the inbox; the reader gets the error, or just the end for StopAsyncIteration."""
         with self._changed:
             self._end = self._end or error
             self._is_moving = False
@@ -129,7 +129,7 @@ class Inbox(Generic[ItemT]):
 
 
 class Notifications(Iterator[ItemT]):
-    """Iterates over notifications, and blocks until there is one.
+    """An iterator over notifications that blocks until there is one.
 
     Any thread may read it, one at a time. It ends when the client is closed or :meth:`stop` is called, from any thread;
     a signal (Ctrl-C) ends the wait at once, and nothing is lost by that.
@@ -145,11 +145,11 @@ class Notifications(Iterator[ItemT]):
         return self
 
     def __next__(self) -> ItemT:
-        """Return the next one; see :meth:`next`."""
+        """Return the next notification; see :meth:`next`."""
         return self.next()
 
     def next(self, timeout: float | None = None) -> ItemT:
-        """Return the next one, as soon as there is one.
+        """Return the next notification as soon as there is one.
 
         Raises:
             TimedOut: there was none within ``timeout`` seconds; the next call goes on.
@@ -171,7 +171,7 @@ class Notifications(Iterator[ItemT]):
 
 
 def taking(items: AsyncIterator[ItemT]) -> Callable[[int], Awaitable[list[Any]]]:
-    """Return what takes the items of an asynchronous iterator one by one."""
+    """Return a function that takes the items of an asynchronous iterator one by one."""
 
     async def take(most: int) -> list[Any]:
         return [await anext(items)]

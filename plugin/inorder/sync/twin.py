@@ -1,4 +1,4 @@
-"""The blocking twin of a class of asyncio, made of what its methods are: nothing of them is written again.
+"""Derivation of a blocking twin from an asyncio class: its methods are made from the class's own.
 
 A coroutine function becomes a method that waits, with a ``timeout``; one that returns an asyncio future, one that
 returns a :class:`PendingPublish`; one that returns an asynchronous iterator, one that returns :class:`Notifications`;
@@ -31,7 +31,7 @@ With ``timeout``, TimedOut is raised after so many seconds, and what was not don
 
 
 def kind_of(function: Callable[..., Any]) -> Kind:
-    """Return what becomes of a public method."""
+    """Return the form that a public method has in the blocking twin."""
     if inspect.iscoroutinefunction(function):
         return "waits"
     returned = str(inspect.get_annotations(function).get("return", ""))
@@ -41,7 +41,7 @@ def kind_of(function: Callable[..., Any]) -> Kind:
 
 
 def public_methods(source: type) -> dict[str, Callable[..., Any]]:
-    """Return the methods that the twin of a class has, by name."""
+    """Return the methods of a blocking twin's source class, by name."""
     return {
         name: function
         for name, function in vars(source).items()
@@ -50,7 +50,7 @@ def public_methods(source: type) -> dict[str, Callable[..., Any]]:
 
 
 class Twin:
-    """What cannot be derived: how it begins and ends."""
+    """The part of a blocking client that cannot be derived: its beginning and end."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._session = Session(Engine(*args, **kwargs))
@@ -62,7 +62,7 @@ class Twin:
 
     @property
     def incarnation(self) -> int:
-        """Of this process (see event ids)."""
+        """The random number of this process's session (see event ids)."""
         return self._session.engine.incarnation
 
     def __repr__(self) -> str:
@@ -76,13 +76,12 @@ class Twin:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the client."""
         self._session.close()
 
     def close(self, *, timeout: float | None = None) -> None:
-        """Finish what is on its way (for at most ``close_timeout``), leave the brokers, end the iterators, also those
-        that other threads wait in. Safe more than once, and from any thread. Raises TimedOut; it then goes on by
-        itself."""
+        """Finish open work (for at most ``close_timeout``), leave the brokers and end all iterators, also in other
+        threads. Safe more than once, and from any thread. Raises TimedOut; it then goes on by itself."""
         self._session.close(timeout)
 
     def __del__(self) -> None:
@@ -93,7 +92,7 @@ class Twin:
 
 
 def twin_of(source: type) -> Callable[[TwinT], TwinT]:
-    """Give a class the methods of another, in their blocking form, but for those that it has itself."""
+    """Give a class the blocking forms of another class's methods, except for those that it has itself."""
 
     def decorate(twin: TwinT) -> TwinT:
         for name, function in public_methods(source).items():
@@ -106,7 +105,7 @@ def twin_of(source: type) -> Callable[[TwinT], TwinT]:
 
 
 def _described(method: Callable[..., Any], function: Callable[..., Any], twin: type) -> Callable[..., Any]:
-    """Carry over signature and documentation."""
+    """Copy signature and documentation to a derived method."""
     functools.update_wrapper(method, function, ("__name__", "__doc__"), ())
     signature, waits = inspect.signature(function), kind_of(function) == "waits"
     if waits:

@@ -1,4 +1,4 @@
-"""The columns of a trace in Arrow's types, and rows as record batches: by column, with no Python object for a value.
+"""Conversion of trace rows into Arrow record batches, column by column, without a Python object per value.
 
 Arrow does its work without the interpreter's lock. What would be done for each row though it is the same for all is
 done once: buffers say whether all their rows are of the usual kind.
@@ -88,7 +88,7 @@ _PLACES: Final = {
 
 
 class Converter:
-    """Makes record batches of what one client records.
+    """Makes record batches from the rows of one client.
 
     Args:
         run, client_id: of all rows.
@@ -99,7 +99,7 @@ class Converter:
         self._kinds = {layout: _dictionary([layout.kind]) for layout in (PUBLISHED, NOTIFIED)}
 
     def batch(self, rows: RowBuffer | Others) -> pa.RecordBatch:
-        """Return rows by column; columns that these rows have nothing in are left out."""
+        """Return rows as a record batch without empty columns."""
         columns = self._of_buffer(rows) if isinstance(rows, RowBuffer) else self._of_others(rows)
         names = [name for name in TABLE.names if name in columns]
         return pa.RecordBatch.from_arrays([columns[name] for name in names], names)
@@ -140,7 +140,7 @@ class Converter:
 
 
 class _Parts:
-    """The records of a buffer by part; each is copied when it is asked for. Times are bits of floats still."""
+    """The records of a buffer by part, each copied when it is asked for. Times are bits of floats still."""
 
     def __init__(self, buffer: RowBuffer) -> None:
         layout = buffer.layout
@@ -154,7 +154,7 @@ class _Parts:
 
 
 def whole(table: pa.Table) -> pa.Table:
-    """Return a table with all columns of a trace in their order; those that it has not are null."""
+    """Return a table with all columns of a trace in their order; missing columns are null."""
     known = set(table.column_names)
     arrays = [table[each.name] if each.name in known else _nulls(each.type, len(table)) for each in TABLE]
     return pa.table(arrays, names=TABLE.names)
@@ -223,7 +223,7 @@ def _texts(at: pa.Int32Array, texts: pa.StringArray) -> pa.DictionaryArray:
 
 
 def _same(texts: pa.StringArray, count: int) -> pa.DictionaryArray:
-    """Return the first of these texts for each row."""
+    """Return a column with the first of these texts in each row."""
     at = _AT_FIRST.slice(0, count) if count <= BUFFER_ROWS else pa.repeat(_AT_FIRST[0], count)
     return _texts(at, texts)
 

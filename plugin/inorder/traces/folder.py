@@ -1,4 +1,4 @@
-"""The place where trace files go: a folder of this machine, or any that fsspec knows."""
+"""The target of trace files: a local folder, or any folder that fsspec knows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ log = logger("inorder.traces")
 
 
 class Folder(Protocol):
-    """Where the files of one run go. Whatever fails raises OSError."""
+    """The folder for the files of one run. Whatever fails raises OSError."""
 
     def write(self, name: str, fill: Any) -> None:
-        """Make a file of this name, or replace it, whole or not at all; ``fill`` is called with what to write it to."""
+        """Make or replace a file of this name, whole or not at all; ``fill`` gets the stream to write to."""
 
     def can_replace(self, name: str) -> bool:
-        """Tell whether there is such a file, and a larger one can take its place at once, with no time in between."""
+        """Tell whether a file exists and can be replaced at once by a larger one."""
 
 
 class LocalFolder:
@@ -59,7 +59,7 @@ class LocalFolder:
         return (self._path / name).exists()
 
     def check(self) -> None:
-        """Raise OSError where nothing can be written."""
+        """Raise OSError if the folder cannot be written."""
         self._make()
         made = self._path / f".{os.getpid()}-{os.urandom(4).hex()}.tmp"
         made.touch(private.OWNER, exist_ok=False)
@@ -112,7 +112,7 @@ class RemoteFolder:
         return self._is_object_store and bool(self._files.exists(f"{self._path}/{name}"))
 
     def check(self) -> None:
-        """Raise what the store raises where nothing can be written."""
+        """Raise the store's error if the folder cannot be written."""
         if not self._is_object_store:
             self._files.makedirs(self._path, exist_ok=True)
         made = f"{self._path}/.{os.getpid()}-{os.urandom(4).hex()}.tmp"
@@ -121,7 +121,7 @@ class RemoteFolder:
 
 
 def open_folder(url: str | Path, run: str) -> LocalFolder | RemoteFolder:
-    """Return the folder of a run, after a look whether it can be written. Raises InvalidOption where it cannot."""
+    """Return the folder of a run after checking that it can be written. Raises InvalidOption where it cannot."""
     try:
         folder = _folder(url, safe_name(run))
         folder.check()
@@ -132,7 +132,7 @@ def open_folder(url: str | Path, run: str) -> LocalFolder | RemoteFolder:
 
 
 def reason_of(error: Exception) -> str:
-    """Return what an error of some store's library says, whatever it has to say."""
+    """Return the text of an error from any store's library."""
     return str(error) or type(error).__name__
 
 

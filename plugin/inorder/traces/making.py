@@ -1,4 +1,4 @@
-"""A file while it is made, in memory: rows by column become a part of it as soon as there are enough of them."""
+"""A file while it is made in memory: batches of rows become a part of it once there are enough rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 def grown(content: pa.Buffer, more: pa.Buffer) -> pa.Buffer:
-    """Return the content of a file with the rows of two."""
+    """Return a file's content that holds the rows of two files."""
     out = pa.BufferOutputStream(POOL)
     with pq.ParquetWriter(out, TABLE, **_OPTIONS) as writer:
         tables = [pq.ParquetFile(pa.BufferReader(each)).read().cast(TABLE) for each in (content, more)]
@@ -48,8 +48,8 @@ def grown(content: pa.Buffer, more: pa.Buffer) -> pa.Buffer:
 
 
 class File:
-    """One file, not written yet. It is made in memory: each of the many small writes to a file of Python's would need
-    the interpreter's lock.
+    """One file that is not written yet. It is made in memory: each of the many small writes to a file of Python's would
+    need the interpreter's lock.
 
     Attributes:
         rows: those in it.
@@ -68,14 +68,14 @@ class File:
         self.content: pa.Buffer | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows come in."""
+        """Add rows."""
         self.rows += len(batch)
         for each in pc.value_counts(batch["incarnation"]):
             self.counted[each["values"].as_py()] += each["counts"].as_py()
         self._take(batch)
 
     def tell(self, batch: pa.RecordBatch, dropped: Counter[int]) -> None:
-        """Say of so many rows that they were dropped."""
+        """Record how many rows were dropped."""
         self.rows += len(batch)
         self.told += dropped
         self._take(batch)
@@ -92,7 +92,7 @@ class File:
         self._writer.write_table(table.unify_dictionaries(POOL))
 
     def finish(self) -> None:
-        """No more rows come."""
+        """Complete the file's content."""
         tables = [whole(pa.Table.from_batches(batches)) for batches in self._loose.values()]
         self._loose.clear()
         few = [table for table in tables if len(table) < FEW_ROWS]

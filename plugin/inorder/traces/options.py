@@ -1,4 +1,4 @@
-"""What a client records, and where."""
+"""Options for what a client records, and where."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Where a client records its traces, and how (docs/TRACES.md). Payloads and tokens are never recorded.
+    """The place and manner of a client's traces (docs/TRACES.md). Payloads and tokens are never recorded.
 
     Attributes:
         url: a folder, or a URL of fsspec (``s3://bucket/traces``, ``memory://traces``, ``file:///var/traces``).
@@ -63,7 +63,7 @@ class Traces:
 
     @property
     def run_id(self) -> str:
-        """The run, where none was given that of the environment. Raises InvalidOption for one that is not allowed."""
+        """The id of the run: the given one, else the environment's. Raises InvalidOption."""
         if self.run is not None:
             return self.run
         run = os.environ.get(RUN_VARIABLE, DEFAULT_RUN)
@@ -71,14 +71,14 @@ class Traces:
         return run
 
     def check(self) -> None:
-        """Look whether the place can be written. Raises InvalidOption where it cannot."""
+        """Check that the place can be written. Raises InvalidOption where it cannot."""
         from inorder.traces.folder import open_folder
 
         open_folder(self.url, self.run_id)
 
 
 def traces_of(given: object) -> Traces:
-    """Return the options for what a client was given as ``traces``. Raises what :class:`Traces` does."""
+    """Return the options for a client's ``traces`` argument. Raises what :class:`Traces` does."""
     if isinstance(given, Traces):
         return given
     if isinstance(given, (str, Path)):

@@ -1,4 +1,4 @@
-"""The recorder's side in the event loop: rows into buffers, full buffers to the writer's thread.
+"""The recorder's side in the event loop: it writes rows into buffers and passes full buffers to the writer's thread.
 
 What it does for an event is one record into memory that is there already, some hundred nanoseconds; it never waits for
 the disk. What may wait to be written is bounded, and rows beyond are counted instead.
@@ -57,7 +57,7 @@ Row = dict[str, Any]
 
 
 class Others:
-    """Rows of all other kinds, which are few; ``recorded_at`` and the like are µs since 1970 in them."""
+    """Rows of the rarer kinds; ``recorded_at`` and the like are µs since 1970 in them."""
 
     __slots__ = ("rows",)
 
@@ -69,12 +69,12 @@ class Others:
 
     @property
     def weight(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return len(self.rows)
 
 
 class Recorder:
-    """Records what one client does.
+    """Records the events of one client.
 
     All methods but :meth:`prepare` are called on the event loop's thread, and none raises but that one.
 
@@ -103,7 +103,7 @@ class Recorder:
         self._published, self._notified = self._buffer(PUBLISHED), self._buffer(NOTIFIED)
 
     def prepare(self, incarnation: int) -> None:
-        """Look whether the place can be written, and start the writer's thread. This loads libraries and waits for the
+        """Check that the place can be written, and start the writer's thread. This loads libraries and waits for the
         disk. Raises InvalidOption where it cannot."""
         from inorder.traces.writer import Writer
 
@@ -112,7 +112,7 @@ class Recorder:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def opened(self, incarnation: int, domain: int, mode: str) -> None:
-        """A client began, or began anew in another domain: arrivals and notifications count from 1 again."""
+        """Record a client's beginning, also in another domain: arrivals and notifications count from 1 again."""
         self.flush(close_file=False)
         self._incarnation, self._domain, self._delivered = incarnation, domain, 0
         for buffer in (self._published, self._notified):
@@ -120,7 +120,7 @@ class Recorder:
         self._other("opened", detail=mode)
 
     def accepted(self, publications: Sequence[Publication]) -> None:
-        """The broker accepted publishes with total order, the usual end; at most :data:`BATCH` of them."""
+        """Record publishes with total order that the broker accepted; at most :data:`BATCH` of them."""
         buffer = self._room_for(self._published, len(publications))
         raw, numbers, places, at = buffer.raw, buffer.numbers, buffer.places, buffer.count * _PUBLISHED_SIZE
         for publication in publications:
@@ -151,7 +151,7 @@ class Recorder:
         deps: list[int],
         times: tuple[float, ...],
     ) -> None:
-        """A publish ended in whatever way.
+        """Record a publish that ended in any way.
 
         Args:
             name: the topic's space, name and id; NOTHING stands for what a row has not, here and below.
@@ -170,8 +170,8 @@ class Recorder:
         buffer.added(1)
 
     def sequenced(self, notified: Sequence[Sequenced], times: Sequence[float]) -> None:
-        """The application was notified of events with a timestamp, at these times of the event loop; at most
-        :data:`BATCH` of them. The content of each has its space, what arrived, and the index of the arrival."""
+        """Record notifications of events with a timestamp, at these times of the event loop; at most :data:`BATCH` of
+        them. The content of each has its space, what arrived, and the index of the arrival."""
         buffer = self._room_for(self._notified, len(notified))
         raw, numbers, places, at = buffer.raw, buffer.numbers, buffer.places, buffer.count * _NOTIFIED_SIZE
         index = self._delivered
@@ -204,7 +204,7 @@ class Recorder:
     def notified(
         self, name: TopicName, verdict: str, flags: int, row: tuple[int, ...], deps: list[int] | None, arrived: float
     ) -> None:
-        """The application was notified of an event without a timestamp, or an arrival was dropped.
+        """Record a notification of an event without a timestamp, or a dropped arrival.
 
         Args:
             verdict: one of :data:`VERDICTS`.
@@ -233,20 +233,20 @@ class Recorder:
         buffer.added(1)
 
     def gap(self, name: TopicName, first: int, last: int, reason: str) -> None:
-        """Numbers will not come."""
+        """Record numbers that will not come."""
         self._delivered += 1
         self._of_topic("gap", name, number=first, last_number=last, detail=reason, delivery_index=self._delivered)
 
     def subscribed(self, name: TopicName, number: int) -> None:
-        """The subscription of a topic began behind this number."""
+        """Record that a topic's subscription began behind this number."""
         self._of_topic("subscribed", name, number=number)
 
     def unsubscribed(self, name: TopicName, number: int) -> None:
-        """The subscription of a topic ended; this was the last number notified of or skipped."""
+        """Record that a topic's subscription ended at this number, the last one notified of or skipped."""
         self._of_topic("unsubscribed", name, number=number)
 
     def clock(self, offset_us: int, error_us: int, at_us: int) -> None:
-        """The offset of the worker's clock was found, at this time of day."""
+        """Record the offset of the worker's clock, as found at this time of day."""
         self._other("clock", recorded_at=at_us, offset_us=offset_us, error_us=error_us)
 
     def _of_topic(self, kind: str, name: TopicName, **columns: Any) -> None:
@@ -265,7 +265,7 @@ class Recorder:
     # -- to the writer -------------------------------------------------------------------------------------------------
 
     def _buffer(self, layout: Layout) -> RowBuffer:
-        """Return an empty buffer, one that the writer is done with where there is one."""
+        """Return an empty buffer, reusing one of the writer's if possible."""
         buffer = None if self._writer is None else self._writer.used(layout)
         buffer = buffer or RowBuffer(layout, self._room)
         buffer.incarnation, buffer.domain = self._incarnation, self._domain
@@ -273,7 +273,7 @@ class Recorder:
         return buffer
 
     def _zero_us(self) -> int:
-        """Return when the event loop's clock stood at 0, by the quickest of a few looks: the process may be paused
+        """Return the time of day at the event loop's time 0, by the quickest of a few looks: the process may pause
         within one. It is looked at again for each buffer, for that clock stands still while the machine sleeps."""
         looks = []
         for _ in range(3):
@@ -284,11 +284,11 @@ class Recorder:
         return round(min(looks)[1])
 
     def _room_for(self, buffer: RowBuffer, rows: int) -> RowBuffer:
-        """Return a buffer in place of this one if it has not as much room."""
+        """Return this buffer, or another one if it has too little room."""
         return buffer if buffer.count + rows <= buffer.room else self._next(buffer)
 
     def _next(self, buffer: RowBuffer) -> RowBuffer:
-        """A buffer is full: return an empty one in its place."""
+        """Hand a full buffer over and return an empty one."""
         following = self._buffer(buffer.layout)
         if buffer.layout is PUBLISHED:
             self._published = following
@@ -311,7 +311,7 @@ class Recorder:
             writer.take(rows)
 
     def flush(self, *, close_file: bool = True) -> None:
-        """Hand over all that is there, and have the file closed."""
+        """Hand over all rows and have the file closed."""
         for buffer in (self._published, self._notified):
             if buffer.count:
                 self._next(buffer)
@@ -324,8 +324,8 @@ class Recorder:
             self._writer.close_file()
 
     async def close(self, seconds: float) -> None:
-        """Have the rest written, within this many seconds and those of the settings. What could not be written is said
-        in the log."""
+        """Write the rest within this many seconds and those of the settings. What could not be written is said in the
+        log."""
         self.flush()
         writer, self._writer = self._writer, None
         if writer is not None:
@@ -337,12 +337,12 @@ class Recorder:
 
 
 def flags_of(arrival: Any) -> int:
-    """Return the flags of what a broker notified of."""
+    """Return the flags of a broker's notification."""
     return (RETAINED if arrival.retained else 0) | (REDELIVERED if arrival.redelivered else 0)
 
 
 def _telling(ended: asyncio.Future[None]) -> Callable[[], None]:
-    """Return what resolves a future from another thread; its loop may be closed by then."""
+    """Return a function that resolves a future from another thread, whose loop may be closed by then."""
     loop = ended.get_loop()
 
     def resolve() -> None:

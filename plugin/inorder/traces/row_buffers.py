@@ -1,4 +1,4 @@
-"""Rows as the event loop writes them: fixed records in one piece of memory, and nothing made for the garbage collector.
+"""Rows as fixed records in one piece of memory, so that writing them makes no objects for the garbage collector.
 
 A buffer belongs to the event loop until it is handed over, and to the writer's thread from then on. Its records are
 read there by column (:mod:`inorder.traces.batches`), without a Python object for each value.
@@ -20,7 +20,7 @@ NOTHING: Final = -1
 
 @dataclass(frozen=True)
 class Layout:
-    """How the records of one kind of rows lie in memory: 8 bytes for each part.
+    """The memory layout of one kind of rows: 8 bytes for each part of a record.
 
     Attributes:
         kind: of the rows.
@@ -34,12 +34,12 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Parts of a record."""
+        """The number of parts of a record."""
         return len(self.whole) + len(self.times)
 
     @property
     def struct(self) -> Struct:
-        """A record's form."""
+        """The :mod:`struct` of a record."""
         return Struct(f"={len(self.whole)}q{len(self.times)}d")
 
 
@@ -107,17 +107,17 @@ class RowBuffer:
 
     @property
     def weight(self) -> int:
-        """Rows, or more where its dependencies take more memory than rows do."""
+        """The number of rows, or more if their dependencies take more memory than rows do."""
         return max(self.count, len(self.numbers) // NUMBERS_PER_ROW)
 
     def place(self, key: object, name: TopicName) -> int:
-        """Give a topic its place."""
+        """Assign a topic its place."""
         self.places[key] = at = len(self.topics)
         self.topics.append(name)
         return at
 
     def added(self, rows: int) -> None:
-        """So many rows were written behind the others, and their dependencies. With many of those they are the last."""
+        """Count new rows and their dependencies. With many of these they are the last."""
         self.count += rows
         if len(self.numbers) >= self.numbers_room:
             self.room = self.count

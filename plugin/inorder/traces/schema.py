@@ -1,4 +1,4 @@
-"""The columns of a trace, as data: writers, readers and jobs all take them from here.
+"""The columns of a trace as data, for writers, readers and jobs.
 
 A column keeps its name and its type for ever; new ones are added at the end and may be missing in older files, where
 they read as null. All integers are signed and have 64 bits, all times are instants in UTC with microseconds. What

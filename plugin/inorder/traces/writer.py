@@ -1,4 +1,4 @@
-"""The recorder's thread: buffers into Arrow's columns, columns into files, files to their place.
+"""The recorder's thread: it turns buffers into Arrow columns, columns into files, and stores the files.
 
 Columns become parts of a file at once, though the file may be due much later: packed they take a twentieth of the
 memory, and theirs is used for the next.
@@ -35,7 +35,7 @@ tens of milliseconds to make such a file anew, every ``flush_interval``."""
 
 
 class Writer:
-    """Writes what one client records.
+    """Writes the rows that one client records.
 
     Raises:
         InvalidOption: the place cannot be written.
@@ -70,7 +70,7 @@ class Writer:
     # -- from the event loop -------------------------------------------------------------------------------------------
 
     def used(self, layout: Layout) -> RowBuffer | None:
-        """Return a buffer that is not used any more."""
+        """Return a buffer that is free again, or ``None``."""
         for _ in range(len(self._used)):
             buffer = self._used.popleft()
             if buffer.layout is layout:
@@ -79,11 +79,11 @@ class Writer:
         return None
 
     def take(self, rows: RowBuffer | Others) -> None:
-        """Write these, sooner or later."""
+        """Queue rows for writing."""
         self._queue.put(rows)
 
     def drop(self, rows: RowBuffer | Others) -> None:
-        """There is no room for these: only their count is recorded."""
+        """Drop rows for which there is no room; only their count is recorded."""
         _count(rows, self._refused)
         if isinstance(rows, RowBuffer):
             rows.clear()
@@ -94,12 +94,12 @@ class Writer:
         self._queue.put(None)
 
     def stop(self, deadline: float, ended: Callable[[], None]) -> None:
-        """Write what there is until then (of the monotonic clock), and call ``ended``, on the writer's thread."""
+        """Write the rest until a deadline (monotonic clock), then call ``ended`` on the writer's thread."""
         self._deadline, self._ended = deadline, ended
         self._queue.put(None)
 
     def left(self) -> None:
-        """The event loop does not wait any longer."""
+        """Note that the event loop does not wait any longer."""
         if self._deadline is not None and self._thread.is_alive() and time.monotonic() >= self._deadline:
             _log.error("event=traces_lost folder=%s hint=%s", self._folder, "writing has not ended in time")
 
@@ -153,14 +153,14 @@ class Writer:
 
     @property
     def _unwritten(self) -> int:
-        """Rows that are in no file yet, those that no file tells of among them."""
+        """The number of rows in no file yet, dropped ones that no file tells of included."""
         rows = self._untold
         for file in (*self._made, *([self._open] if self._open else ())):
             rows += file.counted + file.told
         return rows.total()
 
     def _put(self, batch: pa.RecordBatch, weight: int) -> None:
-        """Rows go into the open file, and into further ones where it is full."""
+        """Add rows to the open file, and to further files when it is full."""
         while True:
             file = self._open = self._open or File()
             part = batch.slice(0, self._full - file.rows)
@@ -193,7 +193,7 @@ class Writer:
             self._made.append(file)
 
     def _spoil(self, file: File) -> None:
-        """Arrow has failed at a file: its rows are not recorded."""
+        """Give up a file in which Arrow failed: its rows are not recorded."""
         _log.exception("event=traces_not_made rows=%d", file.counted.total())
         self._spoiled += file.counted
         self._told -= file.told
@@ -201,7 +201,7 @@ class Writer:
         self._open = None
 
     def _write_due(self) -> None:
-        """Write the files that are due, but not at once again after one could not be written."""
+        """Write the due files, but pause after one that could not be written."""
         if self._failed_at is not None and time.monotonic() < self._failed_at + RETRY_SECONDS:
             return
         while self._made or (self._is_due and self._is_unfinished):
@@ -232,8 +232,8 @@ class Writer:
         return True
 
     def _grown(self, file: File) -> tuple[int, pa.Buffer, int]:
-        """Return rows, content and number of the file to write: the last one again with these rows, where it is small
-        and still there; nobody but this writer changes it. Else a new one."""
+        """Return rows, content and number of the file to write: the last file with these rows added, if it is small and
+        still there. Else a new one."""
         if self._last is not None and self._folder.can_replace(self._name(self._files)):
             rows = self._last[0] + file.rows
             if rows <= min(GROWN_ROWS, self._full):
@@ -251,7 +251,7 @@ class Writer:
 
 
 def _count(rows: RowBuffer | Others, into: Counter[int]) -> None:
-    """Count rows by the incarnation that they are of."""
+    """Count rows by their incarnation."""
     if isinstance(rows, RowBuffer):
         into[rows.incarnation] += len(rows)
     else:

@@ -1,1 +1,1 @@
-"""What tests of inorder, and of applications and adapters built on it, need: real servers and conformance suites."""
+"""Tools for tests of inorder, and of applications and adapters built on it: real servers and conformance suites."""

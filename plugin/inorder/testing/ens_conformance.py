@@ -1,5 +1,4 @@
-"""What every adapter must do, as tests: inherit :class:`EnsConformance` in a class named ``Test...`` and say how to
-make an ENS.
+"""The contract of adapters as tests: inherit :class:`EnsConformance` in a class named ``Test...`` that makes an ENS.
 
 The suite needs pytest and pytest-asyncio. A minimal use::
 
@@ -47,7 +46,8 @@ __all__ = ["EnsConformance", "EnsMaker", "Recorder", "StoppableBroker", "connect
 
 @pytest.mark.asyncio
 class EnsConformance:
-    """The suite. Class attributes say what is particular about a broker; the defaults are MQTT's."""
+    """The suite that every adapter must pass. Class attributes say what is particular about a broker; the defaults are
+    MQTT's."""
 
     odd_topics: ClassVar[list[str]] = [
         "/lead",
@@ -105,12 +105,12 @@ class EnsConformance:
 
     @pytest.fixture
     def make_ens(self) -> EnsMaker:
-        """Override: how to make a client of the broker."""
+        """Return a maker of clients of the broker; to be overridden."""
         raise NotImplementedError("override the fixture make_ens")
 
     @pytest.fixture
     def stoppable(self) -> StoppableBroker:
-        """Override to have the tests with a stopped broker run too."""
+        """Return a broker that can be stopped; override it to run the tests that need one."""
         pytest.skip("no broker that may be stopped")
 
     # -- messages ----------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class EnsConformance:
 
     @pytest.mark.parametrize("in_payload", [False, True])
     async def test_the_stamp_arrives_beside_the_payload(self, make_ens: EnsMaker, in_payload: bool) -> None:
-        """Short and long stamps, in either form."""
+        """Short and long stamps arrive in either form."""
         stamps = [b"x", b"AZaz09_-", b"s" * 4_000, b"0" * 60_000]
         topic = unique()
         ens = make_ens()
@@ -184,7 +184,7 @@ class EnsConformance:
         assert recorder.payloads == [b"%d" % number for number in range(300)]
 
     async def test_a_burst_arrives_in_order_and_each_is_accepted_once(self, make_ens: EnsMaker) -> None:
-        """R16: each token has exactly one outcome."""
+        """Each token has exactly one outcome (R16)."""
         count, topic = 2_000, unique()
         publisher, subscriber = make_ens(), make_ens()
         async with connected(publisher) as sent, connected(subscriber) as recorder:
@@ -198,7 +198,7 @@ class EnsConformance:
         assert sent.refusals == []
 
     async def test_every_quality_is_accepted_and_delivered_once(self, make_ens: EnsMaker) -> None:
-        """R16: written, PUBACK or PUBCOMP."""
+        """Acceptance is the write, PUBACK or PUBCOMP (R16)."""
         topic, ens = unique(), make_ens()
         async with connected(ens) as recorder:
             qualities = ens.capabilities.qos
@@ -226,7 +226,7 @@ class EnsConformance:
         assert len(recorder.arrivals) == 100
 
     async def test_a_barrier_comes_back_behind_all_that_the_broker_had(self, make_ens: EnsMaker) -> None:
-        """R24: of every quality, also beyond what the broker sends without acknowledgements."""
+        """A barrier covers every quality, also beyond the broker's window (R24)."""
         ens = make_ens()
         assert isinstance(ens, BarrierEns) == self.has_barrier
         if not isinstance(ens, BarrierEns):
@@ -243,7 +243,7 @@ class EnsConformance:
                 assert len(recorder.arrivals) == count * 200
 
     async def _publish_unread(self, make_ens: EnsMaker, topic: str, count: int, qos: int) -> None:
-        """Have a broker accept messages while the loop of this test reads nothing."""
+        """Make a broker accept messages while the loop of this test reads nothing."""
 
         async def publish() -> None:
             publisher = make_ens()
@@ -264,7 +264,7 @@ class EnsConformance:
     # -- subscriptions -----------------------------------------------------------------------------------------
 
     async def test_a_subscription_counts_from_its_return_and_ends_with_its_end(self, make_ens: EnsMaker) -> None:
-        """B48: also when it is taken again at once."""
+        """A subscription may also be made again at once (B48)."""
         topic, last = unique(), unique("last")
         publisher, subscriber = make_ens(), make_ens()
         async with connected(publisher) as sent, connected(subscriber) as recorder:
@@ -292,7 +292,7 @@ class EnsConformance:
         assert [arrival.topic for arrival in arrivals] == self.odd_topics
 
     async def test_the_broker_and_covers_agree(self, make_ens: EnsMaker) -> None:
-        """R13, B27: topic managers resolve filters as the broker does."""
+        """Topic managers resolve filters as the broker does (R13, B27)."""
         publisher, last = make_ens(), unique("last")
         topics = [topic for topic in self.odd_topics if len(topic) < 100]
         async with connected(publisher):
@@ -389,7 +389,7 @@ class EnsConformance:
             assert ens.check_topic(good) == good
 
     async def test_bad_filters_are_refused(self, make_ens: EnsMaker) -> None:
-        """Before anything leaves; good ones keep their text."""
+        """A bad filter is refused before anything leaves; a good one keeps its text."""
         ens = make_ens()
         for text in self.bad_filters:
             with pytest.raises(InvalidFilter) as caught:
@@ -423,7 +423,7 @@ class EnsConformance:
     # -- life --------------------------------------------------------------------------------------------------
 
     async def test_before_connect(self, make_ens: EnsMaker) -> None:
-        """B30: nothing is queued in secret before there is a connection."""
+        """Nothing is queued in secret before there is a connection (B30)."""
         ens = make_ens()
         assert isinstance(ens, Ens)
         with pytest.raises(Closed):
@@ -435,7 +435,7 @@ class EnsConformance:
         await ens.close()
 
     async def test_after_close(self, make_ens: EnsMaker) -> None:
-        """Nothing is reported, nothing can be done, closing again does no harm."""
+        """A closed client reports and does nothing, and may be closed again."""
         topic, ens, other = unique(), make_ens(), make_ens()
         async with connected(other) as seen:
             recorder = Recorder()
@@ -455,7 +455,7 @@ class EnsConformance:
         assert recorder == Recorder()
 
     async def test_a_lost_connection_is_reported_once_and_can_be_made_anew(self, stoppable: StoppableBroker) -> None:
-        """Also: a publish meanwhile is refused, not kept."""
+        """A publish meanwhile is refused, not kept."""
         topic, ens = unique(), stoppable.make_ens()
         recorder = Recorder()
         await ens.connect(recorder)
@@ -493,7 +493,7 @@ class EnsConformance:
         assert len(recorder.losses) == 1
 
     async def test_what_was_not_accepted_is_not_sent_again_after_a_reconnect(self, stoppable: StoppableBroker) -> None:
-        """B54: the owner hands it over again, nobody else."""
+        """Only the owner hands such a message over again (B54)."""
         topic, ens = unique(), stoppable.make_ens()
         recorder = Recorder()
         await ens.connect(recorder)
@@ -514,7 +514,7 @@ class EnsConformance:
         assert recorder.payloads == [b"new"]
 
     async def test_close_works_in_the_middle_of_a_loss(self, stoppable: StoppableBroker) -> None:
-        """Whichever comes first."""
+        """Close and loss may come in either order."""
         ens, recorder = stoppable.make_ens(), Recorder()
         await ens.connect(recorder)
         await stoppable.stop()
@@ -526,7 +526,7 @@ class EnsConformance:
 
 
 def _literal(ens: Ens, topic: str) -> Filter:
-    """Return the filter for just this topic, whatever its characters mean in a filter."""
+    """Return the filter for just this topic, with all filter characters escaped."""
     parsed = ens.parse_filter(topic)
     return parsed if parsed.kind is FilterKind.EXACT and parsed.name == topic else exact(topic)
 

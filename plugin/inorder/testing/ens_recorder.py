@@ -1,4 +1,4 @@
-"""What tests of adapters need: a maker of clients, and a sink that keeps everything and can be waited for."""
+"""Helpers for tests of adapters: a maker of clients, and a sink that records everything and can be waited for."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class EnsMaker(Protocol):
     """Makes unconnected clients of the broker under test."""
 
     def __call__(self, client_id: str = "", **options: Any) -> Ens:
-        """Return a client; without an id it gets one of its own."""
+        """Return a client; without a given id it gets a new one."""
 
 
 def ens_maker(factory: EnsFactory, url: str, **preset: Any) -> EnsMaker:
-    """Return the usual maker: a factory, a URL, options for all."""
+    """Return the usual maker from a factory, a URL and options."""
 
     def make(client_id: str = "", **options: Any) -> Ens:
         return factory(url, client_id=client_id or unique("client"), options={**preset, **options})
@@ -34,7 +34,7 @@ def ens_maker(factory: EnsFactory, url: str, **preset: Any) -> EnsMaker:
 
 @dataclass
 class StoppableBroker:
-    """A broker of the test's own, which it may stop and start again at the same address."""
+    """A broker of one test, which may stop it and start it again at the same address."""
 
     make_ens: EnsMaker
     stop: Callable[[], Awaitable[None]]
@@ -43,7 +43,7 @@ class StoppableBroker:
 
 @dataclass
 class Recorder:
-    """A sink that keeps everything, and lets tests wait for it."""
+    """A sink that records everything and lets tests wait for it."""
 
     arrivals: list[Arrival] = field(default_factory=list)
     malformed_reasons: list[str] = field(default_factory=list)
@@ -53,37 +53,37 @@ class Recorder:
     _changed: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
 
     def arrived(self, arrival: Arrival) -> None:
-        """Keep it."""
+        """Record an arrival."""
         self.arrivals.append(arrival)
         self._changed.set()
 
     def malformed(self, reason: str) -> None:
-        """Keep it."""
+        """Record a malformed message."""
         self.malformed_reasons.append(reason)
         self._changed.set()
 
     def accepted(self, tokens: list[int]) -> None:
-        """Keep them."""
+        """Record accepted tokens."""
         self.accepted_tokens.extend(tokens)
         self._changed.set()
 
     def refused(self, token: int, error: Exception) -> None:
-        """Keep it."""
+        """Record a refused token."""
         self.refusals.append((token, error))
         self._changed.set()
 
     def connection_lost(self, error: Exception) -> None:
-        """Keep it."""
+        """Record a lost connection."""
         self.losses.append(error)
         self._changed.set()
 
     @property
     def payloads(self) -> list[bytes]:
-        """The payloads that arrived."""
+        """The payloads of all arrivals."""
         return [arrival.payload for arrival in self.arrivals]
 
     async def until(self, condition: Callable[[], bool], timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the condition holds. Raises TimeoutError, with what was recorded."""
+        """Wait until a condition holds. Raises TimeoutError, with what was recorded."""
         try:
             async with asyncio.timeout(timeout):
                 while not condition():
@@ -106,7 +106,7 @@ class Recorder:
         await self.until(lambda: any(arrival.topic == topic for arrival in self.arrivals))
 
     def summary(self) -> str:
-        """Say in one line what was recorded."""
+        """Describe in one line what was recorded."""
         return (
             f"{len(self.arrivals)} arrivals, {len(self.accepted_tokens)} accepted, refused {self.refusals[:3]}, "
             f"lost {self.losses}, malformed {self.malformed_reasons[:3]}"
@@ -130,7 +130,7 @@ async def connected(ens: Ens) -> AsyncIterator[Recorder]:
 
 
 async def until_connected(ens: Ens, recorder: Recorder) -> None:
-    """Connect to a broker that is just coming up again. Raises TimeoutError."""
+    """Connect to a broker that is just starting again. Raises TimeoutError."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             try:
@@ -142,7 +142,7 @@ async def until_connected(ens: Ens, recorder: Recorder) -> None:
 
 
 def look_alikes() -> list[bytes]:
-    """Return payloads that look like a stamped payload; the first two of them exactly so."""
+    """Return payloads that look stamped; the first two of them look exactly so."""
     frame = b"inorder/1 AbC-_9 %08x\n"
     valid = frame % crc32(b"hello", crc32(b"AbC-_9")) + b"hello"
     reserved = b"inorder/1 none %08x\nhello" % crc32(b"hello", crc32(b"none"))

@@ -1,4 +1,4 @@
-"""What every Journal must do. Inherit the suite and give it two ways into one and the same store.
+"""The contract of every Journal, as tests. Inherit the suite and give it two ways into one and the same store.
 
 class TestMyJournal(JournalConformance):
     @pytest.fixture
@@ -30,7 +30,7 @@ class JournalConformance:
 
     @pytest.fixture
     def make_journal(self) -> MakeJournal:
-        """Overridden by each journal's tests."""
+        """Return a new journal; to be overridden."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -83,7 +83,7 @@ class JournalConformance:
     def test_of_several_that_saw_the_same_epoch_one_gets_the_stage(
         self, make_journal: MakeJournal, journal: Journal
     ) -> None:
-        """Standbys that see the same silence at the same time."""
+        """Several standbys may see the same silence at the same time."""
         owner = journal.claim(0, "owner")
         seen = journal.read_map()[0]
         start, won, lost = threading.Barrier(4), list[int](), list[BaseException]()
@@ -121,7 +121,7 @@ class JournalConformance:
         assert other.claim(0, "b", epoch, beat=seen.beat) == epoch + 1
 
     def test_workers_show_themselves(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """With stages or without; each beat counts, the last word is read, and who left is forgotten; not in an
+        """Each beat of a worker counts, and the last report is read; a worker that left is forgotten, but not in an
         older copy for mere silence."""
         other = make_journal()
         other.open(3)
@@ -210,7 +210,7 @@ class JournalConformance:
     # -- fence -------------------------------------------------------------------------------------------------
 
     def test_an_old_owner_writes_nothing(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """Also not for those of its stages that nobody took: one transaction, all or none."""
+        """An old owner's append writes no stage's rows: one transaction, all or none."""
         epochs = [journal.claim(stage, "a") for stage in range(2)]
         journal.append([Batch(0, epochs[0], 1, b"x"), Batch(1, epochs[1], 1, b"y")])
         other = make_journal()
@@ -274,11 +274,11 @@ class JournalConformance:
     # -- snapshots ---------------------------------------------------------------------------------------------
 
     def test_without_a_snapshot(self, journal: Journal) -> None:
-        """A new stage has none."""
+        """A new stage has no snapshot."""
         assert journal.load_snapshot(0) is None
 
     def test_a_snapshot_shortens_the_replay(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """The newest is loaded, and replay goes on behind it with the chain unbroken."""
+        """The newest snapshot is loaded, and replay goes on behind it with the chain unbroken."""
         epoch = self.fill(journal, 10)
         journal.save_snapshot(0, epoch, 10, b"ten")
         journal.append([Batch(0, epoch, 11, b"x")])
@@ -292,7 +292,7 @@ class JournalConformance:
         assert len(list(other.replay(0, 0))) == 11
 
     def test_the_last_snapshot_but_one_keeps_its_rows(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """Rows that it covers are forgotten, later ones stay."""
+        """Rows that the older snapshot covers are forgotten, later ones stay."""
         epoch = self.fill(journal, 3)
         for seq in range(3, 10):
             journal.save_snapshot(0, epoch, seq, b"state")
@@ -305,7 +305,7 @@ class JournalConformance:
         other.append([Batch(0, epoch + 1, 11, b"y")])
 
     def test_a_reader_goes_on_where_it_was(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """It reads what others write, with the chain unbroken, and is told when the next row was forgotten."""
+        """A reader follows other writers, with the chain unbroken, and is told when the next row was forgotten."""
         epoch = self.fill(journal, 3)
         reader = make_journal().sibling()
         tail = EMPTY_TAIL
@@ -337,7 +337,7 @@ class JournalConformance:
     # -- event logs (R18) --------------------------------------------------------------------------------------
 
     def test_a_log_is_written_with_the_rows_that_caused_it(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """In order: an event, its dependencies once they are complete, what is forgotten."""
+        """A log gets an event, its complete dependencies and its end in the order of their rows."""
         epoch = journal.claim(0, "a")
         whole, rides = LogRow(7, 1, 1000, [2, 9], bytes(range(256))), LogRow(7, 2, 1001, None, b"two")
         journal.append([Batch(0, epoch, 1, b"x")], [whole, rides, LogRow(8, 1, 1002, [], None)])
@@ -354,7 +354,7 @@ class JournalConformance:
         reader.close()
 
     def test_an_old_owner_logs_nothing(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """The fence holds for what comes with the rows."""
+        """The fence also holds for the changes of logs that come with rows."""
         epoch = self.fill(journal, 1)
         other = make_journal()
         other.open(3)
@@ -366,7 +366,7 @@ class JournalConformance:
         reader.close()
 
     def test_a_log_is_read_in_pages(self, journal: Journal) -> None:
-        """Bounded by events and by bytes, but never empty; ``through`` tells where the next one begins."""
+        """A page is bounded by events and by bytes, but never empty; ``through`` tells where the next one begins."""
         epoch = journal.claim(0, "a")
         journal.append([Batch(0, epoch, 1, b"x")], [LogRow(7, n, 1000 + n, [], b"x" * 10) for n in range(1, 21)])
         reader = journal.log_reader()

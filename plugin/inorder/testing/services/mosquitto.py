@@ -153,7 +153,7 @@ class Mosquitto(Server):
             probe.ping()
 
     def _ping_without_client_id(self) -> None:
-        """The probe has no client id; a broker that refuses it for that reason is ready all the same."""
+        """Ping without a client id; a broker that refuses only the empty id is ready, too."""
         with contextlib.suppress(ConnectionRefusedError):
             self.probe(PING_SECONDS).close()
         if f"listen socket on port {self.port}" not in self.log():

@@ -1,4 +1,4 @@
-"""As much MQTT 3.1.1 as it takes to see whether a broker, or a bridge, works. Not a client for anything else."""
+"""A minimal MQTT 3.1.1 client, enough to see whether a broker, or a bridge, works. Not a client for anything else."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class MqttProbe:
         self._socket.sendall(bytes([head]) + _length(len(body)) + body)
 
     def _await(self, wanted: int, deadline: float) -> bytes:
-        """Return the body of the next packet of this type; others are dropped."""
+        """Return the body of the next packet of this type, and drop others before."""
         while True:
             packet = self._take_packet()
             if packet is not None:

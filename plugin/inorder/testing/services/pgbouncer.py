@@ -27,11 +27,11 @@ class PgBouncer(Server):
 
     @property
     def url(self) -> str:
-        """The URL of the database ``postgres``, through the pooler."""
+        """The URL of the database ``postgres`` through the pooler."""
         return self.through(self._postgres.url)
 
     def through(self, url: str) -> str:
-        """Return the URL of a database of the server as it is reached through the pooler."""
+        """Return the URL of one of the server's databases through the pooler."""
         return url.replace(f":{self._postgres.port}/", f":{self.port}/")
 
     def _prepare(self) -> None:
@@ -47,7 +47,7 @@ class PgBouncer(Server):
         return [self.binary, str(self.folder / "pgbouncer.ini")]
 
     def _ping(self) -> None:
-        """Ask whether it speaks TLS: it answers that at once, and without the server."""
+        """Ask the pooler whether it speaks TLS, which it answers at once and without the server."""
         with socket.create_connection((HOST, self.port), timeout=PING_SECONDS) as connection:
             connection.sendall(struct.pack("!II", 8, 80877103))
             if connection.recv(1) not in (b"N", b"S"):

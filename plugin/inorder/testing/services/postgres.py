@@ -23,7 +23,7 @@ _SUPERUSER = "postgres"
 
 
 class PostgresServer(Server):
-    """A PostgreSQL server; everybody on loopback is let in as ``postgres``, without a password.
+    """A PostgreSQL server that admits everybody on loopback as ``postgres``, without a password.
 
     Args:
         settings: further settings of postgresql.conf.
@@ -87,7 +87,7 @@ class PostgresServer(Server):
         return command
 
     def _is_passing_failure(self, log: str) -> bool:
-        """After a kill the server's children end a moment later than itself, and hold its memory until then."""
+        """Tell whether a start failed because children of a killed server still hold its memory."""
         return "pre-existing shared memory block" in log or "lock file" in log
 
     def _ping(self) -> None:

@@ -25,7 +25,7 @@ _BIND_ATTEMPTS = 5
 
 
 class FaultProxy:
-    """Forwards connections to a port, until told otherwise. An async context manager; use it on one event loop.
+    """Forwards connections to a port, with faults on demand. An async context manager; use it on one event loop.
 
     A stall is a network that carries nothing: bytes wait, connections stay open and new ones are accepted and
     stall as well. A cut resets every connection. Refusing is a host whose port is closed. Cuts and stalls may be for
@@ -51,14 +51,14 @@ class FaultProxy:
 
     @property
     def port(self) -> int:
-        """The port that clients connect to. Raises LinkError before the start."""
+        """The port for clients. Raises LinkError before the start."""
         if self._port is None:
             raise LinkError("the proxy was not started yet")
         return self._port
 
     @property
     def connections(self) -> int:
-        """How many connections are open now."""
+        """The number of open connections."""
         return len(self._pairs)
 
     def cut(self, which: Which = bool) -> None:
@@ -82,7 +82,7 @@ class FaultProxy:
             self._server = None
 
     async def heal(self) -> None:
-        """Carry everything again: what was stalled flows, new connections are accepted on the same port.
+        """Carry everything again: stalled bytes flow, and the same port accepts new connections.
 
         Raises OSError when another process took the port meanwhile.
         """
@@ -93,7 +93,7 @@ class FaultProxy:
             self._server = await self._listen(self.port)
 
     async def start(self) -> Self:
-        """Listen. Raises OSError when the given port is taken."""
+        """Start listening. Raises OSError when the given port is taken."""
         if self._port is not None:
             self._server = await self._listen(self._port)
             return self
@@ -185,8 +185,8 @@ class _Pair:
         self.ended()
 
     def ended(self) -> None:
-        """One end is closed: the pair is over when no end has a transport any more. The client's is certain to come:
-        the pair was made because it was accepted."""
+        """Note that one end is closed; the pair is over when no end has a transport any more. The client's is certain
+        to come: the pair was made because it was accepted."""
         if self.client.has_come and self.client.transport is None and self.server.transport is None:
             self._connecting.cancel()
             self._open_pairs.discard(self)
@@ -198,7 +198,7 @@ class _Pair:
 
 
 class _End(asyncio.Protocol):
-    """Reads one side and writes what it read to the other, unless something holds it."""
+    """Reads one side and writes the bytes to the other, unless something holds it."""
 
     peer: _End
 
@@ -214,7 +214,7 @@ class _End(asyncio.Protocol):
         self._held_by = {"unconnected"}  # until the other end can be written to
 
     def hold(self, reason: str, is_held: bool) -> None:
-        """Stop reading for a reason, or drop that reason; reading goes on when there is none left."""
+        """Stop reading for a reason, or drop that reason; reading goes on without any."""
         (self._held_by.add if is_held else self._held_by.discard)(reason)
         self._apply_hold()
 

@@ -1,4 +1,4 @@
-"""One server process: found, started on a free port, waited for, and cleaned up whatever happens."""
+"""One server process: it is found, started on a free port, waited for, and cleaned up in every case."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ class Server(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """The URL that a client is given."""
+        """The URL for clients."""
 
     # -- what users see --------------------------------------------------------------------------------------------
 
     @property
     def port(self) -> int:
-        """The loopback port it listens on. Raises LinkError before the first start."""
+        """The server's loopback port. Raises LinkError before the first start."""
         if self._port is None:
             raise LinkError(f"{self.binary} was not started yet")
         return self._port
@@ -131,19 +131,19 @@ class Server(ABC):
 
     @property
     def folder(self) -> Path:
-        """The folder of its files; removed at the end of the context. Raises LinkError when there is none."""
+        """The folder of the server's files, removed at the context's end. Raises LinkError when there is none."""
         if self._folder is None:
             raise LinkError(f"{self.binary} has no folder: it was not started, or was closed")
         return self._folder
 
     @property
     def is_running(self) -> bool:
-        """Whether the process runs now."""
+        """Tell whether the process runs now."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with by itself (negative: the signal); ``None`` if it runs, or was stopped from here."""
+        """The exit code of a process that ended by itself (negative: the signal), else ``None``."""
         return None if self._process is None else self._process.poll()
 
     def log(self) -> str:
@@ -263,7 +263,7 @@ class Server(ABC):
         )
 
     def _becomes_ready(self, deadline: float) -> bool:
-        """Wait for a good ping while the process lives; a ping after its end came from somebody else's server."""
+        """Wait for a good ping while the process lives; a later ping would come from somebody else's server."""
         while self.is_running and time.monotonic() < deadline:
             try:
                 self._ping()
@@ -359,7 +359,7 @@ def _account(user: str) -> pwd.struct_passwd:
 
 
 def wait_until(condition: Callable[[], bool], *, what: str, timeout: float = 30.0) -> None:
-    """Return as soon as the condition holds; it is asked again and again. Raises TimeoutError that names ``what``.
+    """Return as soon as a condition holds, which is asked again and again. Raises TimeoutError that names ``what``.
 
     An OSError of the condition counts as "not yet".
     """

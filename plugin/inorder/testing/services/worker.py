@@ -12,7 +12,7 @@ from inorder.testing.services.server import HOST, PING_SECONDS, Server
 
 
 class WorkerServer(Server):
-    """An ``inorder worker``; killed and started again it recovers from its store.
+    """An ``inorder worker`` process, which recovers from its store when it is killed and started again.
 
     Args:
         store: the store's URL; ``None``: an SQLite file in the server's folder, which lives as long as the context.
@@ -38,7 +38,7 @@ class WorkerServer(Server):
 
     @property
     def url(self) -> str:
-        """Host and port, as ``Client(workers=[...])`` takes them."""
+        """Host and port in the form of ``Client(workers=[...])``."""
         return f"{HOST}:{self.port}"
 
     @property

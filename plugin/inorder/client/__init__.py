@@ -1,4 +1,4 @@
-"""The client: plugs into an application on asyncio and gives its brokers one total order."""
+"""The client, which plugs into an asyncio application and gives its brokers one total order."""
 
 from inorder.client.client import Client
 from inorder.client.options import ClientTimes

@@ -1,4 +1,4 @@
-"""Finding the adapter of a broker by the scheme of its URL (entry points, group ``inorder.adapters``)."""
+"""Lookup of a broker's adapter by the scheme of its URL (entry points, group ``inorder.adapters``)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def open_ens(url: str, *, client_id: str, options: Mapping[str, Any]) -> Ens:
 def make_brokers(
     brokers: str | Ens | Mapping[str, str | Ens], space: str | None, *, client_id: str, options: Mapping[str, Any]
 ) -> dict[str, Ens]:
-    """Return connections by space, none of them connected. Raises InvalidOption, MissingExtra."""
+    """Return unconnected broker connections by space. Raises InvalidOption, MissingExtra."""
     if isinstance(brokers, (str, Ens)):
         ens = _make(brokers, client_id, options)
         return {checked_space(ens.space if space is None else space): ens}

@@ -1,4 +1,4 @@
-"""Barriers at one broker: when is everything read that it had for this client? (R24)"""
+"""Barriers at one broker, which tell when everything is read that the broker had for this client. (R24)"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BUSY: Final = 240
 
 
 class Barriers:
-    """Asks one broker, one barrier after the other.
+    """Runs the barriers of one broker, one after the other.
 
     Attributes:
         arrived: messages that have arrived on the connection.
@@ -26,7 +26,7 @@ class Barriers:
         self.arrived = 0
 
     async def passed(self) -> bool:
-        """Return whether a barrier that begins now has come back, when that is known."""
+        """Wait for a barrier that begins now; return whether it has come back."""
         try:
             if isinstance(self._ens, BarrierEns):
                 await self._ens.barrier()

@@ -1,4 +1,4 @@
-"""Subscription changes as an application makes them: each is awaited; what brokers are asked for on the way."""
+"""Subscription changes of an application, each awaited, and the requests to brokers on the way."""
 
 from __future__ import annotations
 
@@ -33,21 +33,20 @@ class Changing:
         self._error: InorderError | None = None
 
     async def subscribe(self, link: EnsLink, filters: Iterable[Filter], ordering: Ordering, qos: int) -> None:
-        """Subscribe. A caller that is cancelled leaves a change that is on its way to complete."""
+        """Subscribe to filters. A caller that is cancelled leaves a change that is on its way to complete."""
         properties = link.ens.capabilities.properties
         await self._change([Subscription(link.space, each, ordering, qos, properties) for each in filters], [])
 
     async def unsubscribe(self, link: EnsLink, filters: list[Filter]) -> None:
-        """Unsubscribe. Raises InvalidFilter for what is not subscribed, before anything is changed."""
+        """Unsubscribe from filters. Raises InvalidFilter for what is not subscribed, before anything is changed."""
         for filter in filters:
             if self._endpoint.routes.get(link.space, filter) is None:
                 raise InvalidFilter(filter.text, "not subscribed")
         await self._change([], [(link.space, each) for each in filters])
 
     async def resume(self) -> None:
-        """Go on with the durable subscription that waits for this client, all of it at once: what its topics had while
-        the client was away comes in one order (R18). Raises InvalidOption for one with a space that this client does
-        not have."""
+        """Resume the whole durable subscription of this client: its topics' events from the time away come in one order
+        (R18). Raises InvalidOption for one with a space that this client does not have."""
         self._resumed = asyncio.get_running_loop().create_future()
         self._endpoint.resume()
         self._perform()
@@ -111,7 +110,7 @@ class Changing:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def stop(self, error: InorderError) -> None:
-        """No more changes; outstanding calls raise the error."""
+        """Stop changes; outstanding calls raise the error."""
         self._error = self._error or error
         for task in self._tasks:
             task.cancel()

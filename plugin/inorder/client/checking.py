@@ -1,4 +1,4 @@
-"""Checks of what an application gives a client; each raises InvalidOption for what is not allowed."""
+"""Checks of an application's arguments; each raises InvalidOption for a value that is not allowed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checked_message(ens: Ens, topic: str, payload: Any, qos: int, retain: bool, 
 
 
 def checked_id(client_id: str | None) -> str:
-    """Return the client id, a random one for ``None``."""
+    """Return the client id, or a random one for ``None``."""
     if client_id is None:
         return f"inorder-{secrets.token_hex(4)}"
     if not isinstance(client_id, str) or not is_text(client_id) or not is_client_id(client_id):
@@ -42,7 +42,7 @@ def checked_id(client_id: str | None) -> str:
 
 
 def check_durable(durable: object, client_id: str | None, workers: object) -> None:
-    """A durable client needs a name, and workers to keep its subscription."""
+    """Check that a durable client has a name, and workers to keep its subscription."""
     if not isinstance(durable, bool):
         raise InvalidOption("durable", durable, "True or False")
     if durable and (client_id is None or not workers):
@@ -50,7 +50,7 @@ def check_durable(durable: object, client_id: str | None, workers: object) -> No
 
 
 def checked_token(token: object) -> str:
-    """Return the token, empty without one. What is wrong with it is said without showing it."""
+    """Return the token, or an empty text without one. What is wrong with it is said without showing it."""
     if token is None:
         return ""
     if not isinstance(token, str):
@@ -72,7 +72,7 @@ def checked_workers(workers: object) -> list[str]:
 
 
 def check_qos(qos: object, allowed: tuple[int, ...]) -> None:
-    """The broker must have this quality."""
+    """Check that the broker has this quality of service."""
     if isinstance(qos, bool) or not isinstance(qos, int) or qos not in allowed:
         raise InvalidOption("qos", qos, f"one of {', '.join(map(str, allowed))}")
 
@@ -85,7 +85,7 @@ def checked_space(space: object) -> str:
 
 
 def is_text(value: object) -> bool:
-    """It is a text that can be encoded."""
+    """Tell whether a value is a text that can be encoded."""
     return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
 
 
@@ -102,7 +102,7 @@ def checked_properties(properties: Any) -> tuple[tuple[str, str], ...]:
 
 
 def checked_mode(mode: Mode) -> Mode:
-    """Return how long total order waits."""
+    """Return the mode of waiting of total order."""
     if mode == "strict" or mode == "tag" or isinstance(mode, Bounded):
         return mode
     raise InvalidOption("mode", mode, "'strict', 'tag' or Bounded(buffer=..., max_wait=...)")

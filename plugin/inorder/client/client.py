@@ -1,4 +1,4 @@
-"""The client: an application's publishers and subscribers on its brokers, in one total order."""
+"""The client for an application's publishers and subscribers on its brokers, in one total order."""
 
 from __future__ import annotations
 
@@ -114,12 +114,11 @@ class Client:
 
     @property
     def incarnation(self) -> int:
-        """Of this process and domain (see event ids)."""
+        """The random number of this process's session in this domain (see event ids)."""
         return self._driver.incarnation
 
     def hand_to(self, sink: NotificationSink, now: Callable[[], float] | None = None) -> None:
-        """Have notifications go to the library that this client is embedded in, instead of :meth:`events`. Before it is
-        opened.
+        """Send notifications to the library that embeds this client, instead of :meth:`events`. Before it is opened.
 
         Args:
             now: the time by which missing events are waited for (s), where that is not the event loop's.
@@ -130,8 +129,7 @@ class Client:
         self._endpoint.watch()
 
     def send_now(self) -> None:
-        """For a library that this client is embedded in: send what was published now, and not once for all that happens
-        in this turn of the event loop."""
+        """Send new publishes now instead of once per turn of the event loop; for a library that embeds this client."""
         self._driver.flush_now()
 
     # -- life --------------------------------------------------------------------------------------------------
@@ -182,7 +180,7 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the client."""
         await self.close()
 
     def _start(self, coroutine: Any, name: str) -> None:
@@ -196,8 +194,8 @@ class Client:
             self._fail(error if isinstance(error, InorderError) else InorderError(f"{task.get_name()}: {error!r}"))
 
     def _fail(self, error: InorderError) -> None:
-        """Nothing more can come: readers, subscribers and publishers get the reason, and the brokers are left at once
-        (another process may have taken this client id over; coming back would throw it out)."""
+        """Pass an error that ends the client to readers, subscribers and publishers, and leave the brokers at once:
+        another process may have taken this client id over, and a reconnection would throw it out."""
         if self._error is None and self._closing is None:
             self._error = error
             self._end_stream(error)
@@ -205,14 +203,13 @@ class Client:
             self._close_soon()
 
     def _end_stream(self, error: InorderError | None) -> None:
-        """The application gets no more than what is in its stream now; a durable subscription goes on without it."""
+        """End the stream behind what it holds now; a durable subscription goes on without it."""
         self._stream.end(error)
         if self._recording is not None and self._endpoint.durable is None:
             self._recording.ended_all(self._endpoint.ordering.clock)
 
     async def close(self) -> None:
-        """Finish what is on its way (for at most ``close_timeout``), leave the brokers, end the stream. Safe more
-        than once."""
+        """Finish open work (for at most ``close_timeout``), leave the brokers, end the stream. Safe more than once."""
         if self._state == "new":
             self._state = "closed"
             self._stream.end()
@@ -301,7 +298,7 @@ class Client:
             raise InvalidOption(option, value, "'fifo' or 'none' for a client without workers")
 
     def _begin(self, link: EnsLink, message: Outgoing, order: Order) -> Any:
-        """Queue what has been checked. The blocking twin calls what is above on any thread, and this on the loop's."""
+        """Queue a checked publish. The blocking twin calls what is above on any thread, and this on the loop's."""
         publish = Publish(link, message, self._loop)
         if order == "total":
             self._publishing.total(publish)
@@ -323,7 +320,7 @@ class Client:
     async def subscribe(
         self, *filters: str, ordering: Ordering = "total", qos: int = 0, space: str | None = None
     ) -> None:
-        """Subscribe to topics or filters; returns when every event published from now on will be delivered.
+        """Subscribe to topics or filters; return when every event published from now on will be delivered.
 
         Args:
             ordering: ``"total"``, ``"fifo"`` (each publisher's order; unknown to the workers) or ``"none"``.
@@ -347,7 +344,7 @@ class Client:
         await self._driver.changing.subscribe(link, parsed, ordering, qos)
 
     async def unsubscribe(self, *filters: str, space: str | None = None) -> None:
-        """End subscriptions, given as they were made; nothing of them is delivered any more (R10, R11).
+        """End subscriptions, given as they were made; none of their events is delivered any more (R10, R11).
 
         Raises:
             InvalidFilter: not well formed, or not subscribed.
@@ -370,8 +367,8 @@ class Client:
     def replay(
         self, topic: str, *, from_: int | datetime.datetime | None = None, space: str | None = None
     ) -> AsyncIterator[Event | Gap]:
-        """Return the events of one topic's event log (R18), up to the present, as an iterator of its own: in the
-        topic's order, with verdict ``replayed``, beside and independent of subscriptions.
+        """Return an iterator over one topic's event log (R18) up to the present: in the topic's order, with verdict
+        ``replayed``, and independent of subscriptions.
 
         What the log does not have in between (a damaged row, an event that was published before its publisher knew of
         the log) is a ``Gap``.

@@ -1,4 +1,4 @@
-"""The clock of the lease (R12): seconds since some point, the time that the machine slept included.
+"""The clock of the lease (R12): seconds since some point, with the time that the machine slept.
 
 The event loop's clock stands still on a suspended machine, while the workers' sessions go on to run out.
 """
@@ -13,7 +13,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def waking_or_sleeping() -> float:
-    """Return the time, s."""
+    """Return the time in seconds, with the time that the machine slept."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
@@ -31,7 +31,7 @@ class LoopClock:
 
 
 class ReadingTime:
-    """Seconds for which the application reads: what it does not read cannot arrive, and is not missing meanwhile (R17).
+    """A clock that runs only while the application reads: unread messages cannot arrive, and so are not missing (R17).
 
     The time goes on while it waits for something to read and for ``PATIENCE`` after that, for those that look again
     and again; then it stands still until the application reads again. Reading and time may be of different threads.
@@ -43,7 +43,7 @@ class ReadingTime:
         self._state = time.monotonic(), 0.0, False  # when it was read last, how long time stood still, is it read now
 
     def begin(self) -> None:
-        """The application looks for something to read."""
+        """Start the clock, as the application looks for something to read."""
         now = time.monotonic()
         last, lost, is_read = self._state
         if not is_read:
@@ -51,7 +51,7 @@ class ReadingTime:
         self._state = now, lost, True
 
     def end(self) -> None:
-        """It is on its own again."""
+        """Stop the clock, as the application does something else."""
         self._state = time.monotonic(), self._state[1], False
 
     def __call__(self) -> float:

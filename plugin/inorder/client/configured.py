@@ -1,5 +1,5 @@
-"""How a client finds its workers when the program says nothing of them: ``INORDER_CLIENT__*`` variables, then the
-section ``[client]`` of ``inorder.toml`` in the working directory, then defaults.
+"""Configuration of a client whose program gives none: ``INORDER_CLIENT__*`` variables, then the section ``[client]`` of
+``inorder.toml`` in the working directory, then defaults.
 
 Names and meaning are those of the command line's settings.
 """
@@ -33,7 +33,7 @@ _AS_THEY_ARE = ("workers", "client_id", "token", "traces", "space", "subscribe_t
 
 
 class Given(TypedDict, total=False):
-    """What a program says itself; see :class:`ClientConfiguration`."""
+    """The program's own configuration; see :class:`ClientConfiguration`."""
 
     workers: str | Sequence[str]
     client_id: str | None
@@ -48,7 +48,7 @@ class Given(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfiguration:
-    """What a drop-in client needs to know beside what its library is told.
+    """The configuration of a drop-in client beside its library's own.
 
     Attributes:
         workers: addresses ``host:port``. None: nothing is ordered, and the library behaves as without inorder.
@@ -72,7 +72,7 @@ class ClientConfiguration:
     subscribe_timeout: float = DropInSection.subscribe_timeout
 
     def __post_init__(self) -> None:
-        """Check what :class:`~inorder.client.Client` does not check in the words used here."""
+        """Check the values that :class:`~inorder.client.Client` checks under other names."""
         given: Any = self.workers
         workers: Any = words_of(given) if isinstance(given, str) else given
         checked = DropInSection(workers=workers, subscribe_timeout=self.subscribe_timeout)
@@ -82,11 +82,11 @@ class ClientConfiguration:
 
     @property
     def is_ordering(self) -> bool:
-        """There are workers; without any, the library behaves as without inorder."""
+        """Tell whether there are workers; without any, the library behaves as without inorder."""
         return bool(self.workers)
 
     def client(self, ens: Ens, *, client_id: str | None = None) -> Client:
-        """Make a client over a connection of its library, not yet open. Raises what Client does.
+        """Make an unopened client over its library's connection. Raises what Client does.
 
         Args:
             client_id: where none is configured.
@@ -107,7 +107,7 @@ class ClientConfiguration:
 def configured(
     *, config: Path | None = None, environ: Mapping[str, str] | None = None, **given: Unpack[Given]
 ) -> ClientConfiguration:
-    """Return the configuration: what is ``given``, else found in the environment, else in the file, else defaults.
+    """Return the configuration from ``given`` values, else the environment, else the file, else defaults.
 
     Args:
         config: the file; by default ``inorder.toml`` in the working directory, where there is one.
@@ -134,7 +134,7 @@ def configured(
 
 
 def mode_of(section: ClientSection) -> Mode:
-    """Return how long events wait."""
+    """Return the mode of waiting."""
     if section.mode == "bounded":
         return Bounded(buffer=section.buffer, max_wait=section.max_wait)
     return section.mode
@@ -146,7 +146,7 @@ def times_of(section: ClientSection) -> ClientTimes:
 
 
 def tls_of(section: ClientSection) -> ssl.SSLContext | None:
-    """Return the TLS context for the workers, ``None`` without TLS. Raises InvalidOption naming the bad file."""
+    """Return the TLS context for the workers, or ``None`` without TLS. Raises InvalidOption naming the bad file."""
     if not (section.tls or section.tls_ca or section.tls_cert):
         return None
     return tls_context(section.tls_ca, section.tls_cert, section.tls_key)

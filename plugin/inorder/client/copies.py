@@ -1,4 +1,4 @@
-"""Further copies of one event, as brokers send them for filters that overlap. One rule for all clients:
+"""Further copies of one event, which brokers send for overlapping filters. One rule for all clients:
 
 a copy comes directly behind its twin, or not at all; further behind it would be out of order. ``inorder.Client`` gives
 an event once. Where it is known which copies there are (Redis), all are given when the event has its turn, and those
@@ -18,7 +18,7 @@ MAX_KEPT = 4096
 
 
 class Copies(Generic[CopyT]):
-    """Copies of events that wait for their turn, and which event was given last.
+    """Copies of events that wait for their turn, and the event that was given last.
 
     Args:
         most: copies that are kept at a time; of more, the ones kept longest are not given.
@@ -35,7 +35,7 @@ class Copies(Generic[CopyT]):
         return self._count
 
     def keep(self, topic: str, number: int, copy: CopyT, allowed: int) -> list[CopyT]:
-        """Keep a copy until its twin, which waits, has its turn.
+        """Keep a copy until its waiting twin has its turn.
 
         Args:
             allowed: how many copies the event may have, its twin not counted.
@@ -56,30 +56,30 @@ class Copies(Generic[CopyT]):
         return dropped
 
     def turn(self, topic: str, number: int | None) -> list[CopyT]:
-        """An event is given now (``None``: one without a number): return the copies that are given behind it."""
+        """Note that an event is given now (``None``: one without a number); return the copies to give behind it."""
         self._last = None if number is None else (topic, number)
         copies = [] if self._last is None or not self._kept else self._take(self._last)
         self._given = len(copies)
         return copies
 
     def interrupted(self) -> None:
-        """Something else was given (a gap): no copy that comes now would be beside its twin."""
+        """Note that something else was given (a gap), so that no later copy would be beside its twin."""
         self._last = None
 
     def follows(self, topic: str, number: int, allowed: int) -> bool:
-        """Tell whether a copy that comes behind its twin is given, and count it: nothing else has been given since."""
+        """Tell whether a late copy may be given directly behind its twin, and count it."""
         if self._last != (topic, number) or self._given >= allowed:
             return False
         self._given += 1
         return True
 
     def skipped(self, topic: str, first: int, last: int) -> list[CopyT]:
-        """Numbers will not come (R17): return the copies that were kept for them, which are not given."""
+        """Return the copies kept for numbers that will not come (R17), which are not given."""
         gone = [key for key in self._kept if key[0] == topic and first <= key[1] <= last]
         return [copy for key in gone for copy in self._take(key)]
 
     def clear(self) -> list[CopyT]:
-        """Nothing that waited will be given (another session): return all copies."""
+        """Return and forget all copies, as nothing that waited will be given (another session)."""
         gone = [copy for copies in self._kept.values() for copy in copies]
         self._kept.clear()
         self._count, self._last = 0, None

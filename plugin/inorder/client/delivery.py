@@ -16,7 +16,7 @@ Notification = Event | Gap | Reconnected
 
 
 class DeliveryStream(AsyncIterator[Notification]):
-    """What the application has not taken yet.
+    """The notifications that the application has not taken yet.
 
     Beyond ``max_events`` or ``max_bytes`` events are given up until half of it is taken. Their numbers are reported as
     one ``Gap(reason="overflow")`` per topic and range at their place in the stream. Events that are not in the total
@@ -44,7 +44,7 @@ class DeliveryStream(AsyncIterator[Notification]):
 
     @property
     def not_done_with(self) -> int:
-        """Notifications that ``done_with`` will still be called for."""
+        """The notifications for which ``done_with`` is still to be called."""
         return len(self._queue) + len(self._taken)
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class DeliveryStream(AsyncIterator[Notification]):
         return True
 
     def _takes(self, size: int) -> bool:
-        """Tell whether so many bytes are within the limits; if not an overflow begins, where none goes on."""
+        """Tell whether so many bytes are within the limits; if not, begin an overflow unless one goes on."""
         if self._overflow is not None and not self._has_room():
             return False
         if len(self._queue) < self._max_events and self._bytes + size <= self._max_bytes:
@@ -76,14 +76,14 @@ class DeliveryStream(AsyncIterator[Notification]):
         return False
 
     def _has_room(self) -> bool:
-        """Tell whether an overflow is over; if so its gaps take their place."""
+        """Tell whether an overflow is over, and if so put its gaps in their place."""
         if 2 * len(self._queue) > self._max_events or 2 * self._bytes > self._max_bytes:
             return False
         self.place_gaps()
         return True
 
     def place_gaps(self) -> None:
-        """What was given up so far is told here: what follows has nothing to do with it."""
+        """Put the gaps of an overflow here, ahead of notifications that it does not concern."""
         overflow, self._overflow = self._overflow or {}, None
         for (space, topic), ranges in overflow.items():
             for first, last in ranges:
@@ -118,7 +118,7 @@ class DeliveryStream(AsyncIterator[Notification]):
                 ranges.append(numbers)
 
     def end(self, error: InorderError | None = None) -> None:
-        """No more will come: because the client was closed, or for ``error``, which the reader gets."""
+        """End the stream, because the client was closed or for ``error``, which the reader gets."""
         self._ended = True
         self._error = self._error or error
         self.place_gaps()
@@ -139,7 +139,7 @@ class DeliveryStream(AsyncIterator[Notification]):
         return self
 
     async def __anext__(self) -> Notification:
-        """Return the next notification, as soon as there is one.
+        """Return the next notification as soon as there is one.
 
         Raises:
             StreamInUse: another task waits for it already.
@@ -155,18 +155,18 @@ class DeliveryStream(AsyncIterator[Notification]):
         return self._take()
 
     async def take(self, most: int) -> list[Notification]:
-        """Return what there is, at least one, for a reader elsewhere who says :meth:`done`. Raises as ``__anext__``."""
+        """Return at least one notification, for a reader elsewhere who calls :meth:`done`. Raises as ``__anext__``."""
         self._check_free()
         if not self._queue:
             await self._filled()
         return [self._take() for _ in range(min(most, len(self._queue)))]
 
     def take_rest(self) -> list[Notification]:
-        """Return what was left unread at the end."""
+        """Return the notifications left unread at the end."""
         return [self._take() for _ in range(len(self._queue))]
 
     def done(self) -> None:
-        """The reader asks for the notification after the first one that it has taken and not done with (R18)."""
+        """Note that the reader asks for the notification after the first one that it holds (R18)."""
         taken = self._taken.popleft()
         if self.done_with is not None:
             self.done_with(taken)
@@ -176,7 +176,7 @@ class DeliveryStream(AsyncIterator[Notification]):
             raise StreamInUse("events() is being iterated by another task; a client has one delivery stream")
 
     async def _filled(self) -> None:
-        """Wait until there is something. Raises StopAsyncIteration, or the error, where nothing will be."""
+        """Wait until there is a notification. Raises StopAsyncIteration, or the error, where nothing will be."""
         queue = self._queue
         while not queue:
             if self._overflow is not None and self._has_room():

@@ -1,4 +1,4 @@
-"""Drives a client's endpoint on the event loop: what links report goes in, and what it wants done is carried out."""
+"""The driver of a client's endpoint on the event loop: it passes in what links report and carries out the effects."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ MAX_UNREAD = 5_000
 
 
 class Driver:
-    """Between an endpoint and its connections; see :class:`~inorder.client.ens_link.EnsEvents` and
-    :class:`~inorder.client.workers.WorkerEvents` for what these report.
+    """Connects an endpoint with its links; see :class:`~inorder.client.ens_link.EnsEvents` and
+    :class:`~inorder.client.workers.WorkerEvents` for their reports.
 
     Args:
         links: the brokers, by space; made afterwards, as they report here.
@@ -108,11 +108,11 @@ class Driver:
         }
 
     def now(self) -> float:
-        """Return the time by which missing events are waited for, s."""
+        """Return the time (s) by which missing events are waited for."""
         return self.clock.now()
 
     def report(self, observer: Observer, interval: float) -> Reporting:
-        """Return what tells the workers what was seen, every ``interval`` seconds; 0: never."""
+        """Return a reporter that tells the workers every ``interval`` seconds what was seen; 0: never."""
         workers = self.workers
         if workers is not None and interval:
             self.publishing.observer = self.notifier.observer = observer
@@ -126,7 +126,7 @@ class Driver:
         return self.reporting
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin; the client is opened on this loop."""
+        """Begin on the event loop on which the client is opened."""
         self._loop = loop
         if self.clock.now is time.monotonic:  # nobody has given another one
             self.clock.now = loop.time
@@ -135,7 +135,7 @@ class Driver:
     # -- effects -----------------------------------------------------------------------------------------------
 
     def perform(self) -> None:
-        """Carry out what the endpoint wants done by now."""
+        """Carry out all effects that the endpoint wants by now."""
         outbox, handlers, notify = self._outbox, self._handlers, self.notifier.notify
         while effects := outbox.effects:
             outbox.effects = []
@@ -177,17 +177,17 @@ class Driver:
     # -- time --------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Send what is to be sent, once for all that happened in this turn of the loop."""
+        """Send all queued frames, once per turn of the loop."""
         self._flush_call = None
         self.flush()
 
     def flush(self) -> None:
-        """Send what is to be sent."""
+        """Send all queued frames."""
         self._endpoint.flush(hold=self._has_enough)
         self.perform()
 
     def flush_now(self) -> None:
-        """Send what is to be sent at the end of this turn of the loop, if anything is."""
+        """Send at the end of this turn of the loop, if anything is queued."""
         if self._flush_call is not None:
             self._flush_call.cancel()
             self._flush()
@@ -197,7 +197,7 @@ class Driver:
         return len(self._stream) > self._enough
 
     def _arm(self) -> None:
-        """Set the timer to the next thing that is due without any arrival."""
+        """Set the timer for the next deadline."""
         self._outbox.wants_timer = False
         due = self._endpoint.next_deadline()
         at = None if due is None else self._loop.time() + due - self.clock.uptime()
@@ -213,15 +213,15 @@ class Driver:
         self.perform()
 
     def stop(self, reason: InorderError) -> None:
-        """The client closes: nothing new is begun, and calls that wait for something raise the reason."""
+        """Begin nothing new, and fail waiting calls with the reason."""
         self.is_open = False
         self._endpoint.stop()
         self.changing.stop(reason)
         self.replaying.stop(reason)
 
     async def drain(self, deadline: float) -> None:
-        """Let publishes finish and say good-bye to the topic managers: the topics linger, then count no more. At most
-        until ``deadline`` (s, of the event loop)."""
+        """Let publishes finish and leave the topic managers: the topics linger, then count no more. At most until
+        ``deadline`` (s, of the event loop)."""
         endpoint, workers = self._endpoint, self.workers
         while self._loop.time() < deadline:
             endpoint.leave()
@@ -242,7 +242,7 @@ class Driver:
                 _log.info("event=close_failed error=%s", repr(failure))
 
     def end(self) -> None:
-        """Nothing more happens by itself."""
+        """Stop all that happens by itself."""
         self._is_running = False
         for call in (self._timer, self._flush_call):
             if call is not None:
@@ -253,7 +253,7 @@ class Driver:
             link.end_barrier()
 
     def done_with(self, item: Notification) -> None:
-        """The application asks for what follows this notification (R18)."""
+        """Note that the application asks for the notification after this one (R18)."""
         self._endpoint.done_with(item)
         self.perform()
 
@@ -359,5 +359,5 @@ class Driver:
 
 
 def new_incarnation() -> int:
-    """Return random bits for a session, or for a stream of ``fifo`` events."""
+    """Return a random number for a session, or for a stream of ``fifo`` events."""
     return secrets.randbits(64) - 2**63

@@ -1,4 +1,4 @@
-"""An ENS whose connection is the application's: its own client library connects, reads, writes and reconnects."""
+"""An ENS whose connection is the application's own library's: that connects, reads, writes and reconnects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logger("inorder.client")
 
 
 class EmbeddedEns(ABC):
-    """Between a library that does its own I/O, on threads of its own, and a :class:`~inorder.client.Client`.
+    """An ENS between a library that does I/O on its own threads and a :class:`~inorder.client.Client`.
 
     The library's side says with :meth:`up`, :meth:`down`, :meth:`arrived`, :meth:`accepted` and :meth:`refused` what
     happens, from any thread; all of it reaches the client in that order, a batch for each wake-up of its event loop.
@@ -44,44 +44,44 @@ class EmbeddedEns(ABC):
 
     @property
     def is_closed(self) -> bool:
-        """The client was closed, or has failed for good."""
+        """Tell whether the client was closed or has failed for good."""
         return self._is_closed
 
     # -- the library's side: any thread ------------------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Say on which loop the client runs. Before anything else."""
+        """Set the event loop on which the client runs. Before anything else."""
         self._loop = loop
 
     def up(self) -> None:
-        """The library is connected."""
+        """Note that the library is connected."""
         self._report(self._now_up)
 
     def down(self, error: Exception) -> None:
-        """The library's connection broke: what has no outcome yet has an unknown one."""
+        """Note that the library's connection broke; open messages have an unknown outcome."""
         self._report(lambda: self._now_down(error))
 
     def arrived(self, arrival: Arrival) -> None:
-        """The library received a message."""
+        """Take a message that the library received."""
         self._report(lambda: self._tell(lambda sink: sink.arrived(arrival)))
 
     def accepted(self, token: int) -> None:
-        """The broker has accepted a message (R16)."""
+        """Note that the broker has accepted a message (R16)."""
         self._report(lambda: self._tell(lambda sink: sink.accepted([token])))
 
     def refused(self, token: int, error: Exception) -> None:
-        """A message was certainly not handed over."""
+        """Note that a message was certainly not handed over."""
         self._report(lambda: self._tell(lambda sink: sink.refused(token, error)))
 
     def _report(self, report: Callable[[], None], *, wakes: bool = True) -> None:
-        """``wakes``: else :meth:`wake` follows soon."""
+        """Queue a report; unless ``wakes``, a call of :meth:`wake` follows soon."""
         assert self._loop is not None
         self._reports.append(report)
         if wakes and not self._is_due:
             self.wake()
 
     def wake(self) -> None:
-        """Have all that was reported reach the client."""
+        """Pass all queued reports on to the client."""
         assert self._loop is not None
         if self._reports and not self._is_due:  # racing threads wake the loop once too often, never too seldom
             self._is_due = True
@@ -131,14 +131,14 @@ class EmbeddedEns(ABC):
         """See :class:`~inorder.ports.Ens`."""
 
     async def close(self) -> None:
-        """Report nothing any more; the connection stays the library's."""
+        """Report nothing any more; the library keeps its connection."""
         self._is_closed = True
         self._sink = None
         self._wake()
 
     def look_within(self, seconds: float) -> None:
-        """Be woken for nothing that is reported within so many seconds: it is taken at their end, or by a subclass
-        before. On the event loop's thread."""
+        """Let reports of the next seconds wait for the end of this time, or for a subclass that takes them before. On
+        the event loop's thread."""
         if not self._is_due and self._loop is not None:
             self._is_due = True
             self._look = self._loop.call_later(seconds, self._look_now)

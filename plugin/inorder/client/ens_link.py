@@ -23,34 +23,34 @@ Outcome = Callable[[Exception | None], None]
 
 
 def refusal_of(error: Exception) -> InorderError:
-    """Return what a publish has failed with, whatever was raised over it: it fails alone."""
+    """Return the error with which a single publish fails, for any exception."""
     return error if isinstance(error, InorderError) else Refused(f"the publish has failed: {error!r}")
 
 
 class EnsEvents(Protocol):
-    """What a link reports, on the event loop's thread."""
+    """The reports of a broker link, on the event loop's thread."""
 
     def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
-        """A message arrived."""
+        """Take a message that arrived."""
 
     def ens_malformed(self, link: EnsLink, reason: str) -> None:
-        """Something arrived that is no message."""
+        """Note an arrival that is no message."""
 
     def ens_asked(self, link: EnsLink, filter: Filter) -> None:
-        """The broker is asked to subscribe to a filter, and so for the copies that it keeps (R5)."""
+        """Note that the broker is asked to subscribe to a filter, and so for its retained copies (R5)."""
 
     def ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
-        """A barrier has come back (R24), or it will not."""
+        """Note that a barrier has come back (R24), or that it will not."""
 
     def ens_reconnected(self, link: EnsLink) -> None:
-        """The connection is back and nothing has arrived on it yet."""
+        """Note that the connection is back, before anything arrives on it."""
 
     def ens_restored(self, link: EnsLink) -> None:
-        """All subscriptions are acknowledged again."""
+        """Note that all subscriptions are acknowledged again."""
 
 
 class EnsLink:
-    """One broker: an :class:`~inorder.ports.Ens`, its subscriptions, what is on its way to it.
+    """One broker's :class:`~inorder.ports.Ens`, its subscriptions and the messages on their way to it.
 
     Args:
         ens: the adapter's connection.
@@ -129,8 +129,8 @@ class EnsLink:
             )
 
     def _culprit(self) -> Outcome | None:
-        """Return the outcome of the message that breaks every connection, or ``None``: it was the oldest one without
-        an answer each time, and nothing behind it was answered (QoS 0 needs no answer)."""
+        """Return the outcome of the message that breaks every connection, or ``None``: each time it was the oldest
+        unanswered message, and no later one was answered (QoS 0 needs no answer)."""
         if not self._outcomes or isinstance(self.ens, EmbeddedEns):  # there the library decides how often it tries
             return None
         token, (message, outcome) = next(iter(self._outcomes.items()))
@@ -158,16 +158,16 @@ class EnsLink:
         self.is_connected = not self._lost.is_set()
 
     def _tell_back(self) -> None:
-        """Once for each reconnection, before anything that arrives on it."""
+        """Report a reconnection once, before anything that arrives on it."""
         if self._is_back_untold:
             self._is_back_untold = False
             self._events.ens_reconnected(self)
 
     def hand_over(self, message: Outgoing, outcome: Outcome) -> bool:
-        """Give a message to the broker; ``outcome`` is called once, unless the connection is lost first. Return
-        whether it was given: not while there is no connection, nor before :meth:`EnsEvents.ens_restored`, which
-        hands over first what waits longer. A message that breaks the connection :data:`MAX_LOSSES` times in a row is
-        Refused, though an earlier hand-over of it may have succeeded."""
+        """Hand a message to the broker; ``outcome`` is called once, unless the connection is lost first. Return whether
+        it was given: not while there is no connection, nor before :meth:`EnsEvents.ens_restored`, which hands over
+        first what waits longer. A message that breaks the connection :data:`MAX_LOSSES` times in a row is Refused,
+        though an earlier hand-over of it may have succeeded."""
         if not self.is_restored:
             return False
         token = self._next_token
@@ -183,8 +183,7 @@ class EnsLink:
     # -- barriers (R24) ----------------------------------------------------------------------------------------
 
     def begin_barrier(self) -> None:
-        """Have :meth:`EnsEvents.ens_caught_up` told, later, whether all was read that the broker has now. One at a
-        time."""
+        """Begin a barrier; :meth:`EnsEvents.ens_caught_up` reports later whether everything was read. One at a time."""
         self._barrier = asyncio.create_task(self._pass_barrier(), name=f"inorder: barrier of {self.space}")
 
     async def _pass_barrier(self) -> None:
@@ -196,13 +195,13 @@ class EnsLink:
             self._events.ens_caught_up(self, is_caught_up)
 
     def end_barrier(self) -> None:
-        """The link is closed."""
+        """End the open barrier, as the link is closed."""
         if self._barrier is not None:
             self._barrier.cancel()
 
     async def subscribe(self, filter: Filter, qos: int) -> None:
-        """Subscribe; without a connection, as soon as there is one. Raises Refused, and TimedOut if the broker is
-        there and does not answer; then everything is as before."""
+        """Subscribe now, or as soon as there is a connection. Raises Refused, and TimedOut if the broker is there and
+        does not answer; then everything is as before."""
         before = self._filters.get(filter)
         self._filters[filter] = qos
         try:
@@ -232,7 +231,7 @@ class EnsLink:
             raise refusal
 
     async def unsubscribe(self, filter: Filter) -> None:
-        """Unsubscribe; without a connection there is nothing to do."""
+        """Unsubscribe; do nothing without a connection."""
         if self._filters.pop(filter, None) is not None and self.is_connected:
             try:
                 await self.ens.unsubscribe(filter)
@@ -262,7 +261,7 @@ class EnsLink:
                 await asyncio.sleep(pause)
 
     async def _reconnect(self) -> bool:
-        """Connect unless that worked before, subscribe everything again; return whether both succeeded."""
+        """Connect, if necessary, and restore all subscriptions; return whether both succeeded."""
         try:
             if not self.is_connected:
                 self._is_back_untold = True

@@ -1,4 +1,4 @@
-"""Putting our classes in the place of a library's, for libraries that import it themselves."""
+"""Replacement of a library's classes by ours, for libraries that import them themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUR_PACKAGES = ("inorder", "inorder_adapters", "inorder_bench")
 
 
 def install(replacements: Replacements, *, force: bool) -> None:
-    """Replace names in a library's modules, which are imported.
+    """Replace names in a library's imported modules.
 
     Args:
         force: also where modules have taken some of the library's own classes before, which go on with these.
@@ -43,7 +43,7 @@ def install(replacements: Replacements, *, force: bool) -> None:
 
 
 def _taken(stock: list[object], replacements: Replacements) -> list[str]:
-    """Say which modules have imported the library's own classes, or have made classes of them."""
+    """Name the modules that have imported the library's own classes, or derived classes from them."""
     packages = {*OUR_PACKAGES, *(each.partition(".")[0] for each in replacements)}
     originals = {id(each): each for each in stock}
     found = []
@@ -57,7 +57,7 @@ def _taken(stock: list[object], replacements: Replacements) -> list[str]:
 
 
 def _is_derived(value: object, stock: list[object], module_name: str) -> bool:
-    """It is a class of this module that has one of the library's own as a base."""
+    """Tell whether a class is of this module and derives from one of the library's own."""
     return (
         isinstance(value, type)
         and value.__module__ == module_name

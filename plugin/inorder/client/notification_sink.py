@@ -1,4 +1,4 @@
-"""Who gets notifications instead of the delivery stream: the library around a client that is embedded in it."""
+"""The port for notifications to a library that embeds a client, instead of the delivery stream."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ PassedOver = Literal["before", "duplicate", "twin_waits"]
 
 
 class NotificationSink(Protocol):
-    """Told of everything that arrived, once, on the event loop's thread. Calls are short and never raise."""
+    """Gets every arrival once, on the event loop's thread. Calls are short and never raise."""
 
     def event(self, event: Event, arrival: Arrival) -> None:
-        """Its turn: the application is to be notified. What came from an event log has no ``arrival.source``."""
+        """Notify the application of an event in its turn. What came from an event log has no ``arrival.source``."""
 
     def gap(self, gap: Gap) -> None:
-        """Numbers will not come."""
+        """Report numbers that will not come."""
 
     def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
-        """The total order has no place for it."""
+        """Take an arrival for which the total order has no place."""
 
     def unrouted(self, arrival: Arrival) -> None:
-        """No subscription of this client covers it."""
+        """Take an arrival that no subscription of this client covers."""
 
     def failed(self, error: InorderError) -> None:
-        """The client has failed for good."""
+        """Note that the client has failed for good."""

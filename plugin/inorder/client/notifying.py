@@ -1,4 +1,4 @@
-"""Where notifications go: into the delivery stream, or to a library that a client is embedded in; and who watches."""
+"""Delivery of notifications to the delivery stream, or to a library that embeds the client, and to observers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logger("inorder.client")
 
 
 class Notifier:
-    """Carries out the effects that are for the application, and those that are for logs and recorders.
+    """Carries out the effects for the application, and those for logs and recorders.
 
     Args:
         stream: gets notifications where there is no ``sink``.
@@ -63,7 +63,7 @@ class Notifier:
     # -- notifications -----------------------------------------------------------------------------------------
 
     def notify(self, effect: Notify) -> None:
-        """Notify of an event."""
+        """Notify the application of an event."""
         event, entry = effect.event, effect.entry
         is_told = True
         if self.sink is None:
@@ -90,7 +90,7 @@ class Notifier:
             self.recording.gap(effect.gap)
 
     def failed(self, error: InorderError) -> None:
-        """The client has failed for good."""
+        """Pass on that the client has failed for good."""
         if self.sink is not None:
             self.sink.failed(error)
 

@@ -1,4 +1,4 @@
-"""What a client has seen, told to the workers for operators: its counts, and the lives of a sample of events.
+"""A client's reports to the workers for operators: its counts, and the lives of a sample of events.
 
 Nothing waits for it and nothing decides by it; while no worker is reached it is left out.
 """
@@ -25,13 +25,13 @@ DRIFT: Final = 500e-6
 
 
 def mixed(topic: int, number: int) -> int:
-    """Return 32 bits that are the same for an event everywhere, and as good as random over events."""
+    """Return a 32-bit hash of an event id, the same everywhere and evenly distributed over events."""
     return (number * 0x9E3779B1 + topic * 0x85EBCA6B) & 0xFFFFFFFF
 
 
 class LifeSample:
-    """Of the events of one interval those whose mixed bits are lowest. Who sees other events of the same stream besides
-    chooses the same ones of it, or fewer.
+    """The events of one interval with the lowest hashes. Who sees other events of the same stream besides chooses the
+    same ones of it, or fewer.
 
     Attributes:
         bound: an event is chosen, for now, if its mixed bits are lower.
@@ -55,7 +55,7 @@ class LifeSample:
             self.bound = -self._heap[0][0]
 
     def take(self) -> list[EventLife]:
-        """Return the lives in the order in which they were seen, and begin the next interval."""
+        """Return the lives in the order of observation, and begin the next interval."""
         lives = [life for _, _, life in sorted(self._heap, key=lambda each: each[1])]
         self._heap.clear()
         self.bound = 1 << 32
@@ -63,7 +63,7 @@ class LifeSample:
 
 
 class ClockOffset:
-    """What to add to this machine's clock for the worker's: by question and answer, as good as they were quick.
+    """The offset from this machine's clock to the worker's: the quicker an answer, the more exact.
 
     Attributes:
         best: the offset and the bound of its error (µs; -1: not known), when it was answered last.
@@ -76,11 +76,11 @@ class ClockOffset:
         self.best, self.at_us = (0, -1), 0
 
     def asked(self, request: int, now_us: int) -> None:
-        """A question leaves."""
+        """Note that a question leaves."""
         self._asked = {request: now_us}
 
     def answered(self, request: int, at_us: int, now_us: int) -> None:
-        """The worker answers with its time."""
+        """Note the worker's answer with its time."""
         asked = self._asked.pop(request, None)
         if asked is None:
             return
@@ -97,14 +97,14 @@ class ClockOffset:
         self.at_us = now_us
 
     def forget(self) -> None:
-        """It is another worker's clock from now on, or this one is another."""
+        """Forget the offset, as either clock is another one from now on."""
         self._asked.clear()
         self._found.clear()
         self.best = (0, -1)
 
 
 class Observer:
-    """Sees what a client's events go through, and makes its reports.
+    """Observes the ways of a client's events and makes its reports.
 
     Args:
         counts: returns the client's present counts.
@@ -125,14 +125,14 @@ class Observer:
     # -- what happens ------------------------------------------------------------------------------------------
 
     def accepted(self, topic: int, number: int, published_at: float, stamped_at: float) -> None:
-        """The broker has accepted an event of ours (times: s, of the event loop)."""
+        """Note that the broker has accepted an event of ours (times: s, of the event loop)."""
         bits = mixed(topic, number)
         if bits < self._published.bound:
             times = [self._microseconds(each) for each in (published_at, stamped_at, self._now())]
             self._published.add(bits, EventLife(topic, number, times))
 
     def notified(self, entry: Sequenced, verdict: Verdict) -> None:
-        """The application was notified of an event."""
+        """Note that the application was notified of an event."""
         bits = mixed(entry.topic, entry.number)
         if bits < self._notified.bound:
             times = [self._microseconds(entry.arrived), self._microseconds(self._now())]
@@ -142,7 +142,7 @@ class Observer:
     # -- reports -----------------------------------------------------------------------------------------------
 
     def report(self, request: int) -> Report | None:
-        """Return what is to be told now, ``None`` where nothing is new."""
+        """Return the report to send now, or ``None`` without news."""
         counts, waits = self._counts(), self._waits()
         lives = [*self._published.take(), *self._notified.take()]
         if counts == self._told and not lives and waits == self._told_waits:
@@ -153,21 +153,21 @@ class Observer:
         return report
 
     def told(self, frame: Reported) -> None:
-        """A worker has taken a report."""
+        """Note that a worker has taken a report."""
         self._offset.answered(frame.request, frame.at_us, self._wall_us())
 
     @property
     def offset(self) -> tuple[int, int, int]:
-        """What to add to this machine's clock for the worker's, the bound of its error (µs; -1: not known), and when
-        that was found (µs since 1970)."""
+        """Return the offset to the worker's clock, its error bound (µs; -1: not known), and when it was found (µs since
+        1970)."""
         return *self._offset.best, self._offset.at_us
 
     def other_worker(self) -> None:
-        """Reports go to another worker from now on."""
+        """Note that reports go to another worker from now on."""
         self._offset.forget()
 
     def _wall_us(self) -> int:
-        """Return the time of day, and take it as the reference for times of the event loop."""
+        """Return the time of day, and use it as the reference for times of the event loop."""
         wall = time.time()
         self._since_epoch = wall - self._now()
         return int(wall * 1_000_000)
@@ -179,7 +179,7 @@ class Observer:
 
 
 class Reporting:
-    """Tells the workers, again and again, what a client has seen.
+    """Sends a client's reports to the workers at intervals.
 
     Args:
         interval: how often, s; 0: never.
@@ -201,7 +201,7 @@ class Reporting:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Report from now on."""
+        """Start reporting."""
         if self._interval:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._report_due)
 
@@ -210,13 +210,13 @@ class Reporting:
         self.begin()
 
     def report(self) -> None:
-        """Tell what was seen since the last time."""
+        """Send a report of everything seen since the last one."""
         if self._interval and self._is_heard():
             report = self.observer.report(self._next_request())
             if report is not None:
                 self._send(report)
 
     def end(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         if self._timer is not None:
             self._timer.cancel()

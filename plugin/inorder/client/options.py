@@ -12,6 +12,6 @@ class ClientTimes(Times):
     Raises InvalidOption when made wrong."""
 
     def endpoint(self) -> EndpointTimes:
-        """Return those of the endpoint."""
+        """Return the timers and bounds of the endpoint."""
         ordering = OrderingTimes(self.gap_timeout, self.loss_timeout, self.max_waiting, self.max_waiting_bytes)
         return EndpointTimes(ordering, self.settle_delay, self.save_delay)

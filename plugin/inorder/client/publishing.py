@@ -1,4 +1,4 @@
-"""From ``publish()`` to the broker's acceptance: one call is one future."""
+"""Publishes of a client, from ``publish()`` to the broker's acceptance: each call is one future."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOG_ALLOWANCE = 64 * 1024
 
 
 class Publish(asyncio.Future[Receipt]):
-    """One publish: resolves to its receipt when the broker has accepted the event. Cancelling it takes the event
+    """A future of one publish, whose result is the receipt after the broker's acceptance. Cancelling it takes the event
     back if it was not handed over yet (its number becomes void, R16)."""
 
     def __init__(self, link: EnsLink, message: Outgoing, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,7 +52,7 @@ class Publish(asyncio.Future[Receipt]):
 
 
 class Publishing:
-    """All publishes of a client: each is a future, those in total order a publication of its endpoint, too.
+    """All publishes of a client: each is a future, and those in total order are also publications of the endpoint.
 
     Args:
         endpoint: decides about the order.
@@ -74,7 +74,7 @@ class Publishing:
         self.recording: Recording | None = None
 
     def check_log(self, space: str, message: Outgoing) -> None:
-        """Raise PayloadTooLarge for what the event log of its topic could not take (R18)."""
+        """Raise PayloadTooLarge for a publish that its topic's event log could not take (R18)."""
         size = len(message.payload)
         is_logged = self._endpoint.publishing.publisher.is_logged
         if size > self.max_logged_bytes and is_logged((space, message.topic)):
@@ -82,11 +82,11 @@ class Publishing:
 
     @property
     def pending(self) -> int:
-        """Publishes that are not accepted, and numbers the workers do not know the fate of yet."""
+        """The number of publishes not accepted, and of numbers whose fate the workers do not know yet."""
         return max(len(self._open), self._endpoint.publishing.publisher.pending)
 
     def check_room(self, more: int = 0) -> None:
-        """Raise QueueFull at the limit; ``more`` are on their way here."""
+        """Raise QueueFull at the limit; ``more`` publishes are on their way here."""
         if len(self._open) + more >= self._limit:
             raise QueueFull(self._limit)
 
@@ -153,7 +153,7 @@ class Publishing:
     # -- without -----------------------------------------------------------------------------------------------
 
     def plain(self, publish: Publish, *, fifo: bool) -> None:
-        """Hand over a publish without a timestamp; ``fifo`` numbers it per topic."""
+        """Hand over a publish without a timestamp; ``fifo`` numbers these per topic."""
         publish.is_fifo = fifo
         publish.on_cancel = self._plain_cancelled
         self._open.add(publish)
@@ -191,7 +191,7 @@ class Publishing:
         self._finish(publish, None, error or Receipt(publish.link.space, publish.message.topic, None))
 
     def restored(self, link: EnsLink) -> None:
-        """A broker is back: what it may not have got is handed over again."""
+        """Hand over again, to a broker that is back, everything that it may not have got."""
         for publish in list(self._plain.get(link.space, ())):
             if publish.done():
                 self._leave_plain(publish)
@@ -212,13 +212,13 @@ class Publishing:
                 publish.set_exception(outcome)
 
     def _record(self, publish: Publish, publication: Publication | None, outcome: None) -> None:
-        """A publish was cancelled by its caller before it was handed over."""
+        """Record a publish that its caller cancelled before it was handed over."""
         if self.recording is not None:
             self.recording.publish_ended(publish, publication, outcome)
 
     def give_up(self, error: InorderError) -> None:
-        """The client closes. What was not handed over becomes void; what was, and is not accepted, may have been
-        delivered, so its number is left to be abandoned (R16)."""
+        """Fail the open publishes, as the client closes. What was not handed over becomes void; what was, and is not
+        accepted, may have been delivered, so its number is left to be abandoned (R16)."""
         if self._open:
             _log.warning("event=publishes_given_up count=%d reason=%s", len(self._open), error)
         for publish in list(self._open):
@@ -233,7 +233,7 @@ class Publishing:
             self._record_handed(self.recording)
 
     def _record_handed(self, recording: Recording) -> None:
-        """Nobody will know what became of publishes that were cancelled when the broker had been given them."""
+        """Record cancelled publishes that the broker had been given, whose outcome nobody will know."""
         for publication in self._endpoint.publishing.publisher.unfinished():
             recording.publish_given_up(publication.content, publication)
         for waiting in self._plain.values():

@@ -1,4 +1,4 @@
-"""What the client's parts tell its recorder: publishes that ended, arrivals, notifications, topics that begin and end.
+"""The client's reports to its recorder: ended publishes, arrivals, notifications, beginning and ending topics.
 
 There is one only where the client was given ``traces``; nothing here is done otherwise.
 """
@@ -29,7 +29,7 @@ _NO_STAMP = (NOTHING, NOTHING, NOTHING, NOTHING)
 
 
 class Recording:
-    """Between a client and its recorder.
+    """The link between a client and its recorder.
 
     Args:
         recorder: takes the rows.
@@ -61,20 +61,20 @@ class Recording:
     # -- life ----------------------------------------------------------------------------------------------------------
 
     def opened(self, incarnation: int, domain: int, mode: Mode) -> None:
-        """The client is there; or it goes on in another domain, as if it were new."""
+        """Record the client's start, or its new start in another domain."""
         self._settle()
         self._told_offset = 0
         self._recorder.opened(incarnation, domain, "bounded" if isinstance(mode, Bounded) else mode)
 
     def flush_every(self, seconds: float) -> None:
-        """Hand over what there is at least this often."""
+        """Hand over the recorded rows at least this often."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(seconds, self.flush_every, seconds)
         self._tell()
         self._recorder.flush()
 
     def _tell(self) -> None:
-        """Record what is not told as it happens."""
+        """Record the facts that are not recorded as they happen."""
         self._settle()
         offset, error, at_us = self._offset()
         if error >= 0 and at_us != self._told_offset:  # also where it is the same: that it is is known up to then
@@ -82,7 +82,7 @@ class Recording:
             self._recorder.clock(offset, error, at_us)
 
     def _settle_soon(self) -> None:
-        """Record what the brokers notified and accepted in this turn of the event loop, all at once, at its end."""
+        """Record all notifications and acceptances of this turn of the event loop at its end."""
         self._is_due = True
         asyncio.get_running_loop().call_soon(self._settle)
 
@@ -105,7 +105,7 @@ class Recording:
         self._accepted.clear()
 
     async def close(self, seconds: float) -> None:
-        """Have the rest written."""
+        """Write the rest."""
         if self._timer is not None:
             self._timer.cancel()
         self._tell()
@@ -116,7 +116,7 @@ class Recording:
     def publish_ended(
         self, publish: Publish, publication: Publication | None, outcome: Receipt | BaseException | None
     ) -> None:
-        """A publish ended: with its receipt, an error, or by its caller's cancelling (``None``). What is told of it
+        """Record the end of a publish: a receipt, an error, or its caller's cancelling (``None``). What is told of it
         after that counts no more."""
         if publish.is_recorded:
             return
@@ -131,7 +131,7 @@ class Recording:
             self._other_end(publish, publication, _outcome(publish, publication, outcome))
 
     def publish_given_up(self, publish: Publish, publication: Publication | None) -> None:
-        """The client ends, and nobody has said what became of a publish."""
+        """Record a publish without a known outcome at the client's end."""
         if not publish.is_recorded:
             was_handed = publish.was_handed if publication is None else publication.handed
             self._other_end(publish, publication, "unknown" if was_handed else "failed")
@@ -159,7 +159,7 @@ class Recording:
     # -- arrivals and notifications ------------------------------------------------------------------------------------
 
     def notified(self, entry: Sequenced) -> None:
-        """The application was notified of an event with a timestamp."""
+        """Record a notification of an event with a timestamp."""
         self._notified.append(entry)
         self._notified_at.append(self.clock())
         if not self._is_due:
@@ -170,7 +170,7 @@ class Recording:
     def notified_plain(
         self, space: str, arrival: Arrival, verdict: Verdict, number: int | None, arrived: float
     ) -> None:
-        """The application was notified of an event that the ordering module has nothing to do with."""
+        """Record a notification of an event outside of the total order."""
         self._settle()
         name = space, arrival.topic, self._id_of(space, arrival.topic) or NOTHING
         at = NOTHING if number is None else number
@@ -179,7 +179,7 @@ class Recording:
         )
 
     def was_overlap(self) -> None:
-        """What was dropped last is no repetition, but the copy for another filter."""
+        """Correct the last dropped arrival: it was a copy for another filter, not a repetition."""
         del self._dropped[-1:]
 
     def _tell_dropped(self) -> None:
@@ -193,7 +193,7 @@ class Recording:
             self._recorder.notified((space, arrival.topic, entry.topic), why, flags, row, entry.deps, arrived)
 
     def gap(self, gap: Gap) -> None:
-        """The application was told of a gap."""
+        """Record a gap that the application was told of."""
         self._settle()
         topic = self._id_of(gap.space, gap.topic) or NOTHING
         self._recorder.gap((gap.space, gap.topic, topic), gap.first, gap.last, gap.reason)
@@ -201,22 +201,22 @@ class Recording:
     # -- what the ordering module tells (see Watcher) ------------------------------------------------------------------
 
     def began(self, topic: int, number: int) -> None:
-        """A topic's clock was taken."""
+        """Record that a topic's clock was taken."""
         if (name := self._named(topic)) is not None:
             self._recorder.subscribed(name, number)
 
     def ended(self, topic: int, number: int) -> None:
-        """A topic's subscription is over."""
+        """Record that a topic's subscription is over."""
         if (name := self._named(topic)) is not None:
             self._recorder.unsubscribed(name, number)
 
     def ended_all(self, clock: Mapping[int, int]) -> None:
-        """The client closes, and its subscription ends with it: of these topics, at these numbers."""
+        """Record the end of the whole subscription at the client's close: these topics, at these numbers."""
         for topic, number in clock.items():
             self.ended(topic, number)
 
     def dropped(self, entry: Sequenced, why: Literal["duplicate", "before"]) -> None:
-        """An arrival was dropped; whether it is the copy for another filter is found out next."""
+        """Record a dropped arrival, until it proves to be the copy for another filter."""
         self._dropped.append((entry, why))
         if not self._is_due:
             self._settle_soon()
@@ -227,7 +227,7 @@ class Recording:
 
 
 def _outcome(publish: Publish, publication: Publication | None, outcome: Receipt | BaseException | None) -> str:
-    """Return how a publish ended by its receipt, by its caller's word, or by an error that somebody answered."""
+    """Return how a publish ended: by its receipt, its caller's word or an answered error."""
     if isinstance(outcome, Receipt):
         return "accepted"
     if outcome is None:
@@ -249,7 +249,7 @@ async def begun(
     id_of: Callable[[str, str], int | None],
     offset: Callable[[], tuple[int, int, int]],
 ) -> Recording:
-    """Return what records a client, once traces were found to be writable; that loads libraries and may wait for the
+    """Return a client's recorder after a check that traces can be written, which loads libraries and may wait for the
     disk. Raises InvalidOption where they are not. See :class:`Recording` for the rest."""
     loop = asyncio.get_running_loop()
     # asyncio's own loops only pass on the clock of the system, which is quicker without them

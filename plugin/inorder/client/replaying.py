@@ -1,4 +1,4 @@
-"""Reading a topic's event log from a number or a time on, to the present (R18)."""
+"""Replays of a topic's event log, from a number or a time up to the present (R18)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Replaying:
         self._domains = 0
 
     def answered(self, frame: LoggedEvents | Logs) -> bool:
-        """Take an answer; return whether it was to a question of a replay."""
+        """Take an answer; return whether it belongs to a replay."""
         asked = self._asked.get(frame.request)
         if asked is None:
             return False
@@ -58,14 +58,14 @@ class Replaying:
         return True
 
     def stop(self, error: InorderError) -> None:
-        """Replays under way raise the error."""
+        """Stop all replays, which raise the error."""
         self._error = error
         for asked in self._asked.values():
             if not asked.done():
                 asked.set_exception(error)
 
     def other_domain(self) -> None:
-        """The workers serve another domain, whose numbers are others: replays under way raise Refused."""
+        """Stop all replays with Refused, as the workers serve another domain with other numbers."""
         self._domains += 1
         for asked in self._asked.values():
             if not asked.done():
@@ -106,7 +106,7 @@ class Replaying:
                 return answer
 
     async def _find(self, space: str, topic: str) -> TopicInfo:
-        """Where the topic is now; asked anew each time, for it may move (R14). Raises NotLogged."""
+        """Return the place of the topic, asked anew each time, as it may move (R14). Raises NotLogged."""
         while True:
             request = self._next_request()
             answer = await self._ask(ShowLogs(request), request)
@@ -117,7 +117,7 @@ class Replaying:
                 raise NotLogged(topic)
 
     async def _ask(self, frame: Frame, request: int) -> LoggedEvents | Logs | None:
-        """Ask once; ``None`` if no answer comes in time."""
+        """Ask once; return ``None`` if no answer comes in time."""
         if self._error is not None:
             raise self._error
         asked: asyncio.Future[LoggedEvents | Logs] = asyncio.get_running_loop().create_future()

@@ -41,7 +41,7 @@ class ClientStats(msgspec.Struct, frozen=True):
 
 
 class Counters:
-    """What the parts of a client have counted."""
+    """The counts of a client's parts."""
 
     def __init__(
         self, endpoint: Endpoint, driver: Driver, stream: DeliveryStream, links: Mapping[str, EnsLink]
@@ -49,7 +49,7 @@ class Counters:
         self._endpoint, self._driver, self._stream, self._links = endpoint, driver, stream, links
 
     def stats(self) -> ClientStats:
-        """Return what an application is shown."""
+        """Return the counters for an application."""
         endpoint, driver, workers = self._endpoint, self._driver, self._driver.workers
         ordering, arrivals = endpoint.ordering, endpoint.arrivals
         seen, counts = ordering.counts, arrivals.counts
@@ -78,11 +78,11 @@ class Counters:
         )
 
     def waits(self) -> list[Wait]:
-        """Return what holds events up for long."""
+        """Return the numbers that hold events up for long."""
         return self._endpoint.ordering.waits(self._driver.now())
 
     def counts(self) -> ClientCounts:
-        """Return what operators are shown."""
+        """Return the counters for operators."""
         stats, delivered = self.stats(), self._endpoint.arrivals.delivered
         in_order, late = delivered[Verdict.IN_ORDER], delivered[Verdict.LATE]
         return ClientCounts(

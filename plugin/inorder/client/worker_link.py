@@ -51,22 +51,22 @@ HALVES = 6
 
 
 class LinkEvents(Protocol):
-    """What a worker link reports, on the event loop's thread."""
+    """The reports of a worker link, on the event loop's thread."""
 
     def link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
-        """A connection is up (again)."""
+        """Note that a connection is up (again)."""
 
     def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
-        """A frame arrived."""
+        """Take a frame that arrived."""
 
     def link_silent(self, link: WorkerLink) -> None:
-        """The worker does not answer any more, or does so again, as ``is_silent`` says; the connection is there."""
+        """Note that the connected worker has stopped answering, or answers again, as ``is_silent`` says."""
 
     def link_lost(self, link: WorkerLink, error: Exception) -> None:
-        """The connection broke; the link is connecting again."""
+        """Note that the connection broke; the link is connecting again."""
 
     def link_failed(self, link: WorkerLink, error: InorderError) -> None:
-        """The link has given up for good (``FATAL``)."""
+        """Note that the link has given up for good (``FATAL``)."""
 
 
 class _Connection(asyncio.Protocol):
@@ -120,7 +120,7 @@ class _Connection(asyncio.Protocol):
             self.fail(VersionMismatch(PROTOCOL_VERSIONS, (frame.version, frame.version)))
 
     def begin(self) -> None:
-        """The link knows of the welcome: hand over what came since, and all that comes."""
+        """Hand over the frames since the welcome, and all that follow."""
         early, self._early = self._early or [], None
         for frame in early if self._failure is None else ():
             self._on_frame(frame)
@@ -147,7 +147,7 @@ class _Connection(asyncio.Protocol):
             self._on_lost(reason)
 
     def check_alive(self) -> None:
-        """Raise what ended the connection, if it has ended."""
+        """Raise the error of a connection that has ended."""
         if self.ended.is_set() and self._failure is not None:
             raise self._failure
 
@@ -159,7 +159,7 @@ class _Connection(asyncio.Protocol):
             self.transport.close()
 
     async def wait_closed(self, timeout: float) -> None:
-        """Wait until what was written has left, at most ``timeout`` seconds; then cut the connection."""
+        """Wait until everything written has left, at most ``timeout`` seconds; then cut the connection."""
         try:
             async with asyncio.timeout(timeout):
                 await self.ended.wait()
@@ -182,8 +182,8 @@ def error_of(failure: Failure) -> PeerError:
 
 
 def tell_unreachable(address: str, error: LinkError, told: str) -> str:
-    """Log why a worker is not reached, and return that. One that is there and does not take us in has something to say,
-    once; ``told``: what it was the last time."""
+    """Log and return the reason why a worker is not reached. One that is there and does not take us in has something to
+    say, once; ``told``: what it was the last time."""
     is_news = isinstance(error.__cause__, PeerError) and str(error) != told
     level = logging.WARNING if is_news else logging.INFO
     _log.log(level, "event=worker_unreachable address=%s error=%s", address, error)
@@ -235,32 +235,32 @@ class WorkerLink:
 
     @property
     def is_connected(self) -> bool:
-        """Frames sent now may reach the worker."""
+        """Tell whether frames sent now may reach the worker."""
         return self._connection is not None
 
     def send(self, *frames: Frame) -> None:
-        """Send frames, in one write; without a connection they are dropped, everything unanswered is asked again
-        after the next connect."""
+        """Send frames in one write, or drop them without a connection: unanswered requests are sent again after the
+        next connect."""
         if self._connection is not None:
             self._connection.send(*frames)
 
     def greet_again(self) -> None:
-        """Introduce ourselves to stages that came to the worker since the last hello; it answers with a Welcome."""
+        """Introduce the client to stages that came to the worker since the last hello; a Welcome answers."""
         if self._connection is not None:
             self._greeted.append(clock.waking_or_sleeping())
             self._connection.send(self._hello())
 
     def take_opened(self, frame: Opened) -> None:
-        """A stage said what it has of our session, ahead of the Welcome that answers the same hello."""
+        """Take a stage's word on our session, ahead of the Welcome that answers the same hello."""
         self.opened[frame.stage] = frame, self._greeted[min(1, len(self._greeted) - 1)]
 
     def welcomed_again(self) -> None:
-        """A Welcome arrived that answers ``greet_again``."""
+        """Take the Welcome that answers ``greet_again``."""
         if len(self._greeted) > 1:
             self._greeted.popleft()
 
     async def connect(self) -> None:
-        """Connect once.
+        """Connect to the worker, once.
 
         Raises:
             WorkerUnreachable: it did not answer; Unauthorized, VersionMismatch, Replaced: it refused.
@@ -362,19 +362,19 @@ class WorkerLink:
             pause = min(pause * 2, self._times.backoff_max)
 
     def say_hello_again(self) -> None:
-        """Give the connection up and make a new one: what we introduced ourselves with has changed."""
+        """Replace the connection by a new one, as the facts of the hello have changed."""
         if self._connection is not None:
             self._connection.fail(LinkError("connecting again with another hello"))
 
     def drop(self) -> None:
-        """Close the connection now; nothing is reported afterwards."""
+        """Close the connection now, and report nothing afterwards."""
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     async def close(self, timeout: float) -> None:
-        """Close the connection, within ``timeout`` seconds; nothing is reported afterwards."""
+        """Close the connection within ``timeout`` seconds, and report nothing afterwards."""
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:

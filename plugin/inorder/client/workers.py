@@ -1,4 +1,4 @@
-"""All workers of a client: where each stage is, a connection to every worker it needs, and which frame goes where.
+"""All workers of a client: the place of each stage, a connection to every needed worker, the route of each frame.
 
 Any worker tells where all stages are, at the hello and whenever that changes, so the address of one is enough. A
 stage is *reached* while there is a connection to the worker that has it, in the epoch that is known to be its latest.
@@ -39,36 +39,36 @@ _log = logger("inorder.client")
 
 
 class WorkerEvents(Protocol):
-    """What is reported, on the event loop's thread."""
+    """The reports of the connections to workers, on the event loop's thread."""
 
     def greeting(self, hello: Hello) -> Hello:
-        """Return a hello with what the stages were asked for."""
+        """Return a hello with the client's requests to the stages."""
 
     def other_domain(self, domain: int) -> int:
-        """The workers now serve another domain (R4): whatever is known of the former one is void. Return the
-        incarnation to come back with."""
+        """Note that the workers now serve another domain (R4), so that everything known of the former one is void.
+        Return the incarnation to come back with."""
 
     def worker_welcomed(self, welcome: Welcome) -> None:
-        """A worker took us in."""
+        """Note that a worker has welcomed the client."""
 
     def stages_lost(self, stages: set[int]) -> None:
-        """The connections to these stages are gone, though others may be there already."""
+        """Note that the connections to these stages are gone, though others may be there already."""
 
     def stages_reached(self, stages: set[int], bottom: int) -> None:
-        """These stages are reached (again): everything unanswered there is to be asked again."""
+        """Note that these stages are reached (again), so that all unanswered requests are sent again."""
 
     def stage_opened(self, frame: Opened, greeted: float) -> None:
-        """A stage has noted that we are connected, after a hello that left at ``greeted`` (s, see ``clock``). Comes
+        """Note that a stage knows of the connection, after a hello that left at ``greeted`` (s, see ``clock``). Comes
         after ``stages_reached``."""
 
     def worker_frame(self, frame: WorkerFrame) -> None:
-        """An answer arrived."""
+        """Take a worker's answer."""
 
     def worker_lost(self, error: Exception) -> None:
-        """A connection broke; it is being made again."""
+        """Note that a connection broke and is being made again."""
 
     def worker_failed(self, error: InorderError) -> None:
-        """The workers refuse this client for good (``FATAL``)."""
+        """Note that the workers refuse this client for good (``FATAL``)."""
 
 
 class Workers:
@@ -121,17 +121,17 @@ class Workers:
 
     @property
     def is_connected(self) -> bool:
-        """There is a connection to some worker."""
+        """Tell whether there is a connection to some worker."""
         return any(link.is_connected for link in self._links)
 
     @property
     def is_complete(self) -> bool:
-        """All stages that this client needs are reached."""
+        """Tell whether all needed stages are reached."""
         return bool(self._places) and self._wanted <= self._routes.keys()
 
     @property
     def bottom(self) -> int:
-        """The stage where topics and subscriptions enter."""
+        """The stage at which topics and subscriptions enter."""
         return max(self._places, default=0)
 
     def reaches(self, stage: int) -> bool:
@@ -151,7 +151,7 @@ class Workers:
     # -- sending -----------------------------------------------------------------------------------------------
 
     def send(self, *sends: Send) -> None:
-        """Send each frame to the worker of its stage, those of one worker in one write. One for a stage that is not
+        """Send each frame to the worker of its stage, and one worker's frames in one write. One for a stage that is not
         reached is dropped: when it is, everything unanswered is asked again."""
         by_link: dict[WorkerLink, list[Frame]] = {}
         for each in sends:
@@ -165,7 +165,7 @@ class Workers:
             link.send(*its)
 
     def ask_heads(self) -> None:
-        """The subscription changed at the bottom stage: the workers of the others tell all heads again (R17)."""
+        """Ask the other stages' workers for all heads again after a change at the bottom stage (R17)."""
         bottom = self._routes.get(self.bottom)
         for link in set(self._routes.values()):
             if link is not bottom:
@@ -179,7 +179,7 @@ class Workers:
     # -- life --------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Connect once, to the first of the given addresses whose worker welcomes us.
+        """Connect once, to the first given address whose worker sends a welcome.
 
         Raises:
             WorkerUnreachable: none answered; Unauthorized, VersionMismatch: one did, and refused.
@@ -206,14 +206,14 @@ class Workers:
                 await self._search()
 
     async def close(self, timeout: float) -> None:
-        """Close all connections, within ``timeout`` seconds; nothing is reported afterwards."""
+        """Close all connections within ``timeout`` seconds, and report nothing afterwards."""
         self._is_closed = True
         links, self._links = self._links, []
         self._routes.clear()
         await asyncio.gather(*(link.close(timeout) for link in links))
 
     async def _connect_to(self, address: str) -> WorkerLink:
-        """Return a link that is connected; one that cannot be is forgotten. Raises what WorkerLink.connect does."""
+        """Return a connected link, and forget one that cannot connect. Raises what WorkerLink.connect does."""
         link = self._make_link(address)
         await self._connect(link)
         return link
@@ -234,7 +234,7 @@ class Workers:
         return self._events.greeting(replace(self._hello, positions=list(self._positions.values())))
 
     def _open(self, address: str) -> None:
-        """Add a link; it connects by itself."""
+        """Add a link, which connects by itself."""
         link = self._make_link(address)
         self._links.append(link)
         self._start(link)
@@ -253,8 +253,7 @@ class Workers:
         link.drop()
 
     async def _search(self) -> None:
-        """A stage that we need is not reached: besides those that are being connected (again), try all workers that are
-        known otherwise. One of them has it, or will tell who does."""
+        """Try all other known workers, as a needed stage is not reached. One of them has it, or will tell who does."""
         pause, told = self._times.backoff_first, dict[str, str]()
         while not self.is_complete:
             await asyncio.sleep(pause)
@@ -278,8 +277,8 @@ class Workers:
         return ""
 
     async def _listen(self) -> None:
-        """Find somebody to listen to whenever that is needed: one at a time, and those without a stage first, as one of
-        them will have it."""
+        """Find a worker to listen to whenever one is needed: one at a time, and first those without a stage, as one of
+        them will get it."""
         loop = asyncio.get_running_loop()
         pause = rested_at = 0.0
         while True:
@@ -296,7 +295,7 @@ class Workers:
             pause, rested_at = min(pause * 2, self._times.backoff_max), loop.time()
 
     async def _listen_to(self, address: str) -> None:
-        """Try one; not for long, as the next one may answer at once. What it refuses is none of our business."""
+        """Try one worker for a short time. Its refusals do not concern us."""
         link = self._listener = self._make_link(address)
         self._is_unheard.clear()
         try:
@@ -341,8 +340,8 @@ class Workers:
         self._learn(link, welcome.stages, welcome.workers)
 
     def _leave_domain(self, welcome: Welcome) -> None:
-        """Another store, or a restored one: its epochs, sessions and numbers are others. We come back as somebody that
-        nobody there has ever heard of: a session of the same incarnation may be in the backup."""
+        """Forget epochs, sessions and numbers, as the store is another one or was restored. We come back as somebody
+        that nobody there has ever heard of: a session of the same incarnation may be in the backup."""
         self._domain = welcome.domain
         self._places.clear()
         self._others = []
@@ -374,7 +373,7 @@ class Workers:
             self._events.worker_frame(frame)
 
     def _remember(self, positions: list[Position]) -> None:
-        """Keep of each stage what was furthest: a worker with an older copy of the store tells less, and must be shown
+        """Keep each stage's furthest position: a worker with an older copy of the store tells less, and must be shown
         more."""
         for each in positions:
             known = self._positions.get(each.stage)
@@ -404,8 +403,7 @@ class Workers:
     # -- the map -----------------------------------------------------------------------------------------------
 
     def _learn(self, link: WorkerLink, stages: Iterable[StageInfo], workers: list[str]) -> None:
-        """A worker told where the stages are, and which workers there are besides. Of each stage the highest epoch
-        counts."""
+        """Take a worker's map of the stages and of the other workers. Of each stage the highest epoch counts."""
         self._others = workers or self._others
         for info in stages:
             address = info.address or (link.advertised if info.epoch else "")
@@ -415,7 +413,7 @@ class Workers:
         self._arrange()
 
     def _arrange(self) -> None:
-        """Find the ways to the stages, open connections that are missing, close those that nobody needs."""
+        """Find the routes to the stages, open missing connections, close unneeded ones."""
         if self._is_closed:
             return
         routes: dict[int, WorkerLink] = {}
@@ -441,7 +439,7 @@ class Workers:
         self._tell_opened()
 
     def _tell_opened(self) -> None:
-        """Pass on what stages said of our session, once they are known to be where it came from."""
+        """Pass on the stages' words on our session once they are known to come from the owner."""
         for stage, link in list(self._routes.items()):
             if stage in link.opened and link.opened[stage][0].epoch >= self._epochs[stage]:
                 self._events.stage_opened(*link.opened.pop(stage))
@@ -468,13 +466,13 @@ class Workers:
             self._is_lacking.set()
 
     def _who_tells(self, idle: list[WorkerLink]) -> WorkerLink | None:
-        """Return who is listened to: who was already, even if it is not there yet, or anybody else who answers."""
+        """Return the worker to listen to: the present one, even if not connected yet, or any other that answers."""
         if self._listener in idle and not self._listener.is_silent:
             return self._listener
         return next((each for each in idle if each.is_connected and not each.is_silent), None)
 
     def _has_stage(self, link: WorkerLink) -> bool:
-        """Tell whether a worker has a stage, which is none that is in a later epoch by now, whatever it says itself."""
+        """Tell whether a worker has a stage that is in no later epoch by now."""
         return any(self._places[stage].epoch == epoch for stage, epoch in link.own.items())
 
     def _has(self, address: str) -> bool:

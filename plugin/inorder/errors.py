@@ -1,4 +1,4 @@
-"""Every error that leaves inorder, by whose fault it is.
+"""Every error that leaves inorder, sorted by whose fault it is.
 
 One root, four branches: the caller's (:class:`UsageError`), the other side's (:class:`PeerError`), the
 connection's (:class:`LinkError`) and the store's (:class:`StoreError`). No exception of paho-mqtt, redis-py or
@@ -26,7 +26,7 @@ class UsageError(InorderError):
 
 
 class InvalidTopic(UsageError, ValueError):
-    """A topic that cannot be published to.
+    """The topic cannot be published to.
 
     Attributes:
         topic: what was given, unchanged.
@@ -39,7 +39,7 @@ class InvalidTopic(UsageError, ValueError):
 
 
 class InvalidFilter(UsageError, ValueError):
-    """A subscription filter that is not well formed, or one that cannot be ordered.
+    """The subscription filter is malformed, or its events cannot be ordered.
 
     Attributes:
         filter: what was given, unchanged.
@@ -52,7 +52,7 @@ class InvalidFilter(UsageError, ValueError):
 
 
 class InvalidPayload(UsageError, TypeError):
-    """A payload of a type that the broker's own client library refuses."""
+    """The payload has a type that the broker's own client library refuses."""
 
     def __init__(self, payload: object, allowed: str) -> None:
         self.type_name, self.allowed = type(payload).__name__, allowed
@@ -60,7 +60,7 @@ class InvalidPayload(UsageError, TypeError):
 
 
 class PayloadTooLarge(UsageError, ValueError):
-    """A payload over a limit. Attributes: ``size`` and ``limit``, in bytes."""
+    """The payload is over a limit. Attributes: ``size`` and ``limit``, in bytes."""
 
     def __init__(self, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
@@ -68,7 +68,7 @@ class PayloadTooLarge(UsageError, ValueError):
 
 
 class InvalidOption(UsageError, ValueError):
-    """A setting, URL or argument with a value that is not allowed.
+    """A setting, URL or argument has a value that is not allowed.
 
     Attributes:
         option: its name.
@@ -82,7 +82,7 @@ class InvalidOption(UsageError, ValueError):
 
 
 class InvalidSetting(InvalidOption):
-    """A setting that is unknown or has a value that is not allowed. Attribute ``origin``: where it was found."""
+    """A setting is unknown or has a value that is not allowed. Attribute ``origin``: where it was found."""
 
     def __init__(self, option: str, value: object, allowed: str, origin: str, problem: str = "invalid") -> None:
         self.origin = origin
@@ -122,7 +122,7 @@ class MissingExtra(InorderError, ImportError):
 
 
 class PeerError(InorderError):
-    """The other side answered, and the answer was no, or was not of the protocol."""
+    """The other side answered with a refusal, or not by the protocol."""
 
 
 class ProtocolError(PeerError):
@@ -168,7 +168,7 @@ class Forbidden(PeerError):
 
 
 class TooManyUnconfirmed(PeerError):
-    """The token allows no more open numbers in a session; this event got none, and was not published.
+    """The token allows no more open numbers in a session; this event got no number and was not published.
 
     Attributes: ``topic`` and ``limit``.
     """
@@ -225,7 +225,7 @@ class NotLogged(PeerError):
 
 
 class NotInLog(PeerError):
-    """The event log of a topic has these numbers no longer (R18): it is bounded, or was turned on behind them.
+    """The topic's event log does not have these numbers (any more) (R18), as it is bounded, or began behind them.
 
     Attributes: ``topic``; ``first`` and ``last`` of what is missing.
     """
@@ -236,9 +236,9 @@ class NotInLog(PeerError):
 
 
 class Forgotten(PeerError):
-    """The workers have forgotten the publisher's session: it was away for longer than ``session_timeout`` (R1, R12),
-    from all of them or from one that its request had to pass. The event gets no number any more; publish it again if it
-    is still wanted.
+    """The workers have forgotten the publisher's session, which was away for longer than ``session_timeout`` (R1, R12),
+    from all of them or from one on its request's way. The event gets no number any more; publish it again if it is
+    still wanted.
 
     Attributes: ``topic``; ``may_be_delivered``: the broker was given it before, under a number that was given up.
     """
@@ -253,7 +253,7 @@ class Forgotten(PeerError):
 
 
 class Replaced(PeerError):
-    """Another process opened a session with the same client id; this one was closed."""
+    """Another process opened a session with the same client id, so this one was closed."""
 
 
 # -- the connection's ------------------------------------------------------------------------------------------
@@ -280,8 +280,8 @@ class WorkerUnreachable(LinkError):
 
     @classmethod
     def after(cls, address: str, error: OSError) -> Self:
-        """Return the one for what an attempt to connect ended with: in the system's words, which are shorter than
-        asyncio's, unless it is TLS's, whose numbers are none of the system."""
+        """Return the error for a failed connect, in the system's words, which are shorter than asyncio's; TLS errors
+        keep their own, as their numbers are none of the system."""
         is_systems = error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError)
         reason = os.strerror(error.errno or 0) if is_systems else str(error)
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -290,7 +290,7 @@ class WorkerUnreachable(LinkError):
 
 
 class TimedOut(LinkError, TimeoutError):
-    """Something was not answered in time. Attributes: ``what`` and ``seconds``."""
+    """An answer did not come in time. Attributes: ``what`` and ``seconds``."""
 
     def __init__(self, what: str, seconds: float) -> None:
         self.what, self.seconds = what, seconds
@@ -298,8 +298,8 @@ class TimedOut(LinkError, TimeoutError):
 
 
 class OutcomeUnknown(LinkError):
-    """A worker died, or was cut off, while it was asked for a change: it may have been made or not, never half of it.
-    Look at what there is now.
+    """A worker died, or was cut off, during a change: the change was made whole or not at all. Look at what there is
+    now.
 
     Attributes: ``what`` was to be changed, in words, and the ``reason``.
     """
@@ -333,7 +333,7 @@ class StoreUnreachable(StoreError):
 
 
 class StoreFull(StoreUnreachable):
-    """The store has no room left: nothing new is kept until it has."""
+    """The store has no room left, and takes nothing new before it has."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(url, f"no room left ({reason}); what is kept already is safe")
@@ -358,16 +358,16 @@ class StoreCorrupt(StoreError):
 
 
 class StoreInUse(StoreError):
-    """A worker lives on the store, or it holds numbers already; it is left as it is."""
+    """A worker lives on the store, or the store holds numbers already; it is left unchanged."""
 
 
 class StoreMoved(StoreError):
     """An SQLite store's file, or a file that SQLite keeps beside it, was moved, removed or replaced while this process
-    had it open: what would be written now would be found nowhere, so nothing is."""
+    had it open: later writes would be found nowhere, so there are none."""
 
 
 class StoreReplaced(StoreError):
-    """The store was restored, or is another one, since this process opened it: what is known of it here is void.
+    """The store was restored, or is another one, since this process opened it: this process's knowledge of it is void.
 
     Attributes: ``before`` and ``domain``, its domain id then and now.
     """
@@ -379,8 +379,8 @@ class StoreReplaced(StoreError):
 
 
 class StoreOutdated(StoreError):
-    """The store is an older copy of what workers have had: numbers that were given since would be given again, to other
-    events. Nothing is numbered until it has got a domain id of its own."""
+    """The store is an older copy of the workers' store: later numbers would be given again, to other events. Nothing is
+    numbered until it has got a domain id of its own."""
 
     def __init__(self, url: str, reason: str) -> None:
         hint = "stop all its workers, run `inorder renew` on it, and start them again"
@@ -388,7 +388,7 @@ class StoreOutdated(StoreError):
 
 
 class BackupError(StoreError):
-    """A backup file that cannot be used (it is none, is damaged, or of a newer release), or cannot be made."""
+    """A backup file cannot be used (it is no backup, damaged, or of a newer release), or cannot be made."""
 
     def __init__(self, path: object, reason: str) -> None:
         super().__init__(str(path), reason)
@@ -400,6 +400,6 @@ class Fenced(StoreError):
 
 
 def shown(value: object) -> str:
-    """Return a value for an error message: its repr; of a long one its beginning and its end, as of paths."""
+    """Return a value's repr for an error message; a long one is shortened in the middle."""
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:60]}...{text[-40:]} ({len(text)} characters)"

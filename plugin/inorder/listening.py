@@ -1,4 +1,4 @@
-"""Listening for connections: how many there may be, who goes when there are too many, and the end of it."""
+"""Listeners with a bounded number of connections: which connections go when there are too many."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ LONGEST_QUEUE: Final = 1_024
 
 
 def stop_listening(listener: asyncio.Server | TlsListener) -> None:
-    """Accept nothing more. What was accepted in this turn of the loop comes up before the listener is closed: Python
-    3.11 would lose such a connection, and never close it."""
+    """Stop accepting connections. What was accepted in this turn of the loop comes up before the listener is closed:
+    Python 3.11 would lose such a connection, and never close it."""
     loop = asyncio.get_running_loop()
     for sock in listener.sockets:
         loop.remove_reader(sock)
@@ -40,7 +40,7 @@ def stop_listening(listener: asyncio.Server | TlsListener) -> None:
 
 
 class RenewableTls:
-    """A listener's TLS context that can be exchanged; connections that are open keep what they have.
+    """A listener's TLS context that can be exchanged; open connections keep theirs.
 
     Attributes:
         context: for the listener, which keeps it.
@@ -51,11 +51,11 @@ class RenewableTls:
         context.sni_callback = self._choose
 
     def renew(self, context: ssl.SSLContext) -> None:
-        """Take this one for all handshakes from now on: its certificate, its key, and whom it trusts."""
+        """Use this context for all later handshakes: its certificate, key and trusted authorities."""
         self._newest = context
 
     def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Called when a client has said hello, also where it names no server."""
+        """Give a new handshake the present context; called for every client's hello, also without a server name."""
         connection.context = self._newest
 
 
@@ -63,15 +63,15 @@ _NO_ROOM: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Guest(Hashable, Protocol):
-    """Somebody who is in, and can be thrown out."""
+    """A connection that can be cut to make room."""
 
     def abort(self) -> None:
         """Cut the connection."""
 
 
 class TlsListener:
-    """Accepts connections with TLS, and counts them from accept on. Those that asyncio accepts are unknown to us until
-    their handshake is done, and hold their files meanwhile.
+    """Accepts connections with TLS, and counts them from the accept on. Those that asyncio accepts are unknown to us
+    until their handshake is done, and hold their files meanwhile.
 
     Args:
         context: of TLS.
@@ -98,25 +98,25 @@ class TlsListener:
         self._handshakes: set[_Handshake] = set()
 
     def __len__(self) -> int:
-        """Return how many handshakes are under way."""
+        """Return the number of open handshakes."""
         return len(self._handshakes)
 
     def accept_on(self, sock: socket.socket) -> None:
-        """Listen on a socket that is bound, and close it in the end."""
+        """Listen on a bound socket, and close it at the end."""
         sock.setblocking(False)
         sock.listen(queue_length())
         self.sockets.append(sock)
         self._watch(sock)
 
     def close(self) -> None:
-        """Accept nothing more; handshakes go on."""
+        """Stop accepting; open handshakes go on."""
         for sock in self.sockets:
             asyncio.get_running_loop().remove_reader(sock)
             sock.close()
         self.sockets.clear()
 
     async def cut(self) -> None:
-        """Accept nothing more, and cut all handshakes."""
+        """Stop accepting, and cut all open handshakes."""
         self.close()
         for each in self._handshakes:
             each.abort()
@@ -127,7 +127,7 @@ class TlsListener:
             asyncio.get_running_loop().add_reader(sock, self._accept, sock)
 
     def _accept(self, sock: socket.socket) -> None:
-        """Accept one: others wait for the next turn of the loop, by which one may have been cut for this."""
+        """Accept one connection per turn of the loop, so that another one can be cut for it."""
         try:
             accepted, _ = sock.accept()
         except OSError as error:
@@ -145,7 +145,7 @@ class TlsListener:
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection until its handshake is done."""
+    """A connection during its handshake."""
 
     def __init__(self, owner: TlsListener, sock: socket.socket) -> None:
         self._owner, self._is_over = owner, False
@@ -159,7 +159,7 @@ class _Handshake(asyncio.Protocol):
             self.task.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is done: from here on the connection is another protocol's."""
+        """Hand a connection over to its own protocol after the handshake."""
         self._end()
         protocol = self._owner.made()
         transport.set_protocol(protocol)
@@ -181,7 +181,7 @@ class _Handshake(asyncio.Protocol):
 
 
 def raise_open_files() -> None:
-    """Let this process have as many files open as it may allow itself, and has a use for."""
+    """Raise this process's limit of open files to the useful maximum."""
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = 2 * MOST if hard < 0 else min(hard, 2 * MOST)
@@ -195,20 +195,19 @@ def _most_files() -> float:
 
 
 def queue_length() -> int:
-    """Return how many connections may wait to be accepted at each of two listeners: an event loop accepts all of them
-    at once, before one can be cut for another."""
+    """Return how many connections may wait to be accepted at each of two listeners."""
     return int(min(LONGEST_QUEUE, max(8, _most_files() // 64)))
 
 
 def places(share: float) -> int:
-    """Return how many connections there may be, of a share (0 to 1) of what this process may have open. Beside them
-    there is room for what was accepted, in two queues, while others that were cut for it are still being closed."""
+    """Return how many connections a share (0 to 1) of this process's open files allows. Beside them there is room for
+    what was accepted, in two queues, while others that were cut for it are still being closed."""
     return int(min(MOST, max(2, (_most_files() - RESERVED - 4 * queue_length()) * share)))
 
 
 class Doors(Generic[C]):
-    """Who is in, where there is a bound. Whoever is not known yet makes room for the next one, the oldest first: so
-    nobody is kept out by others who say nothing.
+    """A bounded set of connections: unknown ones make room for newer ones, the oldest first, so that silent connections
+    keep nobody out.
 
     Args:
         room: how many may be in.
@@ -224,7 +223,7 @@ class Doors(Generic[C]):
         return len(self._strangers) + len(self._known)
 
     def came(self, who: C) -> C | None:
-        """Somebody comes in, or is a stranger again. Return who has to go for that, if anybody has."""
+        """Add an unknown connection, or make a known one unknown again. Return the connection to cut for it."""
         self._known.discard(who)
         self._strangers.pop(who, None)
         self._strangers[who] = None
@@ -235,7 +234,7 @@ class Doors(Generic[C]):
         return oldest
 
     def knows(self, who: C, *, is_needed: bool = False) -> bool:
-        """Somebody is known now. Return whether there is a place."""
+        """Mark a connection as known. Return whether there is a place."""
         if who not in self._known:
             if not is_needed and len(self._known) >= self.room - self._spare:
                 return False
@@ -244,6 +243,6 @@ class Doors(Generic[C]):
         return True
 
     def left(self, who: C) -> None:
-        """Somebody is gone."""
+        """Remove a connection."""
         self._strangers.pop(who, None)
         self._known.discard(who)

@@ -1,4 +1,4 @@
-"""Log lines of workers and clients: logfmt, one fact a field, so that programs need not guess where a value ends.
+"""Log lines of workers and clients in logfmt: one fact per field, so that programs can split them safely.
 
 Every call names its fields in its text (``event=slow_client client=%s``), and a value that holds blanks, quotes,
 equals signs or control characters is quoted as JSON quotes it. That is done where the line is made, so it holds for
@@ -24,7 +24,7 @@ _FIELD: Final = re.compile(r'([a-z_0-9]+)=("(?:[^"\\]|\\.)*"|[^ ]*)(?: |$)')
 
 
 def logger(name: str) -> logging.Logger:
-    """Return the logger of this name; what is filled into its texts is quoted where it must be."""
+    """Return the logger of this name, which quotes the arguments of its texts where necessary."""
     found = logging.getLogger(name)
     if _quoting not in found.filters:
         found.addFilter(_quoting)
@@ -32,14 +32,14 @@ def logger(name: str) -> logging.Logger:
 
 
 def set_up(form: str = "text", level: int = logging.INFO, text: str = LINE_FORMAT) -> None:
-    """Let this process log to stderr, as ``text`` or as ``json``; what was set up before stays."""
+    """Make this process log to stderr, as ``text`` or as ``json``; an earlier setup stays."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(text))
     logging.basicConfig(level=level, handlers=[handler])
 
 
 def quoted(value: object) -> str:
-    """Return a value as logfmt has it."""
+    """Return a value in logfmt."""
     text = str(value)
     if text and text.isprintable() and not any(each in ' "=\\' for each in text):
         return text
@@ -47,7 +47,7 @@ def quoted(value: object) -> str:
 
 
 def fields_of(line: str) -> dict[str, str] | None:
-    """Return the fields of a line, in order; ``None`` for a text that is not made of fields."""
+    """Return the fields of a line, in order; ``None`` for a text without fields."""
     fields: dict[str, str] = {}
     at = 0
     while at < len(line):
@@ -61,7 +61,7 @@ def fields_of(line: str) -> dict[str, str] | None:
 
 
 class _Quoting(logging.Filter):
-    """Quotes what a text is filled with; numbers stay numbers."""
+    """Quotes the arguments of a text; numbers stay numbers."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
@@ -73,7 +73,7 @@ _quoting: Final = _Quoting()
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, then the line's own fields (those of other
+    """Formats one JSON object a line: ``time`` (UTC), ``level``, ``logger``, then the line's own fields (those of other
     libraries: ``message``), and ``traceback`` where there is one."""
 
     converter = staticmethod(time.gmtime)

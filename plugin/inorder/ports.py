@@ -1,4 +1,4 @@
-"""The ports: what inorder asks of an event notification service (ENS), and what it tells the adapter's owner.
+"""The ports: inorder's requests to an event notification service (ENS), and the adapter's reports to its owner.
 
 An adapter turns one broker's client library into an :class:`Ens`. It knows nothing of order: stamps are opaque
 bytes that travel beside the payload. It keeps no retry loop of its own: when the connection breaks it says so
@@ -27,7 +27,7 @@ PORT_VERSION: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class EnsCapabilities:
-    """What a broker connection can do.
+    """The capabilities of a broker connection.
 
     Attributes:
         properties: stamps travel beside the payload (MQTT 5 user property); else in front of it.
@@ -69,24 +69,24 @@ class Outgoing:
 
 
 class EnsSink(Protocol):
-    """Where an adapter reports. Calls are synchronous, short and never raise."""
+    """The receiver of an adapter's reports. Calls are synchronous, short and never raise."""
 
     def arrived(self, arrival: Arrival) -> None:
-        """A message arrived. Messages of one connection are reported in the order the broker sent them."""
+        """Take a message that arrived. Messages of one connection are reported in the order the broker sent them."""
 
     def malformed(self, reason: str) -> None:
-        """Something arrived that cannot be a message (a topic that is not UTF-8, ...); it was dropped."""
+        """Note a dropped arrival that cannot be a message (a topic that is not UTF-8, ...)."""
 
     def accepted(self, tokens: list[int]) -> None:
-        """The broker accepted these messages (R16): QoS 0 written to the socket, QoS 1 PUBACK, QoS 2 PUBCOMP,
+        """Note that the broker accepted these messages (R16): QoS 0 written to the socket, QoS 1 PUBACK, QoS 2 PUBCOMP,
         Redis the reply."""
 
     def refused(self, token: int, error: Exception) -> None:
-        """The message was certainly not handed over (the error is of :mod:`inorder.errors`)."""
+        """Note that a message was certainly not handed over (the error is of :mod:`inorder.errors`)."""
 
     def connection_lost(self, error: Exception) -> None:
-        """The connection broke, once for each successful connect. Messages neither accepted nor refused have an
-        unknown fate; the adapter has forgotten them."""
+        """Note that the connection broke, once for each successful connect. Messages neither accepted nor refused have
+        an unknown fate; the adapter has forgotten them."""
 
 
 @runtime_checkable
@@ -116,14 +116,14 @@ class Ens(Protocol):
         that cannot be sent, and for any at all where the protocol carries none (they would be lost silently)."""
 
     async def connect(self, sink: EnsSink) -> None:
-        """Connect once, without retry. Raises BrokerUnreachable, Unauthorized or InvalidOption. May be called
-        again after ``connection_lost``."""
+        """Connect once, without a retry. Raises BrokerUnreachable, Unauthorized or InvalidOption. May be called again
+        after ``connection_lost``."""
 
     async def subscribe(self, filter: Filter, *, qos: int = 0) -> None:
-        """Subscribe and return when the broker has acknowledged (R7). Raises Refused, LinkError."""
+        """Subscribe and return after the broker's acknowledgement (R7). Raises Refused, LinkError."""
 
     async def unsubscribe(self, filter: Filter) -> None:
-        """Unsubscribe and return when the broker has acknowledged. Raises LinkError."""
+        """Unsubscribe and return after the broker's acknowledgement. Raises LinkError."""
 
     def publish(self, message: Outgoing, token: int) -> None:
         """Hand a message over; the outcome is reported under ``token``, exactly once, unless the connection is
@@ -139,9 +139,9 @@ class BarrierEns(Ens, Protocol):
     """An ENS that can tell when everything has been read (version 2)."""
 
     async def barrier(self) -> None:
-        """Return when everything has been reported to the sink that the broker had for this client at the time of the
-        call (R24), however long that takes: a question on the connection for subscriptions whose answer comes behind
-        it. Where the broker answers ahead of what it still queues, ask again until nothing came meanwhile.
+        """Return when the sink has got every message that the broker had for this client at the time of the call (R24),
+        however long that takes: the answer to a question on the connection for subscriptions comes behind them. Where
+        the broker answers ahead of what it still queues, ask again until nothing came meanwhile.
 
         Raises:
             LinkError: the connection broke, or there is none.
@@ -149,7 +149,7 @@ class BarrierEns(Ens, Protocol):
 
 
 class EnsFactory(Protocol):
-    """What an adapter's entry point (group ``inorder.adapters``, named by URL scheme) loads.
+    """The type of an adapter's entry point (group ``inorder.adapters``, named by URL scheme).
 
     Entry-point names are URL schemes: ``mqtt``, ``mqtts``, ``redis``, ``rediss``, ``memory``.
     """

@@ -1,4 +1,4 @@
-"""Files that are nobody else's business: stores and traces are as confidential as what was published.
+"""Private files: stores and traces are as confidential as the published events.
 
 They are for their owner (0600). Who lets a group read what is in a folder says so with the folder's mode: where the
 group may read it and others may not (0750), new files in it are the group's to read, too.
@@ -28,20 +28,20 @@ def _mode_in(folder: Path) -> int:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above, where there are none. Raises OSError."""
+    """Make a folder and its missing parents. Raises OSError."""
     if not path.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(_FOLDER | (stat.S_IRGRP | stat.S_IXGRP if _is_for_group(path.parent) else 0), exist_ok=True)
 
 
 def write_new(path: Path) -> BinaryIO:
-    """Open a file to be written from its beginning. Raises OSError."""
+    """Open a file for writing from its beginning. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _mode_in(path.parent))
     return os.fdopen(descriptor, "wb")
 
 
 def make(path: Path) -> None:
-    """Make an empty file where there is none. Whoever cannot will be told so when it is opened: no error here.
+    """Make an empty file if it is missing. Whoever cannot will be told so when it is opened: no error here.
 
     A file that is there is not opened: closing it would take the locks of a database away from this process.
     """
@@ -50,7 +50,7 @@ def make(path: Path) -> None:
 
 
 def open_to_others(paths: Iterable[Path]) -> list[Path]:
-    """Return those of some files that others than owner and group may read or write."""
+    """Return those of some files that users other than owner and group may read or write."""
     found = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -60,8 +60,8 @@ def open_to_others(paths: Iterable[Path]) -> list[Path]:
 
 
 def close_to_others(paths: Iterable[Path]) -> list[Path]:
-    """Take all rights but the owner's from those of some files that others have rights to. Return
-    those that this was done to; what is somebody else's file stays."""
+    """Remove all rights but the owner's from those of some files that are open to others. Return those that this was
+    done to; what is somebody else's file stays."""
     changed = []
     for path in open_to_others(paths):
         with contextlib.suppress(OSError):

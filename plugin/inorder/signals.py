@@ -1,4 +1,4 @@
-"""What signals do to a process that serves: it ends cleanly, or reads its certificates again."""
+"""The effects of signals on a serving process: it ends cleanly, or reads its certificates again."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HANGUP: Final = getattr(signal, "SIGHUP", None)
 
 
 def may_hang_up() -> bool:
-    """Tell whether SIGHUP may end us: there is one, and nobody (``nohup``) had it ignored."""
+    """Tell whether SIGHUP may end this process: the signal exists and is not ignored (``nohup``)."""
     return HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN
 
 
 def on_signals(stop: Callable[[], object], renew: Callable[[], bool] = lambda: False) -> None:
-    """Have SIGTERM and Ctrl-C call ``stop``, from now on, on the event loop that runs.
+    """Call ``stop`` on SIGTERM and Ctrl-C from now on, on the running event loop.
 
     SIGHUP calls ``renew``, which reads certificates again; where it returns that there are none, and where the terminal
     is gone from which we were started, ``stop`` is called. Whoever was started with SIGHUP ignored (``nohup``) is not
@@ -45,14 +45,14 @@ def on_signals(stop: Callable[[], object], renew: Callable[[], bool] = lambda: F
 
 
 def stop_event(renew: Callable[[], bool] = lambda: False) -> asyncio.Event:
-    """Return an event that is set where ``on_signals`` stops."""
+    """Return an event that is set on the signals of ``on_signals``."""
     stop = asyncio.Event()
     on_signals(stop.set, renew)
     return stop
 
 
 def _has_terminal() -> bool:
-    """Tell whether this process has a controlling terminal: one that was closed is taken from it."""
+    """Tell whether this process has a controlling terminal, which a closed one is no longer."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | getattr(os, "O_NOCTTY", 0)))
     except OSError:

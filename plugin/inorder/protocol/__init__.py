@@ -1,1 +1,1 @@
-"""What clients and workers say to each other, without I/O: frames, stamps, names and filters (docs/PROTOCOL.md)."""
+"""The messages between clients and workers, without I/O: frames, stamps, names and filters (docs/PROTOCOL.md)."""

@@ -1,4 +1,4 @@
-"""What a token allows: which frames its role may send, and which topics it may publish to and subscribe to.
+"""The rights of a token: which frames its role may send, and which topics it may publish to and subscribe to.
 
 The worker enforces it; the client, which is told with the welcome, refuses a call before anything is changed.
 """
@@ -112,7 +112,7 @@ UNLIMITED: Final = Access()
 
 
 class Permissions:
-    """What one connection may do.
+    """The rights of one connection.
 
     Args:
         access: as the worker told it.
@@ -129,17 +129,17 @@ class Permissions:
 
     @property
     def has_limits(self) -> bool:
-        """Some topics may neither be published to nor be read."""
+        """Tell whether some topics may neither be published to nor read."""
         return self._publish is not None and self._subscribe is not None
 
     @property
     def has_publish_limits(self) -> bool:
-        """Not all topics may be published to."""
+        """Tell whether some topics may not be published to."""
         return self._publish is not None
 
     @property
     def allows_all(self) -> bool:
-        """All topics may be published to and subscribed to."""
+        """Tell whether all topics may be published to and subscribed to."""
         return self.access.role in _CLIENTS and self._publish is None and self._subscribe is None
 
     def publishes(self, space: str, name: str) -> bool:
@@ -191,8 +191,8 @@ class Permissions:
             self.check_subscribe(each.space, each.filter)
 
     def visible(self, frame: Frame) -> Frame:
-        """Return an answer without the names of topics, and the rules for such, that are beyond the limits. Their ids
-        are no secret: timestamps are made of them."""
+        """Return an answer without topics beyond the limits, and without rules for such topics. Their ids are no
+        secret: timestamps are made of them."""
         if isinstance(frame, Topics):
             return replace(frame, topics=[each for each in frame.topics if self._knows(each)])
         if isinstance(frame, Logs):

@@ -1,4 +1,4 @@
-"""What a broker delivers, in the words of the ports; :mod:`inorder.ports` has it, too."""
+"""A broker's delivery in the terms of the ports; :mod:`inorder.ports` exports it, too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Arrival:
-    """One message that the broker notified.
+    """One message of which the broker notified.
 
     Attributes:
         topic: the exact topic it was published to.

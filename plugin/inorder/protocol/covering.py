@@ -1,4 +1,4 @@
-"""Many filters tried at once: what a topic costs is bounded by its own name, not by how many filters there are.
+"""Sets of filters: trying a topic costs time by the length of its name, not by the number of filters.
 
 A set of filters is an ``int`` with a bit for each. MQTT filters are read level by level: those that agree with the
 name so far stay in the set, so a level costs the same whether one filter is left or a thousand, and filters full of
@@ -17,7 +17,7 @@ from inorder.protocol.wire import SpaceFilter
 
 
 class _Topic(Protocol):
-    """What a topic is found by."""
+    """A topic's space and name."""
 
     @property
     def id(self) -> int: ...
@@ -28,7 +28,7 @@ class _Topic(Protocol):
 
 
 class FilterSet:
-    """Filters in their spaces, to ask of a topic whether any of them covers it.
+    """Filters in their spaces, which tell whether any of them covers a topic.
 
     Args:
         filters: space and filter of each.
@@ -54,8 +54,8 @@ def filter_set(filters: Iterable[SpaceFilter]) -> FilterSet:
 
 
 class Coverage:
-    """What a subscription's filters are to topics: which of them they cover, and which of these only by filters whose
-    reader has to find stamps in the payload, too (R13).
+    """The topics that a subscription's filters cover, and those of them covered only by filters whose reader must find
+    stamps in the payload, too (R13).
 
     Args:
         filters: of the subscription.
@@ -69,7 +69,7 @@ class Coverage:
         self._rich = filter_set(each for each in filters if each.reads_properties)
 
     def of(self, topics: Iterable[_Topic]) -> tuple[set[int], set[int]]:
-        """Return (ids of the topics that are covered, those of them whose stamps must be in the payload)."""
+        """Return the ids of the covered topics, and of those among them whose stamps must be in the payload."""
         covered, plain = set[int](), set[int]()
         for topic in topics:
             if self._plain.covers(topic.space, topic.name):
@@ -101,8 +101,8 @@ class _InOneSpace:
 
 
 class _Step:
-    """One level of MQTT filters, as bit sets: those that want a text there, those that have ``+``, those whose ``#`` is
-    there, and those that ended before it."""
+    """One level of MQTT filters as bit sets: filters with a text there, with ``+``, with ``#``, and those that ended
+    before it."""
 
     __slots__ = ("any", "end", "rest", "texts")
 
@@ -140,7 +140,7 @@ class _Levels:
         self._steps[len(levels)].end |= bit
 
     def cover(self, name: str) -> bool:
-        """Tell whether one covers a name. Only as many levels of it are read as the longest filter has."""
+        """Tell whether a filter covers a name. Only as many levels of it are read as the longest filter has."""
         steps = self._steps
         alive = self._open if name.startswith("$") else self._all  # wildcards never cover a leading $
         levels = name.split("/", len(steps) - 1)

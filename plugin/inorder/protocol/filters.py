@@ -1,4 +1,4 @@
-"""Reading topics and filters as the brokers do: what they allow, for adapters, workers and operators alike (R13).
+"""Parsing of topics and filters by the brokers' rules, for adapters, workers and operators alike (R13).
 
 A filter that no broker would take covers nothing that a client can subscribe to, so it is refused wherever it comes in.
 """
@@ -23,7 +23,7 @@ _GLOB_CHARACTERS = "*?["
 
 
 def text_problem(value: object, *, nul_allowed: bool) -> str | None:
-    """Say what keeps a value from being a topic or a filter of any broker, or ``None``."""
+    """Return the reason why a value is no topic or filter of any broker, or ``None``."""
     if not isinstance(value, str):
         return f"it is {type(value).__name__}, not str"
     if not value:
@@ -63,7 +63,7 @@ def mqtt_filter(text: object) -> Filter:
 
 
 def redis_filter(text: object) -> Filter:
-    """Read a filter by Redis' rules: a glob where a glob character stands unescaped, else a channel. Raises
+    """Read a filter by Redis' rules: a glob if it holds an unescaped glob character, else a channel. Raises
     InvalidFilter, see :func:`mqtt_filter`."""
     problem = text_problem(text, nul_allowed=True)
     if problem is not None or not isinstance(text, str):
@@ -78,7 +78,7 @@ def redis_filter(text: object) -> Filter:
 
 
 def length_problem(filter: Filter) -> str | None:
-    """Say that a filter costs too much to match, or ``None``: each level of an MQTT filter and each byte of a glob is
+    """Return why a filter costs too much to match, or ``None``: each level of an MQTT filter and each byte of a glob is
     read for every topic."""
     if filter.kind is FilterKind.MQTT:
         return slashes_problem(filter.text)
@@ -87,7 +87,7 @@ def length_problem(filter: Filter) -> str | None:
 
 
 def slashes_problem(text: str) -> str | None:
-    """Say that a topic or filter of MQTT has too many levels, or ``None``."""
+    """Return why a topic or filter of MQTT has too many levels, or ``None``."""
     slashes = text.count("/")
     return (
         f"it has {slashes} slashes, MQTT topics and filters may have {MAX_SLASHES}" if slashes > MAX_SLASHES else None
@@ -95,7 +95,7 @@ def slashes_problem(text: str) -> str | None:
 
 
 def number_problem(filters: Iterable[Filter]) -> str | None:
-    """Say that the filters of one client are too many for the workers to try on every topic, or ``None``."""
+    """Return why one client's filters are too many for the workers to try on every topic, or ``None``."""
     wild = [each for each in filters if each.kind is not FilterKind.EXACT]
     if len(wild) > MAX_WILDCARDS:
         return f"{len(wild)} filters have wildcards, a client may have {MAX_WILDCARDS} of these in total order"
@@ -106,14 +106,14 @@ def number_problem(filters: Iterable[Filter]) -> str | None:
 
 
 def filter_of(space: str, text: str, *, glob: bool | None = None) -> Filter:
-    """Read the filter that an operator means by a text: by Redis' rules where ``glob`` says so or, without a word on
-    it, in a space whose name begins with ``redis``, else by MQTT's. Raises InvalidFilter, see :func:`mqtt_filter`."""
+    """Read an operator's filter: by Redis' rules if ``glob`` is true or, by default, in a space whose name begins with
+    ``redis``, else by MQTT's. Raises InvalidFilter, see :func:`mqtt_filter`."""
     is_glob = space.startswith("redis") if glob is None else glob
     return redis_filter(text) if is_glob else mqtt_filter(text)
 
 
 def _unescaped(text: str) -> str | None:
-    """Return the one channel that a filter of Redis stands for, its escapes removed, or ``None`` for a glob."""
+    """Return the one channel of a Redis filter without its escapes, or ``None`` for a glob."""
     name: list[str] = []
     position = 0
     while position < len(text):

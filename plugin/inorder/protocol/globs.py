@@ -1,4 +1,4 @@
-"""Redis globs (``stringmatchlen`` in Redis' util.c), many at once, matched without ever going back.
+"""Redis globs (``stringmatchlen`` in Redis' util.c), many at once, matched without backtracking.
 
 All places of all globs where a match may stand are bits of one ``int``; each byte of a text moves them all. So a
 match takes a time that the text's length bounds, whatever the globs hold and however many there are; tried one
@@ -17,7 +17,7 @@ _ALL: Final = frozenset(range(256))
 
 
 class Globs:
-    """Globs that were read.
+    """A set of parsed globs.
 
     Args:
         globs: as Redis is told them.
@@ -50,7 +50,7 @@ class Globs:
         self._enter = [(wanted.get(byte, 0) | anything) & ~unwanted.get(byte, 0) for byte in range(256)]
 
     def cover(self, name: bytes) -> bool:
-        """Tell whether one of them matches the whole of a text."""
+        """Tell whether a glob matches the whole of a text."""
         enter, stars, done = self._enter, self._stars, self._done
         state = self._starts
         if state & done:
@@ -66,7 +66,7 @@ class Globs:
 
 @lru_cache(maxsize=1024)
 def glob_of(text: str) -> Globs:
-    """Read a glob, or remember how it was read."""
+    """Parse a glob, or return the cached result."""
     return Globs((text.encode(),))
 
 
@@ -90,9 +90,9 @@ def _places(glob: bytes) -> Iterator[frozenset[int] | None]:
 
 
 def _class(glob: bytes, at: int) -> tuple[frozenset[int], int]:
-    """Read ``[...]`` from just behind the bracket; return its bytes and where it ends. As in Redis, a missing ``]``
-    ends at the end of the glob, ``^`` negates, a reversed range is turned round, and a backslash takes the next
-    character as it is."""
+    """Read ``[...]`` from just behind the bracket; return its bytes and its end. As in Redis, a missing ``]`` ends at
+    the end of the glob, ``^`` negates, a reversed range is turned round, and a backslash takes the next character as it
+    is."""
     is_negated = glob.startswith(b"^", at)
     at += is_negated
     members: set[int] = set()

@@ -1,4 +1,4 @@
-"""Topics, filters and which filter covers which topic.
+"""Topics, filters, and which filter covers which topic.
 
 A topic is a pair (space, name). A filter is an exact name, an MQTT filter (``+``, ``#``) or a Redis glob
 (``*``, ``?``, ``[...]``); both kinds are resolved here, because topic managers must resolve them exactly as the
@@ -23,7 +23,7 @@ CLIENT_ID: Final = f"a text of 1 to {MAX_CLIENT_ID} characters, without control 
 
 
 class FilterKind(StrEnum):
-    """How a filter's text is read."""
+    """The syntax of a filter's text."""
 
     EXACT = "exact"
     MQTT = "mqtt"
@@ -44,7 +44,7 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
     name: str
 
     def covers(self, name: str) -> bool:
-        """Tell whether a topic of this name, in the filter's space, is covered."""
+        """Tell whether the filter covers a topic of this name in its space."""
         if self.kind is FilterKind.EXACT:
             return name == self.name
         if self.kind is FilterKind.MQTT:
@@ -53,7 +53,7 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_client_id(text: str) -> bool:
-    """Tell whether a client may have this id: it is shown to people, on terminals too."""
+    """Tell whether a text may be a client's id, which people see, on terminals too."""
     return 0 < len(text) <= MAX_CLIENT_ID and not any(each < " " or "\x7f" <= each <= "\x9f" for each in text)
 
 

@@ -1,5 +1,5 @@
-"""Frames of a bounded size, whatever they list: names and filters are as long as brokers allow, so who counts topics
-has bounded nothing, and a frame over the limit ends the connection of whoever asked."""
+"""Frames of a bounded size: names and filters are as long as brokers allow, so a bound on their number bounds nothing,
+and a frame over the limit ends its receiver's connection."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def size_of(item: msgspec.Struct) -> int:
-    """Return the bytes that something takes in a frame."""
+    """Return the bytes that a value takes in a frame."""
     return len(_encoder.encode(item))
 
 
 def portions(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    """Yield items by portions for a frame each, with at most so many of them; without items one that is empty."""
+    """Yield items in portions of at most so many that fit a frame each; without items, one empty portion."""
     part: list[T] = []
     room = PORTION_BYTES
     for item in items:
@@ -35,7 +35,7 @@ def portions(items: Iterable[T], most: int) -> Iterator[list[T]]:
 
 
 def fitting(items: Iterable[T]) -> list[T]:
-    """Return the first items, as many as one portion has."""
+    """Return the first items, as many as fit one portion."""
     found: list[T] = []
     room = PORTION_BYTES
     for item in items:

@@ -45,7 +45,7 @@ def encode_stamp(stamp: Stamp) -> bytes:
 
 
 def decode_stamp(text: bytes) -> Stamp | None:
-    """Return the stamp, or ``None`` for a text that is none (damaged, or of a form not known here)."""
+    """Return the stamp, or ``None`` for a text that is no known stamp (damaged, or of another form)."""
     try:
         # padding beyond what is needed is ignored
         stamp = _decoder.decode(a2b_base64(text.translate(_FROM_URL) + b"=="))

@@ -85,10 +85,10 @@ class Subscribed(Frame, tag=36):
 
 
 class Numbers(Frame, tag=37):
-    """Answers AskNumbers; with ``request`` 0 nobody has asked, and their publisher has made these numbers of a topic of
-    the receiver void. ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer known one
-    by one; the base counts as dependencies of the number after it. ``logged_from``: the event log has the topic's
-    numbers from there on (R18); 0: it has none."""
+    """Answers AskNumbers; with ``request`` 0 it is unasked, and these numbers of one of the receiver's topics are void.
+    ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer known one by one; the base
+    counts as dependencies of the number after it. ``logged_from``: the event log has the topic's numbers from there on
+    (R18); 0: it has none."""
 
     request: int
     topic: int
@@ -99,13 +99,13 @@ class Numbers(Frame, tag=37):
 
 
 class Heads(Frame, tag=38):
-    """The highest confirmed number of topics of the receiver's subscription: flat pairs (R17)."""
+    """Tells the highest confirmed numbers of topics of the receiver's subscription: flat pairs (R17)."""
 
     heads: list[int]
 
 
 class ClusterMap(Frame, tag=39):
-    """Which worker processes which stage now, after a change; ``stages`` and ``workers`` as in Welcome."""
+    """Tells which worker processes which stage, after a change; ``stages`` and ``workers`` as in Welcome."""
 
     stages: list[StageInfo]
     workers: list[str] = []
@@ -120,7 +120,7 @@ class Renewed(Frame, tag=40):
 
 
 class Opened(Frame, tag=41):
-    """A stage has taken note that the client is connected (R12); one for each stage of the worker, after the Welcome.
+    """Tells that a stage knows of the client's connection (R12); one for each stage of the worker, after the Welcome.
 
     Attributes:
         stage, epoch: who says so.
@@ -137,7 +137,7 @@ class Opened(Frame, tag=41):
 
 
 class Moved(Frame, tag=42):
-    """The topic order changed (R14): what is not answered must be planned anew and asked again.
+    """Tells that the topic order changed (R14): unanswered requests must be planned anew and asked again.
 
     Attributes:
         stage, epoch: who says so.
@@ -180,8 +180,8 @@ class OrderChanged(Frame, tag=44):
 
 
 class Positions(Frame, tag=45):
-    """How far the journals of this worker's stages are, once in a while: a client keeps the last one of each stage, and
-    shows it with its next hellos. A worker whose store is an older copy finds that out by it."""
+    """The present positions of this worker's journals: a client keeps the last one of each stage, and shows it with its
+    next hellos. A worker whose store is an older copy finds that out by it."""
 
     positions: list[Position]
 

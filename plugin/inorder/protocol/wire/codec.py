@@ -1,4 +1,4 @@
-"""Frames as bytes, and back."""
+"""Encoding and decoding of frames."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ WorkerFrame = (
 
 
 def _plain(value: object) -> bytes | str | int:
-    """Return the plain value of an application's own kind of bytes, text or int, say of a ``str`` that is a topic."""
+    """Return an instance of a subclass of bytes, str or int, which an application may use, as the plain type."""
     if isinstance(value, bytes):
         return bytes(memoryview(value))
     if isinstance(value, str):
@@ -167,7 +167,7 @@ UNREADABLE: Final = (msgspec.DecodeError, RecursionError)
 
 
 def known_to(version: int, frames: Iterable[Frame]) -> list[Frame]:
-    """Return the frames that a peer of this protocol version has."""
+    """Return the frames of this protocol version."""
     return [each for each in frames if each.from_version <= version]
 
 
@@ -178,7 +178,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def decode_client_frame(body: bytes | bytearray | memoryview) -> ClientFrame:
-    """Decode what a client sent (without the length). Raises ProtocolError, also for a number of more than 64 bits with
+    """Decode a client's frame (without the length). Raises ProtocolError, also for a number of more than 64 bits with
     the sign: whatever sums, stores or sends it on has room for those only. (Of structures inside of frames the worker
     looks at each.)"""
     try:
@@ -190,8 +190,7 @@ def decode_client_frame(body: bytes | bytearray | memoryview) -> ClientFrame:
 
 
 def check_numbers(frame: Frame) -> None:
-    """Raise ProtocolError where a number of a frame, or of a list of numbers in it, has more than 64 bits with the
-    sign."""
+    """Raise ProtocolError if a number of a frame, or in a list of the frame, has more than 64 bits with the sign."""
     for name, value in zip(frame.__struct_fields__, msgspec.structs.astuple(frame), strict=True):
         is_list = type(value) is list and value and type(value[0]) is int
         if (is_list and max(value) > MAX_NUMBER) or (type(value) is int and value > MAX_NUMBER):
@@ -199,7 +198,7 @@ def check_numbers(frame: Frame) -> None:
 
 
 def decode_worker_frame(body: bytes | bytearray | memoryview) -> WorkerFrame:
-    """Decode what a worker sent (without the length). Raises ProtocolError."""
+    """Decode a worker's frame (without the length). Raises ProtocolError."""
     try:
         return _worker_decoder.decode(body)
     except UNREADABLE as error:
@@ -207,12 +206,12 @@ def decode_worker_frame(body: bytes | bytearray | memoryview) -> WorkerFrame:
 
 
 def encode_logged(content: Logged) -> bytes:
-    """Return what was published as bytes for the event log."""
+    """Return a published event as bytes for the event log."""
     return _encoder.encode(content)
 
 
 def decode_logged(content: bytes) -> Logged | None:
-    """Decode what the event log has; ``None`` for what no client of ours has sent."""
+    """Decode an event of the event log; return ``None`` for content that no client of ours has sent."""
     try:
         logged = _logged_decoder.decode(content)
     except UNREADABLE:
@@ -221,7 +220,7 @@ def decode_logged(content: bytes) -> Logged | None:
 
 
 class FrameSplitter:
-    """Cuts a stream of bytes into frame bodies; keeps what is not whole yet.
+    """Cuts a stream of bytes into frame bodies, and keeps an incomplete rest.
 
     Args:
         max_bytes: a longer frame raises ProtocolError as soon as its length is read, so nobody can make the
@@ -233,17 +232,17 @@ class FrameSplitter:
         self._pending = bytearray()
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
-        """Yield the bodies that are whole now. Raises ProtocolError, for the frame that is too long: what is made of
+        """Yield the bodies that are complete now. Raises ProtocolError, for the frame that is too long: what is made of
         those before it may change ``max_bytes``."""
         self.add(data)
         yield from self.bodies()
 
     def add(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep what has come; ``bodies`` yields it."""
+        """Keep received bytes; ``bodies`` yields their frames."""
         self._pending += data
 
     def bodies(self) -> Generator[bytes, None, None]:
-        """Yield the bodies that are whole; whoever stops early gets the rest the next time. Raises as ``feed`` does."""
+        """Yield the complete bodies; a caller who stops early gets the rest the next time. Raises as ``feed`` does."""
         pending = self._pending
         start, end = 0, len(pending)
         try:

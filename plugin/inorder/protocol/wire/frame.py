@@ -1,4 +1,4 @@
-"""What all frames have, and those that clients and workers both send."""
+"""The base of all frames, and the frames that clients and workers both send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Frame(msgspec.Struct, array_like=True):
-    """Base of all frames. ``from_version``: the first protocol version that has it."""
+    """Base class of all frames. ``from_version``: the first protocol version that has it."""
 
     from_version: ClassVar[int] = 1
 

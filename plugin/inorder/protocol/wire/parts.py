@@ -1,4 +1,4 @@
-"""What frames are made of: topics, events, numbers, and what operators are told of them."""
+"""The parts of frames: topics, events, numbers, and the facts that operators see of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDED_KEPT_MS: Final = 3_600_000
 
 
 class NumberState(IntEnum):
-    """What a topic manager knows of one number (DESIGN, "Vocabulary")."""
+    """A topic manager's knowledge of one number (DESIGN, "Vocabulary")."""
 
     PENDING = 0
     CONFIRMED = 1
@@ -46,7 +46,7 @@ class TopicInfo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StageInfo(msgspec.Struct, frozen=True, array_like=True):
-    """Which worker processes a stage. ``address`` is the ``host:port`` that it advertises, empty for the answering
+    """The worker that processes a stage. ``address`` is the ``host:port`` that it advertises, empty for the answering
     worker itself. A stage that no worker has had yet has epoch 0."""
 
     stage: int
@@ -55,8 +55,8 @@ class StageInfo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """How far the journal of a stage was, by a worker's word: it had this row in this epoch. ``life``: of the worker's
-    process; ``code`` proves to workers of the same store that one of them has said so, and is opaque to others."""
+    """The furthest row of a stage's journal by a worker's word, with its epoch. ``life``: of the worker's process;
+    ``code`` proves to workers of the same store that one of them has said so, and is opaque to others."""
 
     stage: int
     epoch: int
@@ -109,8 +109,8 @@ class StampedEvent(msgspec.Struct, array_like=True, gc=False):
 
 
 class TopicStart(msgspec.Struct, array_like=True):
-    """Where a subscription begins in one topic (R7, R8): the last number before it, and the base (flat) that
-    counts as dependencies of the first event after it.
+    """The beginning of a subscription in one topic (R7, R8): the last number before it, and the base (flat) that counts
+    as dependencies of the first event after it.
 
     Of a durable subscription that resumes (R18) also:
 
@@ -142,7 +142,7 @@ class KnownSubscription(msgspec.Struct, array_like=True):
 
 
 class NumberAnswer(msgspec.Struct, array_like=True, gc=False):
-    """What became of one number; never merged over a range, because each carries its own dependencies (R17).
+    """The outcome of one number; never merged over a range, because each number has its own dependencies (R17).
     ``logged``: the event log has it (R18)."""
 
     number: int
@@ -152,7 +152,7 @@ class NumberAnswer(msgspec.Struct, array_like=True, gc=False):
 
 
 class LogRule(msgspec.Struct, frozen=True, array_like=True):
-    """Topics with an event log (R18), and what it keeps of each; of several rules for one topic the widest bounds.
+    """A rule that gives topics an event log (R18); a topic with several rules has the widest bounds.
 
     Attributes:
         space, filter: which topics.
@@ -166,13 +166,13 @@ class LogRule(msgspec.Struct, frozen=True, array_like=True):
     max_bytes: int = 0
 
     def covers(self, space: str, name: str) -> bool:
-        """Tell whether a topic has a log by this rule."""
+        """Tell whether the rule gives a topic a log."""
         return self.space == space and self.filter.covers(name)
 
 
 class LoggedEvent(msgspec.Struct, array_like=True, gc=False):
     """An event from the log (R18): its number, when it was stored (ms since 1970, by the worker's clock), its
-    dependencies (flat), and what was published, ``None`` where the publisher did not send that."""
+    dependencies (flat), and the published content, or ``None`` if its publisher did not send that."""
 
     number: int
     stored_ms: int
@@ -181,7 +181,7 @@ class LoggedEvent(msgspec.Struct, array_like=True, gc=False):
 
 
 class Logged(msgspec.Struct, array_like=True, gc=False):
-    """What was published, as the content of a request and of a logged event (R18)."""
+    """A published event's content in a request and in a logged event (R18)."""
 
     payload: bytes
     qos: int = 0
@@ -189,7 +189,7 @@ class Logged(msgspec.Struct, array_like=True, gc=False):
 
 
 class ClientCounts(msgspec.Struct, array_like=True, frozen=True):
-    """What a client has seen since it was made; those from ``waiting`` to ``pending`` are of now.
+    """A client's counters since its start; those from ``waiting`` to ``pending`` are of now.
 
     Attributes:
         published: events that brokers accepted, with a number.
@@ -225,7 +225,7 @@ class ClientCounts(msgspec.Struct, array_like=True, frozen=True):
 
 
 class EventLife(msgspec.Struct, array_like=True, frozen=True):
-    """What one client saw of one event; times are µs since 1970 by the client's clock.
+    """One client's observations of one event; times are µs since 1970 by the client's clock.
 
     Attributes:
         topic, number: which event.
@@ -244,8 +244,8 @@ class EventLife(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SeenLife(msgspec.Struct, array_like=True, frozen=True):
-    """A life as the worker keeps it: whose, and what to add to its times for the worker's clock, with the bound of the
-    error of that (µs); -1: not known."""
+    """An event's life as the worker keeps it: the observer, the offset from its times to the worker's clock, and the
+    error bound of that (µs); -1: not known."""
 
     client_id: str
     offset_us: int
@@ -254,7 +254,7 @@ class SeenLife(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Wait(msgspec.Struct, array_like=True, frozen=True):
-    """What holds events up at a client.
+    """The reason why a client holds events up.
 
     Attributes:
         topic, number: what they wait for; number 0: for the name of that topic.
@@ -272,7 +272,7 @@ class Wait(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClientReport(msgspec.Struct, array_like=True, frozen=True):
-    """The last report of a client that is connected, and how long ago it came. ``waits``: as it was then."""
+    """The last report of a connected client, and its age. ``waits``: as it was then."""
 
     client_id: str
     age_ms: int
@@ -283,7 +283,7 @@ class ClientReport(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True, array_like=True):
-    """What the token of a connection allows.
+    """The rights of a connection's token.
 
     Attributes:
         role: client, viewer, operator or admin.
@@ -301,7 +301,7 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TopicFigures(msgspec.Struct, array_like=True, gc=False):
-    """A topic as its home knows it now.
+    """A topic's figures at its home now.
 
     Attributes:
         id, space, name, stage: the topic.
@@ -334,7 +334,7 @@ class TopicFigures(msgspec.Struct, array_like=True, gc=False):
 
 
 class OpenNumbers(msgspec.Struct, array_like=True, gc=False):
-    """Numbers of one topic that follow one another and hold up who waits for them, all for the same reason.
+    """Consecutive numbers of one topic that are open for the same reason and hold up their subscribers.
 
     Attributes:
         topic, first, last: the numbers.
@@ -358,8 +358,8 @@ class OpenNumbers(msgspec.Struct, array_like=True, gc=False):
 
 
 class KnownNumber(msgspec.Struct, array_like=True, gc=False):
-    """What a topic's home knows of one number. ``deps``: flat, ``None`` while its timestamp is not complete. Of an
-    expired one only that (no client, counter 0)."""
+    """The knowledge of one number at its topic's home. ``deps``: flat, ``None`` while its timestamp is not complete. Of
+    an expired one only that (no client, counter 0)."""
 
     state: NumberState
     deps: list[int] | None = None

@@ -16,14 +16,13 @@ from inorder.protocol.wire.parts import (
 
 
 class Hello(Frame, tag=16):
-    """First frame of a client. ``incarnation``: 64 random bits of this process start, as a signed number. ``asked``:
-    flat pairs ``stage, counter``, the highest that each stage was asked for on earlier connections; where the session
-    is forgotten, these and lower ones are never numbered (R1). ``asked_epoch``: the order epoch in which the oldest
-    open request was made; where topics came to the stage since, what was asked of others counts as well (R14).
-    ``recent``: the lowest counter that was asked for only in the last ten minutes; a stage that has not dropped the
-    session knows that it has not, and forgets nothing from there on. 0: not told. ``positions``: the last one of each
-    stage that the client was told in this domain.
-    """
+    """Opens a connection: the first frame of a client. ``incarnation``: 64 random bits of this process start, as a
+    signed number. ``asked``: flat pairs ``stage, counter``, the highest that each stage was asked for on earlier
+    connections; where the session is forgotten, these and lower ones are never numbered (R1). ``asked_epoch``: the
+    order epoch in which the oldest open request was made; where topics came to the stage since, what was asked of
+    others counts as well (R14). ``recent``: the lowest counter that was asked for only in the last ten minutes; a stage
+    that has not dropped the session knows that it has not, and forgets nothing from there on. 0: not told.
+    ``positions``: the last one of each stage that the client was told in this domain."""
 
     lowest_version: int
     highest_version: int
@@ -62,8 +61,8 @@ class CreateTimestamps(Frame, tag=19):
 
 
 class Settle(Frame, tag=20):
-    """Tells a stage what became of numbers it issued (R16): flat triples ``topic, first, last``. ``abandoned``: the
-    broker may have been given them, and nobody will ever know what became of them."""
+    """Tells a stage the outcome of numbers that it issued (R16): flat triples ``topic, first, last``. ``abandoned``:
+    the broker may have been given them, and nobody will ever know what became of them."""
 
     stage: int
     request: int
@@ -73,7 +72,7 @@ class Settle(Frame, tag=20):
 
 
 class Subscribe(Frame, tag=21):
-    """The whole new subscription of a client (R7, R11): one change is outstanding at a time, versions rise.
+    """Sets the whole new subscription of a client (R7, R11): one change is outstanding at a time, versions rise.
 
     ``bounded``: this client may take events out of turn (R6), so timestamps must stay full for it (R21). ``durable``:
     the subscription stays, however long the client is away (R12). ``anew``: the client begins anew in topics that it
@@ -88,7 +87,7 @@ class Subscribe(Frame, tag=21):
 
 
 class AskNumbers(Frame, tag=22):
-    """Asks a topic's stage what became of numbers: flat pairs ``first, last`` (R17)."""
+    """Asks a topic's stage for the outcome of numbers: flat pairs ``first, last`` (R17)."""
 
     request: int
     stage: int
@@ -97,7 +96,7 @@ class AskNumbers(Frame, tag=22):
 
 
 class AskHeads(Frame, tag=23):
-    """Asks for all heads once more (R17): the client learned of topics from another worker than this one."""
+    """Asks for all heads again (R17), as the client learned of topics from another worker."""
 
 
 class Renew(Frame, tag=24):
@@ -127,7 +126,7 @@ class ShowOrder(Frame, tag=26):
 
 
 class PinTopics(Frame, tag=27):
-    """Keeps topics on their stage, or lets them go again (R15)."""
+    """Keeps topics on their stage, or lets them move again (R15)."""
 
     request: int
     topics: list[int]
@@ -135,8 +134,8 @@ class PinTopics(Frame, tag=27):
 
 
 class ReadLog(Frame, tag=64):
-    """Asks a topic's stage for events of its log (R18): flat pairs ``first, last``, and stored at ``since_ms`` (ms
-    since 1970) or later. The answer holds as many as fit; whoever wants more asks behind its ``through``."""
+    """Asks a topic's stage for events of its log (R18): flat pairs ``first, last``, stored at ``since_ms`` (ms since
+    1970) or later. The answer holds as many as fit; whoever wants more asks behind its ``through``."""
 
     request: int
     stage: int
@@ -146,8 +145,7 @@ class ReadLog(Frame, tag=64):
 
 
 class ChangeLog(Frame, tag=65):
-    """Gives topics an event log, or takes it from them with all that it holds (R18); a rule for the same filter takes
-    the place of the older one."""
+    """Gives topics an event log, or deletes it (R18); a rule for the same filter replaces the older one."""
 
     request: int
     rule: LogRule
@@ -161,15 +159,15 @@ class ShowLogs(Frame, tag=66):
 
 
 class SaveClock(Frame, tag=67):
-    """Saves a durable subscriber's clock, at the bottom stage (R18): flat pairs ``topic, number`` of topics in which
-    the application has asked for what comes after that number."""
+    """Saves a durable subscriber's clock at the bottom stage (R18): flat pairs ``topic, number``, each the last event
+    that the application has done with."""
 
     request: int
     numbers: list[int]
 
 
 class AskDurable(Frame, tag=68):
-    """Asks what is left of this client's durable subscription, before it resumes (R18)."""
+    """Asks for the state of this client's durable subscription, before it resumes (R18)."""
 
     request: int
 
@@ -188,7 +186,7 @@ class EndSubscription(Frame, tag=70):
 
 
 class Report(Frame, tag=96):
-    """Tells what a client has seen: for operators; nothing decides by it.
+    """Reports a client's observations, for operators; nothing is decided by it.
 
     Attributes:
         first: the first report of this client anywhere; else counts before it were told to another worker.
@@ -209,8 +207,8 @@ class Report(Frame, tag=96):
 
 
 class ShowReports(Frame, tag=97):
-    """Asks what clients have reported. ``since_us``: lives that came later, by the worker's clock (µs since 1970);
-    with ``topic``: all lives of just this event."""
+    """Asks for the reports of clients. ``since_us``: lives that came later, by the worker's clock (µs since 1970); with
+    ``topic``: all lives of just this event."""
 
     request: int
     since_us: int = 0
@@ -231,8 +229,8 @@ class ReleaseNumbers(Frame, tag=71):
 
 
 class ShowTopics(Frame, tag=72):
-    """Asks a stage for its topics, in the order of their ids, behind the id ``after``; ``groups``: with their
-    sequencing groups. ``only``: these, instead."""
+    """Asks a stage for its topics by rising id behind ``after``; ``groups``: with their sequencing groups. ``only``:
+    these, instead."""
 
     request: int
     stage: int
@@ -242,7 +240,7 @@ class ShowTopics(Frame, tag=72):
 
 
 class ShowOpenNumbers(Frame, tag=73):
-    """Asks a stage for numbers that are open for longer than ``older_ms``."""
+    """Asks a stage for numbers open for longer than ``older_ms``."""
 
     request: int
     stage: int
@@ -259,7 +257,7 @@ class FindNumber(Frame, tag=74):
 
 
 class FindEvent(Frame, tag=75):
-    """Asks a stage which number an event id has there, looking at topics behind the id ``after``."""
+    """Asks a stage for the number of an event id, in topics behind the id ``after``."""
 
     request: int
     stage: int
@@ -276,7 +274,7 @@ class ShowAutomatic(Frame, tag=76):
 
 
 class ChangeAutomatic(Frame, tag=77):
-    """Lets topics change places by themselves (R15), or not: ``window_ms`` 0."""
+    """Lets topics change places by themselves (R15), or not (``window_ms`` 0)."""
 
     request: int
     window_ms: int
@@ -285,13 +283,13 @@ class ChangeAutomatic(Frame, tag=77):
 
 
 class ShowWorker(Frame, tag=78):
-    """Asks a worker what it is called in the store, and what it may have."""
+    """Asks a worker for its name in the store and the stages it may have."""
 
     request: int
 
 
 class DrainWorker(Frame, tag=79):
-    """Lets this very worker hand over all its stages and take none, or take some again: ``is_on`` false."""
+    """Makes a worker hand over all its stages and take none, or take some again (``is_on`` false)."""
 
     request: int
     owner: str
@@ -299,7 +297,7 @@ class DrainWorker(Frame, tag=79):
 
 
 class MoveStage(Frame, tag=98):
-    """Tells a worker which one should have a stage, itself or another."""
+    """Tells a worker which worker should have a stage."""
 
     request: int
     stage: int

@@ -1,4 +1,4 @@
-"""What a worker keeps in SQL: journal, event logs, tokens, audit and analyses, their backup and verification. Needs the
+"""The worker's SQL store: journal, event logs, tokens, audit and analyses, with backup and verification. Needs the
 extra ``worker``."""
 
 from inorder.errors import MissingExtra

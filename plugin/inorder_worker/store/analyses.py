@@ -1,4 +1,4 @@
-"""Runs of analyses over traces: a queue in the store, and what became of each run.
+"""Runs of analyses over traces: a queue in the store, and the outcome of each run.
 
 ``queued``, then ``running``, then ``done``, ``failed`` or ``cancelled``. A run has one owner at a time: only who has
 claimed it writes to it, by updates that ask for that very owner. So of several control planes one gets a run, and an
@@ -35,7 +35,7 @@ _BRIEF: Final = [column for column in analytics_runs.c if column.name not in ("r
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What an analysis is to do.
+    """The task of an analysis.
 
     Attributes:
         source: folder or URL of the traces.
@@ -54,12 +54,12 @@ class Job(msgspec.Struct, frozen=True):
     kind: str = "analyze"
 
     def text(self) -> str:
-        """Return it as the store has it."""
+        """Return the job in its stored form."""
         return msgspec.json.encode(self).decode()
 
 
 class Progress(NamedTuple):
-    """How far a run is: in step ``step`` of ``of``, and what that is."""
+    """The progress of a run: step ``step`` of ``of``, and the step's name."""
 
     step: int
     of: int
@@ -105,7 +105,7 @@ class Analyses:
     # -- whoever asks ----------------------------------------------------------------------------------------------
 
     def queue(self, job: Job, by: str, *, schedule: str | None = None) -> Run:
-        """Ask for a run."""
+        """Queue a run."""
         return self._store.write(lambda connection: add_run(connection, job, by, schedule=schedule))
 
     def list(self) -> list[Run]:
@@ -114,12 +114,12 @@ class Analyses:
         return [_run(row) for row in self._rows(newest)]
 
     def open(self) -> Sequence[Run]:
-        """Return the runs that are queued or running, in the order in which they are (to be) started."""
+        """Return the queued and running runs in the order of their start."""
         waiting = sa.select(*_BRIEF).where(_own.outcome.in_(OPEN)).order_by(_own.queued_ms, _own.id)
         return [_run(row) for row in self._rows(waiting)]
 
     def newest(self) -> Sequence[Run]:
-        """Return the runs that are open, and of those that have ended the one that did so last."""
+        """Return the open runs, and the run that ended last."""
         last = sa.select(*_BRIEF).where(_own.ended_ms.is_not(None)).order_by(_own.ended_ms.desc(), _own.id).limit(1)
         return [*self.open(), *map(_run, self._rows(last))]
 
@@ -129,18 +129,18 @@ class Analyses:
         return None if row is None else _run(row)
 
     def result(self, id_: str) -> dict[str, Any] | None:
-        """Return the result of a run, ``None`` while there is none."""
+        """Return the result of a run, or ``None`` while there is none."""
         row = self._row(id_)
         return None if row is None or row["result"] is None else cast("dict[str, Any]", json.loads(row["result"]))
 
     def log(self, id_: str) -> str | None:
-        """Return the last lines that a run said; ``None`` if there is no such run."""
+        """Return the last lines of a run's log; ``None`` if there is no such run."""
         row = self._row(id_)
         return None if row is None else str(row["log"])
 
     def cancel(self, id_: str, by: str) -> Run | None:
-        """Want a run to end: at once where it is queued, else its owner is told. Return it, ``None`` if there is none;
-        one that has ended is as it was."""
+        """Cancel a run: a queued one ends at once, else its owner is told. Return it, ``None`` if there is none; one
+        that has ended is as it was."""
 
         def change(connection: sa.Connection) -> None:
             values = {"ended_ms": records.now_ms(), "outcome": "cancelled", "reason": "before it began"}
@@ -154,12 +154,12 @@ class Analyses:
         return self.get(id_)
 
     def remove(self, id_: str) -> bool:
-        """Forget a run that has ended; false if there is none such."""
+        """Delete a run that has ended; return false if there is no such run."""
         ended = analytics_runs.delete().where(_own.id == id_, _own.outcome.not_in(OPEN))
         return bool(self._store.write(lambda connection: connection.execute(ended).rowcount))
 
     def trim(self, keep: int) -> int:
-        """Forget the oldest runs that have ended, but for the newest ``keep``; return how many."""
+        """Delete the oldest ended runs except for the newest ``keep``; return how many."""
         newest = sa.select(_own.id).where(_own.outcome.not_in(OPEN)).order_by(_own.queued_ms.desc(), _own.id)
 
         def work(connection: sa.Connection) -> int:
@@ -172,11 +172,11 @@ class Analyses:
     # -- the owner of a run ----------------------------------------------------------------------------------------
 
     def begin(self, job: Job, owner: str, by: str) -> Run:
-        """Make a run that its owner has begun already."""
+        """Add a run that its owner has begun already."""
         return self._store.write(lambda connection: add_run(connection, job, by, owner=owner))
 
     def claim(self, id_: str, owner: str) -> Run | None:
-        """Become the owner of a queued run; ``None`` if it is not there, or another one was faster."""
+        """Claim a queued run; return ``None`` if it is gone or another owner was faster."""
         values = {"outcome": "running", "owner": owner, "started_ms": records.now_ms()}
         is_ours = self._store.write(
             lambda connection: records.change(connection, analytics_runs, id_, values, _own.outcome == "queued")
@@ -184,7 +184,7 @@ class Analyses:
         return self.get(id_) if is_ours else None
 
     def claim_next(self, owner: str) -> Run | None:
-        """Become the owner of the run that has waited longest; ``None`` where none waits."""
+        """Claim the run that has waited longest; return ``None`` if none waits."""
         waiting = sa.select(_own.id).where(_own.outcome == "queued").order_by(_own.queued_ms, _own.id)
         for id_ in self._store.run(lambda connection: connection.execute(waiting).scalars().all()):
             if run := self.claim(id_, owner):
@@ -192,7 +192,7 @@ class Analyses:
         return None
 
     def beat(self, id_: str, owner: str, *, progress: Progress | None = None, log: str | None = None) -> Word:
-        """Show that a run goes on, and how far it is; return what its owner is to do."""
+        """Show that a run goes on, with its progress; return what its owner is to do."""
         values = _told(progress, log)
 
         def work(connection: sa.Connection) -> Word:
@@ -216,7 +216,7 @@ class Analyses:
         progress: Progress | None = None,
         log: str | None = None,
     ) -> bool:
-        """Write what became of a run; false if it was not the owner's any more, and nothing was written. Raises
+        """Store the outcome of a run; return false, and store nothing, if the run has another owner now. Raises
         ValueError for a result that is too large."""
         values = {
             **_told(progress, log), "ended_ms": records.now_ms(), "outcome": outcome, "reason": storable(reason)[:2000]
@@ -233,7 +233,7 @@ class Analyses:
     # -- whoever finds that an owner is gone -----------------------------------------------------------------------
 
     def give_up(self, run: Run, reason: str) -> bool:
-        """End a running run whose owner is gone; false if anything of it has changed since it was read."""
+        """End a running run whose owner is gone; return false if the run has changed since it was read."""
         values = {
             "ended_ms": records.now_ms(), "reason": reason,
             "outcome": "failed" if run.cancelled_by is None else "cancelled",
@@ -260,7 +260,7 @@ class Analyses:
 def add_run(
     connection: sa.Connection, job: Job, by: str, *, schedule: str | None = None, owner: str | None = None
 ) -> Run:
-    """Inside a transaction: add a run, which waits unless it has an owner already."""
+    """Add a run, inside a transaction; it waits unless it has an owner already."""
     now = records.now_ms()
     values = {
         "id": secrets.token_hex(8), "kind": job.kind, "source": job.source, "job": job.text(), "schedule": schedule,
@@ -273,7 +273,7 @@ def add_run(
 
 
 def has_open(connection: sa.Connection, schedule: str) -> bool:
-    """Inside a transaction: tell whether a run of a schedule waits or goes on."""
+    """Tell, inside a transaction, whether a run of a schedule waits or goes on."""
     wanted = sa.select(_own.id).where(_own.schedule == schedule, _own.outcome.in_(OPEN)).limit(1)
     return connection.execute(wanted).first() is not None
 

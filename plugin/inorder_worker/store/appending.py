@@ -1,4 +1,4 @@
-"""Rows are appended to the journal, if their stages are still ours and nothing is missing before them: else none is.
+"""Appends to the journal: rows are written if their stages are still ours and no row before them is missing, else none.
 
 On PostgreSQL an append is one statement that commits by itself and locks the rows of its stages: a new owner's
 update of the epoch waits for it, and after that update the statement finds no row of its epoch and writes nothing.
@@ -40,7 +40,7 @@ _INSERT_IF_OURS: Final = (
 
 
 class _NotWritten(Exception):
-    """A stage's epoch is another one, or the row before is not there: the transaction is undone."""
+    """A stage's epoch differs, or the row before is missing, so the transaction is undone."""
 
 
 class Appender:
@@ -121,7 +121,7 @@ class Appender:
                 raise _NotWritten
 
     def _found_after_all(self, rows: list[Row]) -> bool:
-        """After a lost connection: tell whether the rows were written. False also if the store is still away."""
+        """Tell whether the rows were written before the connection was lost. False also if the store is still away."""
         try:
             first = self._rows.hash_of(rows[0].stage, rows[0].seq)
         except StoreUnreachable:
@@ -133,7 +133,7 @@ class Appender:
         return True
 
     def _check_are_ours(self, rows: list[Row]) -> None:
-        """Raises Fenced or StoreCorrupt if other rows have these numbers."""
+        """Raise Fenced or StoreCorrupt if other rows have these numbers."""
         for row in rows:
             if self._rows.hash_of(row.stage, row.seq) != row.hash:
                 self._raise_fenced(rows)

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, written before the change and again when its outcome is known."""
+"""The audit log: who changed what, recorded before the change and again with its outcome."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AuditLog:
         *,
         outcome: str = "started",
     ) -> int:
-        """Write that somebody asks for a change; return the entry's id."""
+        """Record a request for a change; return the entry's id."""
         values = {
             "at_ms": records.now_ms(), "who": who, "role": role, "via": via, "action": action, "target": _kept(target),
             "detail": json.dumps(dict(detail or {})), "outcome": outcome,
@@ -65,7 +65,7 @@ class AuditLog:
         return int(self._store.write(lambda connection: records.add(connection, audit, values)))
 
     def end(self, id_: int, outcome: str, detail: Mapping[str, Any] | None = None) -> None:
-        """Write what became of it; ``detail`` is added to what is there."""
+        """Record the outcome of a change; ``detail`` is added to the entry's own."""
 
         def change(connection: sa.Connection) -> None:
             found = connection.execute(sa.select(audit.c.detail).where(audit.c.id == id_)).scalar_one_or_none()
@@ -75,7 +75,7 @@ class AuditLog:
         self._store.write(change)
 
     def page(self, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
-        """Return entries, the newest first; those older than ``before``, where given."""
+        """Return entries, the newest first; with ``before`` only older ones."""
         statement = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
         if before is not None:
             statement = statement.where(audit.c.id < before)
@@ -89,7 +89,7 @@ class AuditLog:
 
 
 def described(frame: Frame) -> tuple[str, str, dict[str, Any]]:
-    """Return what an operator's frame asks for, for the audit log: action, what it is about, and its fields."""
+    """Return an operator's frame for the audit log: the action, its object and the fields."""
     fields = msgspec.to_builtins({name: getattr(frame, name) for name in frame.__struct_fields__ if name != "request"})
     text = json.dumps(fields)
     detail = fields if len(text) <= MAX_DETAIL else {"fields": f"{text[:MAX_DETAIL]}..."}
@@ -97,12 +97,12 @@ def described(frame: Frame) -> tuple[str, str, dict[str, Any]]:
 
 
 def request_of(frame: Frame) -> int:
-    """Return the number of a question, and of its answer; -1 where there is none."""
+    """Return the request number of a question or an answer; -1 without one."""
     return int(getattr(frame, "request", -1))
 
 
 def _kept(target: str) -> str:
-    """Return a text as a store can keep it: PostgreSQL has no NUL in texts."""
+    """Return a text in a form that stores can hold: PostgreSQL has no NUL in texts."""
     text = target if len(target) <= MAX_TARGET else f"{target[:MAX_TARGET]}..."
     return text.replace("\0", "\\0")
 

@@ -1,4 +1,4 @@
-"""Backups: a whole store as one file, the same from SQLite and PostgreSQL, and back into either.
+"""Backups of a whole store as one file, the same from SQLite and PostgreSQL, and back into either.
 
 The file is read in one transaction that sees the store as it was at its start, so it is consistent however many workers
 go on meanwhile. What it holds is checked when it is made, when it is read and before it counts:
@@ -35,7 +35,7 @@ _ROWS_BYTES: Final = 256 * 1024
 
 
 class Header(msgspec.Struct, array_like=True, tag="header"):
-    """What a backup is of.
+    """The origin and the size of a backup.
 
     Attributes:
         format: of the file.
@@ -52,20 +52,20 @@ class Header(msgspec.Struct, array_like=True, tag="header"):
 
 
 class Table(msgspec.Struct, array_like=True, tag="table"):
-    """A table begins; its rows follow."""
+    """The beginning of a table, whose rows follow."""
 
     name: str
     columns: list[str]
 
 
 class Rows(msgspec.Struct, array_like=True, tag="rows"):
-    """Rows of the table that began last."""
+    """Rows of the last begun table."""
 
     rows: list[list[Any]]
 
 
 class End(msgspec.Struct, array_like=True, tag="end"):
-    """Nothing follows but the checksum."""
+    """The end of the frames; only the checksum follows."""
 
     count: int
 
@@ -79,7 +79,7 @@ _decoder: Final[msgspec.msgpack.Decoder[Frame]] = msgspec.msgpack.Decoder(Frame)
 
 
 def back_up(url: str, path: Path, *, timeout: float = 10.0) -> tuple[Header, int]:
-    """Write a store as it is at this moment into a new file; workers go on meanwhile. Return header and rows.
+    """Write a store's present state into a new file while workers go on. Return header and rows.
 
     Raises BackupError for a file that is there already or cannot be written, StoreCorrupt for a store that is damaged
     (its backup would be, too), and InvalidOption, StoreUnreachable and StoreVersionMismatch as ``verify`` does. Nothing
@@ -139,7 +139,7 @@ def _in_frames(found: Iterable[sa.Row[Any]]) -> Iterator[list[list[Any]]]:
 
 
 class _Writer:
-    """Frames into a file, and their checksum behind them."""
+    """Writes frames into a file, and their checksum behind them."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._digest = file, hashlib.sha256()
@@ -161,7 +161,7 @@ class _Writer:
 
 
 class Backup:
-    """A backup file whose checksum and frames are right. Raises BackupError when made of anything else.
+    """A backup file with a right checksum and right frames. Raises BackupError when made of anything else.
 
     Attributes:
         path: the file. header: what it is of. count: how many rows it has.
@@ -173,7 +173,7 @@ class Backup:
             self.header, self.count = self._checked()
 
     def tables(self) -> Iterator[tuple[Table, list[list[Any]]]]:
-        """Yield all rows, some at a time, with their table; an empty list first for each. Raises BackupError."""
+        """Yield all rows in portions, with their table; each table begins with an empty list. Raises BackupError."""
         table: Table | None = None
         with _reported(self.path):
             for frame in self._frames(lambda: None):
@@ -220,7 +220,7 @@ class Backup:
         return table
 
     def _check_sum(self) -> None:
-        """Raise BackupError unless the checksum fits; before anything is decoded."""
+        """Raise BackupError unless the checksum fits, before anything is decoded."""
         digest, size = hashlib.sha256(), self.path.stat().st_size
         left = size - digest.digest_size
         with self.path.open("rb") as file:
@@ -259,7 +259,7 @@ def _reported(path: Path) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder durable."""
+    """Make a folder's new entry durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

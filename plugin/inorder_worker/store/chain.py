@@ -1,4 +1,4 @@
-"""What makes stored rows provable: formats, hashes and seals, and the checks that recovery and ``verify`` share.
+"""Proofs for stored rows: formats, hashes and seals, and the checks that recovery and ``verify`` share.
 
 Each row of a stage's journal holds the hash of the row before it, a snapshot that of the row it covers; a row of the
 other tables is sealed with a hash of its own. The checks are pure: recovery stops at the first problem, ``verify``
@@ -55,7 +55,7 @@ EMPTY_TAIL: Final = Tail(0, NO_HASH)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with what is stored.
+    """One fault in the stored data.
 
     Attributes:
         what: the table; ``file``: what lies below the tables.
@@ -93,7 +93,7 @@ def snapshot_hash(stage: int, seq: int, covered: bytes, state: bytes, form: int 
 
 
 def seal(table: str, *values: object) -> str:
-    """Return the seal of a row that is no part of a chain: SHA-256, in hexadecimal, over all its other columns."""
+    """Return the seal of a row outside of the chains: SHA-256, in hexadecimal, over all its other columns."""
     return hashlib.sha256(msgspec.msgpack.encode([table, *values])).hexdigest()
 
 
@@ -101,7 +101,7 @@ def seal(table: str, *values: object) -> str:
 
 
 def walk(rows: Iterable[Row], stage: int, start: Tail) -> Iterator[tuple[Row, Problem | None]]:
-    """Yield the rows after ``start``, each with the first thing that is wrong with it.
+    """Yield the rows after ``start``, each with its first fault.
 
     The walk goes on behind a bad row, and does not blame the next one for it: that one may follow either the hash
     that is stored or the one that should be.
@@ -143,7 +143,7 @@ def checked(rows: Iterable[Row], url: str, stage: int, start: Tail) -> Iterator[
 def snapshot_problem(
     stage: int, seq: int, covered: bytes, state_hash: bytes, state: bytes, form: int
 ) -> Problem | None:
-    """Return what is wrong with a stored snapshot."""
+    """Return the fault of a stored snapshot, or ``None``."""
     name = f"snapshot of stage {stage} at row {seq}"
     if state_hash != snapshot_hash(stage, seq, covered, state, form):
         return Problem("snapshots", stage, seq, f"{name} is damaged (its hash does not fit)")

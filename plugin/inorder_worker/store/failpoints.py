@@ -33,13 +33,13 @@ _armed: dict[str, tuple[str, int]] = {}
 
 
 def reach(point: str) -> None:
-    """Say that this place is reached. Raises StoreUnreachable if an error was asked for."""
+    """Run the action that a test has armed at this place. Raises StoreUnreachable if an error was asked for."""
     if _armed:
         _act(point)
 
 
 def arm(text: str) -> None:
-    """Arm the places that a text names, and no others. Raises InvalidOption."""
+    """Arm the places in a text, and disarm all others. Raises InvalidOption."""
     _armed.clear()
     for item in filter(None, text.split(",")):
         point, _, order = item.strip().partition("=")

@@ -1,5 +1,5 @@
-"""What there was before: topic orders (R14), written in the commit of the switch at the bottom stage, and who had which
-stage since when, written in the transaction of the claim. Both are for people; nothing is decided by them."""
+"""Former topic orders (R14), written in the commit of the switch at the bottom stage, and former owners of stages,
+written in the transaction of the claim. Both are for people; nothing is decided by them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OrderRow(NamedTuple):
-    """A topic order, from the moment on at which the bottom stage was in it.
+    """A topic order, with the moment at which the bottom stage took it.
 
     Attributes:
         at_ms: when (ms since 1970, by the worker's clock).
@@ -36,7 +36,7 @@ class OrderRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """A worker got a stage.
+    """One change of a stage's owner.
 
     Attributes:
         epoch: the one that began with it.
@@ -56,7 +56,7 @@ class TakeOver:
 
 
 def keep_order(connection: sa.Connection, row: OrderRow) -> None:
-    """Keep a topic order. One of kind ``start`` says what there is, and makes way for what is known of it already."""
+    """Store a topic order. One of kind ``start`` says what there is, and makes way for what is known of it already."""
     known = order_history.c.order_epoch == row.order_epoch
     if row.kind == "start" and connection.execute(sa.select(order_history.c.kind).where(known)).first():
         return
@@ -65,7 +65,7 @@ def keep_order(connection: sa.Connection, row: OrderRow) -> None:
 
 
 def keep_claim(connection: sa.Connection, stage: int, epoch: int, before: str, owner: str, address: str) -> None:
-    """Keep who got a stage; ``before``: who had it according to the store, empty where it was let go."""
+    """Store a claim of a stage; ``before``: the owner by the store, empty after a release."""
     values = {
         "stage": stage, "epoch": epoch, "owner": owner, "address": address, "at_ms": records.now_ms(),
         "kind": "takeover" if before not in ("", owner) else "claim",
@@ -82,13 +82,13 @@ def keep_claim(connection: sa.Connection, stage: int, epoch: int, before: str, o
 
 
 class History:
-    """What is kept of a store. All calls block, and raise StoreErrors."""
+    """The history of a store. All calls block, and raise StoreErrors."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def orders(self, *, before: int | None = None, limit: int = 100) -> list[OrderRow]:
-        """Return topic orders, the newest first; those of order epochs below ``before``, where given."""
+        """Return topic orders, the newest first; with ``before`` only those of lower order epochs."""
         statement = sa.select(order_history).order_by(order_history.c.order_epoch.desc()).limit(limit)
         if before is not None:
             statement = statement.where(order_history.c.order_epoch < before)
@@ -102,7 +102,7 @@ class History:
         return self._count(order_history)
 
     def take_overs(self, *, before: TakeOver | None = None, limit: int = 100) -> list[TakeOver]:
-        """Return who got which stage, the newest first; what was before one of them, where given."""
+        """Return the changes of stages' owners, the newest first; with ``before`` only earlier ones."""
         own = takeovers.c
         place = sa.tuple_(own.at_ms, own.stage, own.epoch)
         statement = sa.select(takeovers).order_by(own.at_ms.desc(), own.stage.desc(), own.epoch.desc()).limit(limit)

@@ -1,5 +1,5 @@
-"""Who owns a stage: a name that is unique to one process start, and tells a successor on the same machine whether that
-process is still there.
+"""Owners of stages: a name unique to one process start, by which a successor on the same machine sees whether the
+process still exists.
 
 ``name/place/pid-start/token``. The place stands for one running kernel and one numbering of processes: a container
 beside ours has its own, and its process 17 is not ours. ``start``: when the process began, in ticks since the boot, so
@@ -20,7 +20,7 @@ PROC: Final = Path("/proc")
 
 
 class Process(NamedTuple):
-    """A process of this machine; ``start`` is 0 where the system does not tell."""
+    """A process of this machine; ``start`` is 0 on systems that do not tell it."""
 
     pid: int
     start: int
@@ -33,7 +33,7 @@ def new_owner(name: str) -> str:
 
 
 def process_of(owner: str) -> Process | None:
-    """Return the process that an owner is (or was), ``None`` where it is not one of this machine's, or unknown."""
+    """Return the process of an owner, or ``None`` if it is unknown or not of this machine."""
     parts = owner.rsplit("/", 3)
     if len(parts) != 4 or not parts[1] or parts[1] != _place():
         return None
@@ -44,7 +44,7 @@ def process_of(owner: str) -> Process | None:
 
 
 def is_gone(owner: str) -> bool:
-    """Tell whether an owner is known to have ended; where that is not certain, it has not."""
+    """Tell whether an owner has certainly ended."""
     process = process_of(owner)
     if process is None:
         return False
@@ -58,8 +58,8 @@ def is_gone(owner: str) -> bool:
 
 
 def kill_stopped(process: Process) -> bool:
-    """Kill a process that stands still (SIGSTOP, a debugger); return whether that was done. What is killed is the
-    process that was looked at, even if its number is given away at the same moment."""
+    """Kill a process that is stopped (SIGSTOP, a debugger); return whether it was. What is killed is the process that
+    was looked at, even if its number is given away at the same moment."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except (OSError, AttributeError):  # gone, or a system that cannot do so
@@ -77,8 +77,8 @@ def kill_stopped(process: Process) -> bool:
 
 
 def locks_of(process: Process, path: Path) -> list[tuple[int, int]]:
-    """Return which bytes of a file (first, last) a process has write locks on, as far as the system tells. Nothing is
-    opened: to close a file would drop our own locks on it."""
+    """Return the bytes of a file (first, last) on which a process has write locks, as far as the system tells. Nothing
+    is opened: to close a file would drop our own locks on it."""
     found = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         inode = str(path.stat().st_ino)
@@ -90,7 +90,7 @@ def locks_of(process: Process, path: Path) -> list[tuple[int, int]]:
 
 
 def is_stopped(process: Process) -> bool:
-    """Tell whether a process is there and stands still (SIGSTOP, a debugger)."""
+    """Tell whether a process exists and is stopped (SIGSTOP, a debugger)."""
     return _is_same(process) and _state(process.pid) in ("T", "t")
 
 
@@ -100,7 +100,7 @@ def _is_same(process: Process) -> bool:
 
 
 def _place() -> str:
-    """Return the running kernel and numbering of processes as a short text; empty where the system does not tell."""
+    """Return the running kernel and PID namespace as a short text; empty if the system does not tell."""
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text()
         numbering = os.readlink(PROC / "self/ns/pid")
@@ -120,7 +120,7 @@ def _start(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return what /proc says of a process from its state on; nothing where there is none."""
+    """Return a process's fields of /proc from its state on, or nothing."""
     try:
         text = (PROC / str(pid) / "stat").read_text()
     except OSError:

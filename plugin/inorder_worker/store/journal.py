@@ -1,4 +1,4 @@
-"""The journal port: what a stage host asks of a store. (``chain`` has the hash chain that both sides agree on.)
+"""The journal port: a stage host's requests to a store. (``chain`` has the hash chain that both sides agree on.)
 
 Contract, shown by ``inorder.testing.journal_conformance``:
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One group commit of one stage: ``seq`` is one more than that of the row before."""
+    """One group commit of one stage; ``seq`` is one more than in the row before."""
 
     stage: int
     epoch: int
@@ -44,8 +44,8 @@ class Batch:
 
 
 class Holder(NamedTuple):
-    """Who claimed a stage last, and where it is reached; ``beat`` rises while it lives. ``owner`` is empty when it
-    let the stage go."""
+    """The last owner of a stage and its address; ``beat`` rises while it lives. ``owner`` is empty when it let the
+    stage go."""
 
     stage: int
     owner: str
@@ -87,62 +87,61 @@ class Snapshot:
 
 
 class Journal(Protocol):
-    """Where stages keep their commands. Synchronous; all calls come from one thread."""
+    """The store of the stages' commands. Synchronous; all calls come from one thread."""
 
     url: str
     """For messages; its password is masked."""
 
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
-        """Open the store, making it with this many stages and this order if it is new; an existing one keeps its own.
+        """Open the store; a new one is made with this many stages and this order, an existing one keeps its own.
 
         Raises StoreUnreachable, StoreReadOnly, StoreVersionMismatch, StoreCorrupt.
         """
 
     def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
-        """Own a stage and return its new epoch. ``seen``: claim only if the epoch still is this one (or was raised
-        by this very owner). ``address``: where the owner is reached. ``beat``: claim only if the owner has shown no
-        life since this one. Raises Fenced where that is not so."""
+        """Claim a stage and return its new epoch. ``seen``: claim only if the epoch still is this one (or was raised by
+        this very owner). ``address``: where the owner is reached. ``beat``: claim only if the owner has shown no life
+        since this one. Raises Fenced where that is not so."""
 
     def read_map(self) -> list[Holder]:
-        """Return every stage, in order, with who had it last, dead or alive."""
+        """Return every stage, in order, with its last owner, dead or alive."""
 
     def release(self, owned: Sequence[tuple[int, int]]) -> None:
-        """Say that the owner of these (stage, epoch) pairs is gone; pairs that are not owned any more are left alone.
-        The epochs stay."""
+        """Release these (stage, epoch) pairs of an owner; pairs with another owner are left alone. The epochs stay."""
 
     def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
         """Write one row for each batch, and these changes of event logs, in one transaction. Raises Fenced (nothing was
         written) or StoreError."""
 
     def log_reader(self) -> LogReader:
-        """Return a way to read the event logs from another thread."""
+        """Return a reader of the event logs for another thread."""
 
     def replay(self, stage: int, after_seq: int) -> Iterator[Row]:
         """Yield the rows after ``after_seq`` (0, or that of a snapshot), checked. Raises StoreCorrupt, and
         StoreVersionMismatch for a row of a newer release."""
 
     def read_on(self, stage: int, tail: Tail) -> Iterator[Row]:
-        """Yield the rows after the one that was read last, checked, while others write. Raises StoreCorrupt also where
-        the next one was forgotten (see ``save_snapshot``), and StoreVersionMismatch."""
+        """Yield the rows after the last one read, checked, while others write. Raises StoreCorrupt also where the next
+        one was forgotten (see ``save_snapshot``), and StoreVersionMismatch."""
 
     def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
-        """Keep a stage's state after row ``seq``; once that is durable, forget older snapshots but the last, and the
-        rows that the last one covers."""
+        """Store a stage's state after row ``seq``; once that is durable, delete all older snapshots but one, and the
+        rows that this one covers."""
 
     def load_snapshot(self, stage: int) -> Snapshot | None:
-        """Return the newest snapshot that is whole, ``None`` if there is none. Raises StoreCorrupt if all are
-        damaged and the rows they replaced are gone, StoreVersionMismatch for one of a newer release."""
+        """Return the newest undamaged snapshot, or ``None``. Raises StoreCorrupt if all are damaged and the rows they
+        replaced are gone, StoreVersionMismatch for one of a newer release."""
 
     def last_row(self, stage: int) -> int:
         """Return the number of the last row of a stage, 0 if it has none."""
 
     def mark_outdated(self, reason: str) -> None:
-        """Keep that this store was found to be an older copy, and why, so that nobody goes on with it. Raises
-        StoreReplaced where it has got another domain id meanwhile."""
+        """Mark this store as an older copy, with the reason, so that nobody goes on with it. Raises StoreReplaced where
+        it has got another domain id meanwhile."""
 
     def beat(self, owned: Sequence[tuple[int, int]], member: Member | None = None) -> None:
-        """Show that the owner of these (stage, epoch) pairs lives, and what there is to know of it (its own ``beat`` is
-        not taken). Raises Fenced if one is not owned any more."""
+        """Show that the owner of these (stage, epoch) pairs lives, with the facts about it (its own ``beat`` is not
+        taken). Raises Fenced if one is not owned any more."""
 
     def read_members(self) -> list[Member]:
         """Return all workers that have shown themselves by a beat, dead or alive."""
@@ -153,29 +152,29 @@ class Journal(Protocol):
         wait for a lock, which one of them may have. Return whether that was done."""
 
     def unblock(self, owner: str) -> bool:
-        """An owner was silent for a whole lease: if it stands still in the middle of a write, so that nobody else can
-        write, end it; return whether that was done."""
+        """End an owner that was silent for a whole lease if it is stopped in the middle of a write and keeps others
+        from writing; return whether that was done."""
 
     def sibling(self) -> Journal:
         """Return another journal over the same store, for another thread."""
 
     def room(self) -> Room | None:
-        """Return what the log of an SQLite file has and what is free beside it, as it was found last; ``None`` for
-        other stores. On any thread."""
+        """Return the size of an SQLite store's log and the free room beside it, as last measured; ``None`` for other
+        stores. On any thread."""
 
     def records(self) -> Store | None:
-        """Return another connection to the store, for tokens and the audit log; ``None`` where there are none."""
+        """Return another connection to the store, for tokens and the audit log; ``None`` if there are none."""
 
     def close(self) -> None:
-        """Let go of the store. No error."""
+        """Close the store. No error."""
 
     def interrupt(self) -> None:
-        """From another thread: let a running call that waits for a lock give up soon."""
+        """Make a call in another thread that waits for a lock give up soon."""
 
 
 def require_same(url: str, before: int, domain: int, outdated: str) -> None:
-    """Raise StoreReplaced if a store has another domain id than when it was opened, StoreOutdated if it was found to be
-    an older copy."""
+    """Raise StoreReplaced if a store's domain id has changed since it was opened, StoreOutdated if it is marked as an
+    older copy."""
     if domain != before:
         raise StoreReplaced(url, before, domain)
     if outdated:
@@ -183,14 +182,14 @@ def require_same(url: str, before: int, domain: int, outdated: str) -> None:
 
 
 def require_tail(url: str, row: Row, last: Tail) -> None:
-    """Raise StoreOutdated for a row that cannot follow the last one of its stage, as that is not the one before it."""
+    """Raise StoreOutdated for a row that does not follow its stage's last row."""
     if last.seq < row.seq and last != (row.seq - 1, row.prev_hash):
         what = f"row {row.seq} of stage {row.stage} follows row {row.seq - 1} that this worker wrote or read"
         raise StoreOutdated(url, f"{what}, and the journal ends with another one, {last.seq}")
 
 
 class Tails:
-    """The last row of every stage this process owns, from which the next rows are made."""
+    """The last row of every stage of this process, from which the next rows are made."""
 
     def __init__(self) -> None:
         self._tails: dict[int, Tail] = {}
@@ -213,26 +212,26 @@ class Tails:
         return rows
 
     def advance(self, rows: Iterable[Row]) -> None:
-        """Remember that these rows are written."""
+        """Remember these rows as written."""
         for row in rows:
             self._tails[row.stage] = Tail(row.seq, row.hash)
 
 
 def fenced(url: str, stage: int, ours: int | None, found: int, holder: str = "") -> Fenced:
-    """Return the error for a stage that another owner took over; ``holder`` is that owner."""
+    """Return the error for a stage that another owner, ``holder``, took over."""
     before = f"this worker holds epoch {ours}, " if ours is not None else ""
     name = f" ({holder})" if holder else ""
     return Fenced(url, f"stage {stage} was taken over by another worker{name}: {before}the store has epoch {found}")
 
 
 def alive(url: str, stage: int, holder: str) -> Fenced:
-    """Return the error for a stage that is not taken over, because its owner has shown life meanwhile."""
+    """Return the error for a stage that is not taken over because its owner has shown life meanwhile."""
     return Fenced(url, f"stage {stage} stays where it is: its owner ({holder}) has shown life")
 
 
 @dataclass(slots=True)
 class MemoryStore:
-    """What a store holds, for journals in memory that share it."""
+    """The contents of a store in memory, which several journals share."""
 
     info: StoreInfo | None = None
     outdated: str = ""

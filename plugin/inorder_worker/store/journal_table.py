@@ -1,4 +1,4 @@
-"""The rows of the journal, and which of them snapshots have taken the place of: what is read of these tables."""
+"""Reads of the journal's rows and of the snapshots that replace some of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SNAPSHOT_SEQS = (
 
 
 class JournalTable:
-    """Reads the rows of all stages' journals in one store; it checks none of them (see ``chain.checked``).
+    """Reads the rows of all stages' journals in one store, unchecked (see ``chain.checked``).
 
     Args:
         store: where they are.
@@ -44,7 +44,7 @@ class JournalTable:
         self._store = store
 
     def tail(self, stage: int) -> Tail:
-        """Return the last row of a stage, or what its newest snapshot covers, if that has no rows behind it."""
+        """Return the last row of a stage, or the end of its newest snapshot if no row follows."""
 
         def last(connection: sa.Connection) -> Tail:
             for statement in (_LAST_ROW, _SNAPSHOT_SEQS):
@@ -60,11 +60,11 @@ class JournalTable:
         return [Row(*row) for row in found]
 
     def hash_of(self, stage: int, seq: int) -> bytes | None:
-        """Return the hash of a journal row, ``None`` if it is not there."""
+        """Return the hash of a journal row, or ``None`` if it is missing."""
         return self._store.run(lambda connection: connection.execute(_ROW_HASH, {"of": stage, "at": seq}).scalar())
 
     def hash_at(self, stage: int, seq: int) -> bytes:
-        """Return the hash that the chain has after ``seq``: of the row, and of a snapshot that covers it."""
+        """Return the chain's hash after ``seq``: that of the row, or of a snapshot that covers it."""
         if seq == 0:
             return NO_HASH
         by_row = self.hash_of(stage, seq)

@@ -1,4 +1,4 @@
-"""The rows of event logs (R18): written with the journal in one transaction, read beside it, each sealed by itself."""
+"""The rows of event logs (R18): written in the journal's transaction, read beside it, each with its own seal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEALED: Final = ("topic", "number", "stored_ms", "deps", "content", "size")
 
 class LogRow(NamedTuple):
     """One stored event: its topic's id and number, when it was stored (ms since 1970), dependencies (flat, ``None``
-    while its timestamp rides up) and what was published (``None``: that was not sent)."""
+    while its timestamp rides up) and content (``None``: it was not sent)."""
 
     topic: int
     number: int
@@ -35,7 +35,7 @@ LogWrite: TypeAlias = LogRow | LogDeps | LogTrim | OrderRow
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """What a question to a log found.
+    """One page of an answer from a log.
 
     Attributes:
         rows: by number; those whose timestamp is not complete yet are left out.
@@ -52,7 +52,7 @@ class LogPage:
 
 
 class Oldest(NamedTuple):
-    """A row as the bounds see it."""
+    """A row's number, age and size, for the bounds."""
 
     number: int
     stored_ms: int
@@ -61,7 +61,7 @@ class Oldest(NamedTuple):
 
 
 class LogTotals(NamedTuple):
-    """How much a topic's log holds."""
+    """The size of a topic's log."""
 
     topic: int
     events: int
@@ -76,13 +76,13 @@ class LogReader(Protocol):
         """Return events of these numbers (flat pairs), as many as fit, but at least one."""
 
     def totals(self) -> list[LogTotals]:
-        """Return what each log holds."""
+        """Return the size of each log."""
 
     def oldest(self, topic: int, count: int) -> list[Oldest]:
         """Return a log's oldest rows."""
 
     def close(self) -> None:
-        """Let go of the store. No error."""
+        """Close the connection to the store. No error."""
 
 
 def values_of(row: LogRow) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _seal(values: Mapping[Any, Any]) -> str:
 
 
 def row_problem(found: Mapping[Any, Any]) -> Problem | None:
-    """Return what is wrong with a stored row."""
+    """Return the fault of a stored row, or ``None``."""
     if found["seal"] == _seal(found):
         return None
     detail = f"event log of topic {found['topic']}: number {found['number']} is damaged (its seal does not fit)"
@@ -123,7 +123,7 @@ _TRIM = event_log.delete().where(event_log.c.topic == sa.bindparam("of"), event_
 
 
 def write(connection: sa.Connection, changes: Iterable[LogWrite]) -> None:
-    """Make changes, in order."""
+    """Write changes in their order."""
     new: list[dict[str, Any]] = []
     for change in changes:
         if isinstance(change, LogRow):

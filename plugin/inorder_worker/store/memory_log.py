@@ -13,7 +13,7 @@ Rows = dict[int, dict[int, LogRow]]
 
 
 def write(rows: Rows, changes: Iterable[LogWrite]) -> None:
-    """Make changes, in order."""
+    """Make changes in their order."""
     for change in changes:
         if isinstance(change, OrderRow):
             continue  # a history is for people, who do not look in here
@@ -28,7 +28,7 @@ def write(rows: Rows, changes: Iterable[LogWrite]) -> None:
 
 
 class MemoryLogReader:
-    """A LogReader."""
+    """A LogReader of logs in memory."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows

@@ -1,4 +1,4 @@
-"""What there is in a store and who works on it, watched for a moment: for ``inorder status`` and the control plane.
+"""The contents of a store and its workers, watched for a moment: for ``inorder status`` and the control plane.
 
 Nothing is written, and no worker is asked: what is shown is what a standby would see.
 """
@@ -52,7 +52,7 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it. ``outdated``: how the store was found to be an older copy, which nobody works on; else empty."""
+    """A store's stages and workers. ``outdated``: how the store was found to be an older copy; else empty."""
 
     domain: int
     stages: list[StageView]
@@ -61,7 +61,7 @@ class Overview:
 
 
 class Lookout:
-    """Looks at a store again and again. Who is silent shows only to one who looks for a while.
+    """Looks at a store repeatedly, as a worker's silence shows only after a while.
 
     Args:
         lease: seconds of silence that make a worker suspect.
@@ -73,7 +73,7 @@ class Lookout:
         self._names: set[str] = set()
 
     def look(self, store: Store, now: float) -> Overview:
-        """Look at ``now`` (s, by a monotonic clock). Blocks. Raises StoreErrors."""
+        """Look at the store at ``now`` (s, by a monotonic clock). Blocks. Raises StoreErrors."""
         info = store.look()
         assert info is not None
         holders, members, rows = store.read(_read)
@@ -83,12 +83,12 @@ class Lookout:
 
     @property
     def is_sure(self) -> bool:
-        """Every worker seen at the last look has shown life before, or is known to be gone."""
+        """Tell whether every worker of the last look has shown life before, or is known to be gone."""
         return all(self._watch.has_shown_life(each) or is_gone(each) for each in self._names)
 
 
 def overview(url: str, lease: float, timeout: float = 10.0) -> Overview:
-    """Look at a store, until every worker in it has shown life, for a lease (s) at most. Blocks. Raises StoreErrors."""
+    """Watch a store until every worker in it has shown life, for at most a lease (s). Blocks. Raises StoreErrors."""
     store = Store(url, timeout=timeout, is_read_only=True)
     try:
         store.run(store.require_current)

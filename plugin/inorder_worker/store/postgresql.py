@@ -1,4 +1,4 @@
-"""What the store asks of PostgreSQL, and how long it waits for an answer.
+"""The store's settings for PostgreSQL, and its patience with a silent server.
 
 Nothing is set for a session. Behind a pooler that gives each transaction another connection (PgBouncer's
 ``pool_mode = transaction``) a setting would be somebody else's from the next transaction on, and not ours. What matters
@@ -35,8 +35,8 @@ _LONGEST_MS: Final = 2**31 - 1
 
 
 class PatientConnection(psycopg.Connection[Any]):
-    """A connection that waits for an answer no longer than ``patience`` seconds, nor once ``ended`` is set, and is
-    closed then.
+    """A connection that waits for an answer for at most ``patience`` seconds, or until ``ended`` is set, and is closed
+    then.
 
     The driver waits for ever: the system's keepalives are answered for a server that stands still, and for one that
     itself waits for a standby.
@@ -50,8 +50,7 @@ class PatientConnection(psycopg.Connection[Any]):
         return super().wait(self._watched(gen), *args, **kwargs)
 
     def _watched(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Pass on what the driver and its waiting say to each other; the waiting reports several times a second that
-        nothing came."""
+        """Pass the driver's waiting on until patience ends: it reports often that nothing came."""
         ends = monotonic() + self.patience
         try:
             wanted = next(steps)
@@ -66,14 +65,14 @@ class PatientConnection(psycopg.Connection[Any]):
             return result
 
     def _end_of_patience(self, ends: float) -> str:
-        """Return why the wait is over; nothing while it is not."""
+        """Return why the wait is over, or an empty text while it is not."""
         if self.ended is not None and self.ended.is_set():
             return CLOSING
         return f"the server has not answered for {self.patience:g} s" if monotonic() > ends else ""
 
 
 def engine_options(timeout: float) -> dict[str, Any]:
-    """Return what a connection is made with; the URL may say otherwise. ``timeout``: seconds, for each of its hosts."""
+    """Return the options of a connection; the URL may override them. ``timeout``: seconds, for each of its hosts."""
     return {
         "connect_timeout": max(2, round(timeout)),
         "tcp_user_timeout": round(timeout * 1000),
@@ -85,8 +84,8 @@ def engine_options(timeout: float) -> dict[str, Any]:
 
 
 def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any], ended: threading.Event) -> None:
-    """Have an engine make patient connections, which prepare statements as the URL says; else those to the server
-    itself do, and those through a pooler do not. None is made once ``ended`` is set. Raises InvalidOption."""
+    """Make an engine open patient connections; the URL decides on prepared statements, by default only connections
+    without a pooler use them. None is made once ``ended`` is set. Raises InvalidOption."""
     threshold = _threshold(query)
 
     def connect(dialect: object, record: object, arguments: Any, options: dict[str, Any]) -> PatientConnection:
@@ -104,8 +103,8 @@ def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any], ended: t
 
 
 def _connected(make: Callable[[], PatientConnection], ended: threading.Event) -> PatientConnection:
-    """Connect on a thread of its own: the driver cannot be interrupted while it connects, only be left alone with it.
-    Raises psycopg's errors."""
+    """Connect on a thread of its own, as the driver cannot be interrupted while it connects. Raises psycopg's
+    errors."""
     made: Future[PatientConnection] = Future()
 
     def work() -> None:
@@ -133,7 +132,7 @@ PREPARED_AFTER: Final = 5
 
 
 def _threshold(query: Mapping[str, Any]) -> int | None:
-    """Return how often a statement is run before it is prepared, 0: never; ``None`` where the URL does not say it."""
+    """Return after how many runs a statement is prepared, 0 for never; ``None`` if the URL does not say."""
     given = query.get(_PREPARED)
     if given is None:
         return None
@@ -143,7 +142,7 @@ def _threshold(query: Mapping[str, Any]) -> int | None:
 
 
 def _is_pooled(connection: PatientConnection) -> bool:
-    """Tell whether a pooler is between us and the server: it has another process there than it told us. Closes a
+    """Tell whether a pooler is between us and the server, by the server's process id, which differs then. Closes a
     connection that cannot be asked."""
     connection.autocommit = True  # or the question would begin a transaction
     try:
@@ -155,8 +154,8 @@ def _is_pooled(connection: PatientConnection) -> bool:
 
 
 def settings_of_writes(timeout: float, pause: float | None = None) -> str:
-    """Return expressions that set, for the transaction that they are evaluated in, what a write rests on: it waits for
-    the disk whatever the server is told, for locks ``timeout`` seconds, and no longer than ``pause`` for us."""
+    """Return expressions that set the conditions of a write for its transaction: it always waits for the disk, for
+    locks ``timeout`` seconds, and no longer than ``pause`` for us."""
     told = "current_setting('synchronous_commit')"
     durable = f"CASE {told} WHEN 'off' THEN 'on' ELSE {told} END"
     settings = [("synchronous_commit", durable), ("lock_timeout", f"'{_milliseconds(timeout)}'")]
@@ -166,8 +165,8 @@ def settings_of_writes(timeout: float, pause: float | None = None) -> str:
 
 
 def begin(settings: str) -> str:
-    """Return what begins a transaction that writes, in one message to the server. READ COMMITTED: an append that waited
-    for a take-over must see it."""
+    """Return the statement that begins a writing transaction in one message to the server. READ COMMITTED: an append
+    that waited for a take-over must see it."""
     return f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {settings}"
 
 

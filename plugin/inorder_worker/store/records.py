@@ -1,4 +1,4 @@
-"""Rows of the control plane's tables: sealed one by one, so that ``verify`` finds what is damaged.
+"""Rows of the control plane's tables: each has a seal, so that ``verify`` finds damaged ones.
 
 Whoever writes to a table of ``schema.RECORDS`` does it here, inside a transaction of :class:`Store`.
 """
@@ -16,13 +16,13 @@ from inorder_worker.store.chain import Problem, seal
 
 
 def now_ms() -> int:
-    """Return the time as rows have it: ms since 1970, by the clock of this machine."""
+    """Return the present time in the rows' unit: ms since 1970, by the clock of this machine."""
     return time.time_ns() // 1_000_000
 
 
 def add(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> Any:
-    """Insert a row; columns that are left out are null. Return its key (the first column of it). Raises Conflict for
-    a key that is there."""
+    """Insert a row; missing columns are null. Return its key (the first column of it). Raises Conflict for a key that
+    is there."""
     row = {column.name: values.get(column.name) for column in table.c if column.name != "seal"}
     if table.autoincrement_column is None:
         connection.execute(table.insert(), {**row, "seal": record_seal(table, row)})
@@ -43,8 +43,8 @@ def change(
     values: Mapping[str, Any],
     *conditions: sa.ColumnElement[bool],
 ) -> bool:
-    """Change a row of a table whose key is one column, and seal it again; false if it is not there, or is not as the
-    conditions say. The row is locked before it is looked at, so of several that want the same change one makes it."""
+    """Change a row with a single-column key and seal it again; return false if it is missing or does not meet the
+    conditions. The row is locked before it is looked at, so of several that want the same change one makes it."""
     (column,) = table.primary_key
     wanted = sa.select(table).where(column == key, *conditions).with_for_update()
     found = connection.execute(wanted).mappings().one_or_none()
@@ -61,7 +61,7 @@ def record_seal(table: sa.Table, row: Mapping[Any, Any]) -> str:
 
 
 def record_problem(table: sa.Table, row: Mapping[Any, Any]) -> Problem | None:
-    """Return what is wrong with a stored row."""
+    """Return the fault of a stored row, or ``None``."""
     if row["seal"] == record_seal(table, row):
         return None
     key = ", ".join(f"{column.name} {row[column.name]}" for column in table.primary_key)
@@ -70,7 +70,7 @@ def record_problem(table: sa.Table, row: Mapping[Any, Any]) -> Problem | None:
 
 
 def count_on(connection: sa.Connection) -> None:
-    """After rows were put in with their keys: keys that the database gives go on behind them."""
+    """Set the database's key counter behind the keys of inserted rows."""
     if connection.dialect.name != "postgresql":
         return  # SQLite looks for the highest by itself
     for table in schema.RECORDS:

@@ -1,4 +1,4 @@
-"""Putting a backup back: all of it in one transaction, never under a living worker, and under a new domain id.
+"""Restoring a backup: all of it in one transaction, never under a living worker, and under a new domain id.
 
 Numbers that were given after the backup was made are given again, to other events. The new domain id keeps the two
 apart: stamps carry it, workers tell it in their welcome, and a client that finds another one begins anew.
@@ -29,7 +29,7 @@ WATCHED_BEATS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was put back. ``domain``: the new one; ``former``: that of the backup."""
+    """The result of restoring a backup. ``domain``: the new one; ``former``: that of the backup."""
 
     url: str
     domain: int
@@ -42,7 +42,7 @@ class Restored:
 def restore(
     url: str, path: Path, *, force: bool = False, beat_interval: float = 1.0, timeout: float = 10.0
 ) -> Restored:
-    """Make a store of a backup; a crash or an error at any moment leaves the store as it was.
+    """Restore a backup into a store; a crash or an error at any moment leaves the store unchanged.
 
     Args:
         force: replace what the store holds already.
@@ -67,7 +67,7 @@ def restore(
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A store has a domain id of its own. ``domain``: the new one; ``former``: the one before."""
+    """The result of giving a store a new domain id. ``domain``: the new one; ``former``: the one before."""
 
     url: str
     domain: int
@@ -75,8 +75,8 @@ class Renewed:
 
 
 def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Renewed:
-    """Give a store a domain id of its own, because it is an older copy of itself, or a copy that is to live beside the
-    one that it was made of. Nothing else changes, and an error leaves the store as it was.
+    """Give a store a new domain id, because it is an older copy of itself, or a copy that is to live beside its
+    original. Nothing else changes, and an error leaves the store as it was.
 
     Raises StoreInUse where a worker lives on it; StoreCorrupt where no worker could go on with it (a file that was
     copied over one that was open is of two states); StoreUnreachable (also if there is no store yet), StoreReadOnly
@@ -102,8 +102,8 @@ Owner = tuple[int, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a store held before: who owns its stages, which workers (and standbys) have shown themselves, with their
-    beats, and whether it has rows."""
+    """The former state of a store: the owners of its stages, the workers and standbys with their beats, and whether it
+    has rows."""
 
     owners: tuple[Owner, ...]
     members: tuple[tuple[str, int], ...]
@@ -126,11 +126,11 @@ class _State:
 
     @property
     def living(self) -> set[str]:
-        """Workers that have not said that they are gone."""
+        """The workers that have not left."""
         return {owner for _, owner, *_ in self.owners if owner} | {owner for owner, _ in self.members}
 
     def check(self, store: Store, *, force: bool) -> None:
-        """Raise StoreInUse for a store with rows, unless forced; for an owner whose process is there at once."""
+        """Raise StoreInUse for a store with rows, unless forced, and at once for an owner whose process exists."""
         for owner in sorted(self.living):
             if process_of(owner) is not None and not is_gone(owner):
                 raise StoreInUse(store.url, f"{_lives(owner)} (its process runs)")
@@ -139,7 +139,7 @@ class _State:
 
 
 def _watch(store: Store, before: _State, seconds: float) -> None:
-    """See whether one of the workers shows that it lives. Raises StoreInUse."""
+    """Watch whether a worker shows life. Raises StoreInUse."""
     until = time.monotonic() + seconds
     while before.living and time.monotonic() < until:
         time.sleep(min(0.1, seconds / 10))
@@ -190,7 +190,7 @@ def _renew_alone(store: Store, connection: sa.Connection, before: _State) -> int
 
 
 def _lock(store: Store, connection: sa.Connection) -> None:
-    """Keep claims, beats and appends of workers out until the end; they find other epochs then."""
+    """Lock out other workers' claims, beats and appends until the end, when they find other epochs."""
     if not store.is_sqlite and store.read_version(connection) is not None:
         connection.execute(sa.text("LOCK TABLE stages, journal IN ACCESS EXCLUSIVE MODE"))
 
@@ -210,7 +210,7 @@ def _insert(connection: sa.Connection, backup: Backup, table: Table, rows: list[
 
 
 def _renew(store: Store, connection: sa.Connection, former: dict[int, tuple[int, int]]) -> int:
-    """Give the store a domain id of its own, and each stage an epoch that no worker of either store has had."""
+    """Give the store a new domain id, and each stage an epoch that no worker of either store has had."""
     domain = new_domain()
     found = connection.execute(sa.select(schema.meta)).mappings().one()
     if problem := meta_problem(found):

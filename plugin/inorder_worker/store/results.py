@@ -1,4 +1,4 @@
-"""What the store keeps of an analysis: its result, the figures of it for lists, and the last lines that it said."""
+"""The stored result of an analysis, its figures for lists, and the last lines of its log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Plain = str | int | float | bool | None
 
 
 def summary_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of a result: what is no list. Of a list inside an object its length stays."""
+    """Return the figures of a result, without its lists. Of a list inside an object its length stays."""
     return {
         name: _counted(value) if isinstance(value, dict) else value
         for name, value in result.items()
@@ -24,7 +24,7 @@ def summary_of(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def last_lines(text: str, limit: int) -> str:
-    """Return the end of a text that has at most ``limit`` bytes of UTF-8, from the beginning of a line on."""
+    """Return the last lines of a text, at most ``limit`` bytes of UTF-8."""
     data = text.encode()
     if len(data) <= limit:
         return text
@@ -34,7 +34,7 @@ def last_lines(text: str, limit: int) -> str:
 
 
 def storable(text: str) -> str:
-    """Return a text that every store takes: PostgreSQL keeps no NUL, and none has halves of surrogate pairs."""
+    """Return a text that every store takes, without NUL (PostgreSQL) and lone surrogates."""
     return text.replace("\0", "\\0").encode(errors="replace").decode()
 
 

@@ -1,5 +1,5 @@
-"""Schedules of analyses, as the store has them. When a schedule is due is for the control plane to say; here only one
-of several that say so gets to make the run."""
+"""The stored schedules of analyses. When a schedule is due is for the control plane to say; here only one of several
+that say so gets to make the run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Schedules:
         return self._first(_own.id == text) or self._first(_own.name == text)
 
     def add(self, name: str, cron: str, timezone: str, job: Job, *, is_on: bool, by: str) -> Schedule:
-        """Make a schedule; times from now on count."""
+        """Add a schedule; times from now on count."""
         now = records.now_ms()
         values = {
             "id": secrets.token_hex(8), "name": name, "cron": cron, "timezone": timezone, "job": job.text(),
@@ -75,8 +75,8 @@ class Schedules:
         return _schedule({**values, "seal": records.record_seal(schedules, values)})
 
     def change(self, seen: Schedule, *, name: str, cron: str, timezone: str, job: Job, is_on: bool) -> Schedule | None:
-        """Change a schedule, unless it was changed, or due, since it was seen (then ``None``). Where it is due at
-        other times from now on, times that were missed before do not count."""
+        """Change a schedule; return ``None`` if it was changed, or was due, since it was seen. Where it is due at other
+        times from now on, times that were missed before do not count."""
         values: dict[str, Any] = {
             "name": name, "cron": cron, "timezone": timezone, "job": job.text(), "is_on": is_on
         }  # fmt: skip
@@ -88,13 +88,13 @@ class Schedules:
         return self.get(seen.id) if is_made else None
 
     def remove(self, id_: str) -> bool:
-        """Forget a schedule; its runs stay. False if there is none."""
+        """Delete a schedule; its runs stay. False if there is none."""
         gone = schedules.delete().where(_own.id == id_)
         return bool(self._store.write(lambda connection: connection.execute(gone).rowcount))
 
     def fire(self, seen: Schedule, now_ms: int) -> Run | None:
-        """Make the run of a schedule that is due; ``None`` where another control plane did, it was changed meanwhile,
-        or its last run has not ended: then this time is passed over. All times up to ``now_ms`` have been then."""
+        """Start a due schedule's run, for all times up to ``now_ms``; return ``None`` if another control plane did, the
+        schedule was changed, or its last run has not ended: then this time is passed over."""
 
         def work(connection: sa.Connection) -> Run | None:
             is_passed = has_open(connection, seen.id)

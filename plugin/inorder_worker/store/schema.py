@@ -1,4 +1,4 @@
-"""The tables of the store, and which version of them this release knows.
+"""The tables of the store, and the schema version of this release.
 
 ``Table`` definitions are the truth for new stores; a store of an older version is brought up by the steps in
 ``migrations``, which tests prove to end at these same tables, and one of a newer version is refused. Only plain types,

@@ -22,14 +22,14 @@ def stage_seal(row: Mapping[Any, Any]) -> str:
 
 
 def meta_problem(row: Mapping[Any, Any]) -> Problem | None:
-    """Return what is wrong with the row of ``meta``."""
+    """Return the fault of the row of ``meta``, or ``None``."""
     if row["seal"] == meta_seal(row) and row["id"] == 1:
         return None
     return Problem("meta", None, None, "meta is damaged (its seal does not fit)")
 
 
 def stage_problem(row: Mapping[Any, Any]) -> Problem | None:
-    """Return what is wrong with a row of ``stages``."""
+    """Return the fault of a row of ``stages``, or ``None``."""
     if row["seal"] == stage_seal(row):
         return None
     return Problem("stages", row["stage"], None, f"row of stage {row['stage']} is damaged (its seal does not fit)")

@@ -1,4 +1,4 @@
-"""Who should have which stage: all workers that live share them evenly, and as few as possible move.
+"""The distribution of stages: all living workers share them evenly, and as few as possible move.
 
 Every worker computes this by itself from what it reads in the store. Where two read different things and disagree, the
 store decides: a claim is a conditional update.
@@ -12,7 +12,7 @@ from inorder_worker.store.journal import Member
 
 
 def shares(holders: Mapping[int, str], members: Iterable[Member]) -> dict[int, str]:
-    """Return stage -> owner.
+    """Return the owner that each stage should have.
 
     A stage belongs to those that are pinned to it; if there is none, to those that are pinned to nothing; where there
     is none either it stays where it is. Owners keep what they have, as long as nobody has two more than somebody else
@@ -50,7 +50,7 @@ def _candidates(stage: int, living: list[Member]) -> list[str]:
 def _uneven(
     placed: Mapping[int, str], may_have: Mapping[int, list[str]], load: Mapping[str, int]
 ) -> tuple[int, str] | None:
-    """Return a stage that should move, and where to: the lowest of whoever has most, to whoever has least."""
+    """Return a stage that should move, and its new owner: from the worker with most stages to the one with fewest."""
     for stage in sorted(placed, key=lambda stage: (-load[placed[stage]], -stage)):
         to = min(may_have[stage], key=lambda owner: (load[owner], owner))
         if load[placed[stage]] - load[to] > 1:

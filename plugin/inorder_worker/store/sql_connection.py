@@ -1,4 +1,4 @@
-"""One SQL connection that is kept, kept safe, and never lets an exception of SQLAlchemy out.
+"""One SQL connection that is kept open and safe, and never lets an exception of SQLAlchemy out.
 
 One thread at a time uses it, and a forked process makes a connection of its own. Durability is checked, not assumed:
 SQLite runs in WAL mode with ``synchronous=FULL``, PostgreSQL never with ``synchronous_commit=off``.
@@ -41,7 +41,7 @@ _WAL_WRITE_LOCK: Final = 120
 
 
 class SqlConnection:
-    """A connection to an SQL database, opened when first used and again after it broke.
+    """A connection to an SQL database, opened at its first use and again after it broke.
 
     Args:
         url: SQLAlchemy URL. Raises InvalidOption or MissingExtra where it cannot be used.
@@ -84,7 +84,7 @@ class SqlConnection:
         self._errors: tuple[type[Exception], ...] = (exc.SQLAlchemyError, _driver_error(self._engine))
 
     def run(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do reads, or one statement that commits by itself; on a server that one evaluates ``settings``. Repeated
+        """Run reads, or one statement that commits by itself; on a server that one evaluates ``settings``. Repeated
         while the store is locked."""
         return self._patiently(lambda: self._attempt(work))
 
@@ -99,8 +99,8 @@ class SqlConnection:
         return self._attempt(lambda connection: self._in_transaction(connection, begin, work), size)
 
     def write_by_driver(self, work: Callable[[Any], T], size: int = 0) -> T:
-        """As ``write``, on SQLite: work gets a cursor of the driver (DB-API). For what every event waits for: what
-        SQLAlchemy does around four short statements took as long as a fast disk takes to sync."""
+        """Run work on SQLite as ``write`` does, with a cursor of the driver (DB-API). For what every event waits for:
+        what SQLAlchemy does around four short statements took as long as a fast disk takes to sync."""
 
         def attempt(connection: sa.Connection) -> T:
             cursor = connection.connection.cursor()  # not closed: that fails where the connection was dropped
@@ -109,9 +109,9 @@ class SqlConnection:
         return self._patiently(lambda: self._attempt(attempt, size))
 
     def run_by_driver(self, statement: str, parameters: Sequence[Any], size: int = 0) -> int:
-        """As ``write_by_driver``: do one statement that commits by itself, and return how many rows it wrote. SQLite
-        has the write lock before it reads anything for it. Where the event loop is busy, each further statement would
-        wait for the interpreter, several times."""
+        """Run one self-committing statement as ``write_by_driver`` does; return how many rows it wrote. SQLite has the
+        write lock before it reads anything for it. Where the event loop is busy, each further statement would wait for
+        the interpreter, several times."""
 
         def attempt(connection: sa.Connection) -> int:
             cursor = connection.connection.cursor()  # see write_by_driver
@@ -124,8 +124,8 @@ class SqlConnection:
         return self._patiently(lambda: self._attempt(attempt, size))
 
     def make_room(self) -> None:
-        """Write the log of an SQLite file once as long as it gets, with pages of no transaction, so that commits find
-        its blocks there: one that makes the file longer takes a disk half as long again. Not where the disk is nearly
+        """Write the log of an SQLite file to its full length, with pages of no transaction, so that commits find its
+        blocks there: a commit that makes the file longer takes a disk half as long again. Not where the disk is nearly
         full; no error where it fails."""
         if self._file is None:
             return
@@ -141,17 +141,17 @@ class SqlConnection:
                 self._attempt(self._prepare_sqlite)
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do reads that all see the store as it was at the first one. Nobody waits for them."""
+        """Run reads that all see the store as it was at the first one. Nobody waits for them."""
         begin = "BEGIN" if self.is_sqlite else _postgresql().BEGIN_READING
         return self._patiently(lambda: self._attempt(lambda connection: self._in_transaction(connection, begin, work)))
 
     @property
     def is_interrupted(self) -> bool:
-        """No more attempts are made."""
+        """Tell whether no more attempts are made."""
         return self._interrupted.is_set()
 
     def interrupt(self) -> None:
-        """From another thread: stop waiting for locks, and for a server that does not answer."""
+        """Stop, from another thread, waits for locks and for a silent server."""
         self._interrupted.set()
 
     def has_write_lock(self, process: Process) -> bool:
@@ -162,11 +162,11 @@ class SqlConnection:
 
     @property
     def room(self) -> Room | None:
-        """The room that an SQLite store's log has and needs, as it was found last; ``None`` for other stores."""
+        """The present and the needed room of an SQLite store's log, as last measured; ``None`` for other stores."""
         return self._file.room if self._file is not None else None
 
     def measure_room(self) -> Room | None:
-        """Look at that now."""
+        """Measure that room now."""
         return self._file.measure() if self._file is not None else None
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class SqlConnection:
                 self._file.closed()
 
     def drop(self) -> None:
-        """Forget a connection that may be broken; what it had not committed is rolled back by the store."""
+        """Forget a connection that may be broken; the store rolls uncommitted work back."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(Exception):
@@ -200,14 +200,14 @@ class SqlConnection:
                     raise StoreUnreachable(self.url, reason) from None
 
     def _leave_to_parent(self) -> None:
-        """In a forked process: the connection is the parent's, and closing it here would end it there."""
+        """Leave the connection to the parent process after a fork, as closing it here would end it there."""
         if self._pid != os.getpid():
             _of_parents.append((self._engine, self._connection))
             self._connection = None
             self._engine, self._pid = self._make_engine(), os.getpid()
 
     def _attempt(self, work: Callable[[sa.Connection], T], size: int | None = None) -> T:
-        """``size``: bytes that are written; ``None``: nothing is, or nothing that must be kept."""
+        """Make one attempt; ``size``: bytes written, ``None`` if there are none that must be kept."""
         with self._lock:
             self._leave_to_parent()
             return self._attempt_here(work, size)
@@ -275,8 +275,8 @@ class SqlConnection:
             connection.exec_driver_sql(f"PRAGMA {pragma}")
 
     def _take_up(self) -> bool:
-        """Have SQLite write its log into the file, to the last page, and empty it; tell whether that was done. Others
-        may keep it from it: who reads, and who writes."""
+        """Make SQLite write its whole log into the file and empty it; tell whether that was done. Others may keep it
+        from it: who reads, and who writes."""
         try:
             assert self._connection is not None, "the caller has one"
             busy, *_ = self._connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
@@ -307,7 +307,7 @@ def _engine(url: sa.URL, timeout: float, ended: threading.Event, driver: ModuleT
 
 
 def _postgresql() -> ModuleType:
-    """Return what knows PostgreSQL; its driver is not loaded for a file."""
+    """Return the module for PostgreSQL, whose driver is not loaded for a file."""
     try:
         from inorder_worker.store import postgresql
     except ImportError:
@@ -316,20 +316,20 @@ def _postgresql() -> ModuleType:
 
 
 def _driver_error(engine: sa.Engine) -> type[Exception]:
-    """Return the base of all errors of the engine's driver."""
+    """Return the base class of all errors of the engine's driver."""
     driver: Any = engine.dialect.dbapi
     error: type[Exception] = driver.Error
     return error
 
 
 def _log_bytes(connection: sa.Connection) -> int:
-    """Return about how long SQLite's log gets before it is begun anew."""
+    """Return the approximate length of SQLite's log before it is begun anew."""
     pages, size = (int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in _LOG_LENGTH)
     return pages * size
 
 
 def _write_and_take_back(connection: sa.Connection, size: int) -> None:
-    """Have SQLite write pages to its log before their transaction ends, as it does when memory is short, and end it."""
+    """Make SQLite write pages to its log before their transaction ends, as under memory pressure, and roll back."""
     connection.exec_driver_sql("PRAGMA cache_size=10")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
     try:
@@ -340,12 +340,12 @@ def _write_and_take_back(connection: sa.Connection, size: int) -> None:
 
 
 def _plain_sqlite(connection: Any, record: object) -> None:
-    """Transactions are begun by this module, never by Python's driver."""
+    """Turn the Python driver's own transactions off, as this module begins them."""
     connection.isolation_level = None
 
 
 def chunks(rows: Callable[[int], Sequence[T]], key: Callable[[T], int], after: int) -> Iterator[T]:
-    """Yield rows of ``rows(after)``, asked for again behind the last one until none are left."""
+    """Yield the rows of ``rows(after)``, which is called again behind the last row until none are left."""
     while found := rows(after):
         yield from found
         after = key(found[-1])

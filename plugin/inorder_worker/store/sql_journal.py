@@ -1,4 +1,4 @@
-"""The journal in SQL: a Journal made of the tables of a store."""
+"""The journal in SQL: a Journal over the tables of a store."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class SqlJournal:
         self._store.write(write)
 
     def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
-        """See Journal, and Appender for what happens when the answer to a commit is lost."""
+        """See Journal; Appender describes the loss of a commit's answer."""
         rows = self._tails.make_rows(batches)
         reach("append.before")
         self._appender.append(rows, log)
@@ -153,8 +153,8 @@ class SqlJournal:
         self._compact(stage, epoch)
 
     def _compact(self, stage: int, epoch: int) -> None:
-        """Forget what the two newest snapshots make needless: older ones, and rows that the older of the two covers.
-        Nothing is forgotten unless both read back whole."""
+        """Delete what the two newest snapshots replace: older ones, and rows that the older of the two covers. Nothing
+        is forgotten unless both read back whole."""
         kept = self._store.run(lambda connection: connection.execute(_KEPT_SNAPSHOTS, {"of": stage}).mappings().all())
         if len(kept) < KEPT_SNAPSHOTS:
             return

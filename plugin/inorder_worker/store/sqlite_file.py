@@ -1,4 +1,4 @@
-"""The files of an SQLite store: whether they still are those that were opened, and the room that they need.
+"""The files of an SQLite store: whether they are still the opened ones, and the room that they need.
 
 SQLite writes to the files that it has open, whatever their names name by now: a commit into a log that was removed is
 gone with the process. So what the names name is looked at after each commit, before it counts, and SQLite's log is
@@ -42,19 +42,19 @@ _lost: Final[dict[Identity, str]] = {}
 
 
 class Room(NamedTuple):
-    """Bytes that the log of an SQLite store has, and that are free beside it."""
+    """The size of an SQLite store's log and the free room beside it, in bytes."""
 
     log: int
     free: int
 
     def is_short(self, size: int = 0) -> bool:
-        """Tell whether the log, with ``size`` bytes more in it, might not fit into the file any more: what it has may
-        be new pages, all of it. Where it has filled the disk, nothing can ever take it up."""
+        """Tell whether the log, with ``size`` more bytes, might not fit into the file any more: all of it may be new
+        pages. Where it has filled the disk, nothing can ever take it up."""
         return self.free < self.log + 2 * size + SPARE
 
 
 class StoreFile:
-    """The file of an SQLite store, its log (``-wal``) and the log's index (``-shm``), as one connection has them open.
+    """The opened file of an SQLite store, its log (``-wal``) and the log's index (``-shm``), of one connection.
 
     Args:
         path: as the URL names it; a link, too.
@@ -77,22 +77,22 @@ class StoreFile:
 
     @property
     def was_opened(self) -> bool:
-        """It is known which file it is."""
+        """Tell whether the file's identity is known."""
         return self._main is not None
 
     @property
     def real(self) -> Path:
-        """Where it is: SQLite keeps log and index beside this one, not beside a link."""
+        """The real path: SQLite keeps log and index beside this file, not beside a link."""
         return Path(os.path.realpath(self.path))
 
     @property
     def log(self) -> Path:
-        """The log."""
+        """The path of the log."""
         return self._beside("wal")
 
     @property
     def index(self) -> Path:
-        """The log's index."""
+        """The path of the log's index."""
         return self._beside("shm")
 
     def _beside(self, kind: str) -> Path:
@@ -105,7 +105,7 @@ class StoreFile:
     # -- connections -------------------------------------------------------------------------------------------
 
     def opening(self) -> None:
-        """Before a connection is made: raise StoreMoved where it would be one to another file, or to half of one."""
+        """Raise StoreMoved, before a connection is made, if it would open another file or half of one."""
         found = _identity(self.path)
         if self._main is not None:
             self._require_main(found)
@@ -113,7 +113,7 @@ class StoreFile:
             raise StoreMoved(self._url, _lost[found])
 
     def opened(self) -> None:
-        """A connection was made, and has read."""
+        """Note that a connection was made and has read."""
         self._names = self._named()
         found = _identity(self.path)
         if self._main is None:
@@ -124,7 +124,7 @@ class StoreFile:
         self._looked_at = self._measured_at = 0.0
 
     def closed(self) -> None:
-        """No connection is left."""
+        """Note that no connection is left."""
         if self._taken_from is not None:
             _lost.pop(self._taken_from, None)
             self._taken_from = None
@@ -132,8 +132,9 @@ class StoreFile:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def before(self, take_up: Callable[[], bool], size: int | None) -> None:
-        """Before something is done. ``size``: bytes that it writes; ``None``: it only reads. ``take_up``: have SQLite
-        write the log into the file and empty it, and tell whether that was done. Raises StoreMoved and StoreFull."""
+        """Check the files ahead of work. ``size``: bytes that it writes; ``None``: it only reads. ``take_up``: have
+        SQLite write the log into the file and empty it, and tell whether that was done. Raises StoreMoved and
+        StoreFull."""
         if self._main is None:
             return
         now = time.monotonic()
@@ -145,8 +146,8 @@ class StoreFile:
             raise StoreFull(self._url, self.shortage())
 
     def after(self, take_up: Callable[[], bool]) -> None:
-        """After a commit, before it counts. Raises StoreMoved. A log's index that is gone can wait: the commit is in
-        the log, from which SQLite makes another one."""
+        """Check the files after a commit, before it counts. Raises StoreMoved. A log's index that is gone can wait: the
+        commit is in the log, from which SQLite makes another one."""
         if self._main is None:
             return
         try:
@@ -161,7 +162,7 @@ class StoreFile:
             self._resized(log.st_size)
 
     def shortage(self) -> str:
-        """Return in words what there must be room for."""
+        """Return in words for what there must be room."""
         has = self.measure() or Room(0, 0)
         return (
             f"{self.log.name} has {has.log} bytes, and as many must be free in {self.real.parent} for it to be taken "
@@ -193,8 +194,8 @@ class StoreFile:
             raise StoreMoved(self._url, f"{reason}: put the same file back, or {_AGAIN}")
 
     def _require_content(self, size: int) -> None:
-        """A file that was emptied, to be written anew in its place or not, is another one. Its first bytes would tell
-        more, but to close it again would take SQLite's locks on it off."""
+        """Raise StoreMoved for an emptied file: even if it is written anew in its place it is another one. Its first
+        bytes would tell more, but to close it again would take SQLite's locks on it off."""
         self._has_content = self._has_content or size >= LEAST
         if self._has_content and size < LEAST:
             self._emptied = f"{self.path.name} was emptied while it was open ({size} bytes are left); {_AGAIN}"
@@ -202,8 +203,8 @@ class StoreFile:
             self._give_up(self._emptied)
 
     def _require_beginning(self) -> None:
-        """A log that was emptied in place is written on behind where it ended, with nothing before that, and no process
-        that opens it later reads any of it. SQLite has no locks on it, so it may be read here."""
+        """Raise StoreMoved for a log emptied in place: writes go on behind its former end, where no later reader finds
+        them. SQLite has no locks on it, so it may be read here."""
         with contextlib.suppress(FileNotFoundError), open(self._names[1], "rb") as file:
             if file.read(len(_HOLE)) == _HOLE:
                 if not self._is_read_only:
@@ -212,7 +213,7 @@ class StoreFile:
                 self._give_up(self._emptied)
 
     def _give_up(self, reason: str) -> NoReturn:
-        """Nobody in this process opens the store again, until all have closed it. Raises StoreMoved."""
+        """Let nobody in this process open the store again until all have closed it. Raises StoreMoved."""
         self._looked_at = 0.0
         if self._main is not None and not self._is_read_only:
             _lost[self._main], self._taken_from = reason, self._main
@@ -234,13 +235,13 @@ class StoreFile:
     # -- room --------------------------------------------------------------------------------------------------
 
     def _is_short(self, size: int) -> bool:
-        """Look at the room before a write; at the next one too where there is too little."""
+        """Check the room before a write, and before the next one too if there is too little."""
         room = self.measure()
         self._must_measure = room is not None and room.is_short(size)
         return self._must_measure
 
     def measure(self) -> Room | None:
-        """Look at the room now, and return it; ``None`` where it cannot be seen."""
+        """Measure and return the room now; ``None`` if it cannot be seen."""
         _, log_name, _ = self._names
         try:
             disk = os.statvfs(os.path.dirname(log_name) or ".")
@@ -252,7 +253,7 @@ class StoreFile:
         return self.room
 
     def _resized(self, size: int) -> None:
-        """The log is longer, or shorter, than it was. Say that it grows, each time that it has doubled."""
+        """Note that the log is longer, or shorter, than it was. Say that it grows, each time that it has doubled."""
         self._require_beginning()
         self._must_measure = self._must_measure or size > self._log_size
         self._log_size = size
@@ -265,7 +266,7 @@ class StoreFile:
 
 
 def _identity(path: str | Path) -> Identity | None:
-    """Return which file a name names now, ``None`` if none."""
+    """Return the identity of the file behind a name now, or ``None``."""
     try:
         found = os.stat(path)
     except OSError:

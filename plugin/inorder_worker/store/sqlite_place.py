@@ -1,4 +1,4 @@
-"""Where an SQLite store can be, and why it cannot be opened somewhere."""
+"""Places for an SQLite store, and reasons why it cannot be opened at a place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_kind(path: Path, url: str) -> None:
 
 
 def check_place(path: Path, url: str) -> None:
-    """Refuse places where SQLite cannot keep its promises, with words that help. Raises StoreUnreachable."""
+    """Refuse a place where SQLite cannot keep its promises, with words that help. Raises StoreUnreachable."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise StoreUnreachable(url, f"there is no folder {folder}")
@@ -37,15 +37,15 @@ def check_place(path: Path, url: str) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Take from others what rights they have to a store. Only once it was read: a URL may name the file of
-    somebody else by mistake."""
+    """Take other users' rights to a store away. Only once it was read: a URL may name the file of somebody else by
+    mistake."""
     files = [path.with_name(f"{path.name}{kind}") for kind in ("", "-wal", "-shm", "-journal")]
     for each in private.close_to_others(files):
         log.warning("event=store_was_readable_by_others file=%s mode=%s", each, "0600")
 
 
 def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> StoreError:
-    """Say why SQLite cannot open (or make) a file; it does not tell by itself."""
+    """Return why SQLite cannot open (or make) a file, which SQLite itself does not tell."""
     folder = path.absolute().parent
     if not folder.is_dir():
         return StoreUnreachable(url, f"there is no folder {folder}")
@@ -60,7 +60,7 @@ def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> Sto
 
 
 def _rights(path: Path) -> str:
-    """Return owner and permissions, as ``ls -l`` shows them."""
+    """Return owner and permissions in the form of ``ls -l``."""
     with contextlib.suppress(OSError):
         found = path.stat()
         return f"{stat.filemode(found.st_mode)}, owner {found.st_uid}"
@@ -68,7 +68,7 @@ def _rights(path: Path) -> str:
 
 
 def _file_system(folder: Path) -> str | None:
-    """Return the type of the file system, ``None`` where the system does not tell."""
+    """Return the type of the file system, or ``None`` if the system does not tell."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         mounts = Path("/proc/self/mounts").read_text().splitlines()
         return mounted_type(mounts, folder.resolve())
@@ -76,7 +76,7 @@ def _file_system(folder: Path) -> str | None:
 
 
 def mounted_type(mounts: list[str], folder: Path) -> str | None:
-    """Return the type of the file system that a folder is on, by the lines of the table of mounts."""
+    """Return the type of a folder's file system by the lines of the table of mounts."""
     best, kind = "", None
     for line in mounts:
         _, where, found, *_ = line.split(" ")

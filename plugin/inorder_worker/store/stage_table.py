@@ -1,4 +1,4 @@
-"""The table of the stages: who has which, in which epoch. Each row is sealed, and found again only whole."""
+"""The table of the stages with their owners and epochs. Each row is sealed, and found again only whole."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StageTable:
         return self._store.run(lambda connection: self.row(connection, stage))
 
     def raise_epoch(self, found: sa.RowMapping, owner: str, address: str) -> bool:
-        """Give a stage to an owner in its next epoch; false if it is not any more what was found."""
+        """Give a stage to an owner in its next epoch; return false if the row has changed since it was read."""
         values = {"epoch": found["epoch"] + 1, "owner": owner, "address": address}
 
         # Not retried here when the connection is lost: the caller reads the epoch again and finds itself its owner.
@@ -52,7 +52,7 @@ class StageTable:
         return self._store.write(write)
 
     def row(self, connection: sa.Connection, stage: int, *, for_update: bool = False) -> sa.RowMapping:
-        """Return a stage's row, checked; ``for_update``: it stays as it is until our transaction ends."""
+        """Return a stage's row, checked; ``for_update`` locks it until our transaction ends."""
         statement = _STAGE.with_for_update() if for_update and not self._store.is_sqlite else _STAGE
         row = connection.execute(statement, {"of": stage}).mappings().one_or_none()
         if row is None:
@@ -63,14 +63,14 @@ class StageTable:
 
     @staticmethod
     def change(connection: sa.Connection, found: sa.RowMapping, values: dict[str, Any]) -> bool:
-        """Change a stage's row and seal it again; false if it is not any more what was found."""
+        """Change a stage's row and seal it again; return false if the row has changed since it was read."""
         changed = {**found, **values}
         seen = {"of": found["stage"], "ours": found["epoch"], "seen": found["beat"]}
         done = connection.execute(_CHANGE.values(**values, seal=stage_seal(changed)), seen)
         return done.rowcount == 1
 
     def lock_epochs(self, connection: sa.Connection, owned: Sequence[tuple[int, int]]) -> None:
-        """Inside a transaction: make sure that these epochs hold until its end. Raises Fenced."""
+        """Check these epochs and lock them until the end of the transaction. Raises Fenced."""
         statement = _EPOCHS if self._store.is_sqlite else _EPOCHS.with_for_update()
         rows = connection.execute(statement, {"of": [one for one, _ in owned]})
         found = {row.stage: (row.epoch, row.owner) for row in rows}
@@ -78,12 +78,12 @@ class StageTable:
             self._check_epoch(stage, epoch, found.get(stage))
 
     def _check_epoch(self, stage: int, epoch: int, found: tuple[int, str] | None) -> None:
-        """Raise Fenced unless the store has this epoch; ``found``: what it has, with the owner."""
+        """Raise Fenced unless the store has this epoch; ``found``: the stored epoch and owner."""
         there, holder = found or (0, "")
         if there != epoch:
             raise fenced(self._store.url, stage, epoch, there, holder)
 
 
 def read_holders(connection: sa.Connection) -> list[Holder]:
-    """Return who has which stage."""
+    """Return the owner of each stage."""
     return [Holder(*row) for row in connection.execute(_MAP).all()]

@@ -1,4 +1,4 @@
-"""What an SQL store is: whether there is one, of which schema, how it is made and brought up to date."""
+"""An SQL store as a whole: whether it exists, its schema, how it is made and upgraded."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Store(SqlConnection):
     """
 
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
-        """Read what the store is; make it if it is new, bring it up to date if it is of an older release. One that was
-        made, and that no worker has had a stage of, becomes what is asked for. See Journal.open for errors."""
+        """Read the store's facts; make a new store, upgrade one of an older release. One that was made, and that no
+        worker has had a stage of, becomes what is asked for. See Journal.open for errors."""
         version = self.prepare()
         if version is None:
             return self.write(lambda connection: self._create(connection, stages, topic_order))
@@ -42,8 +42,8 @@ class Store(SqlConnection):
         return self.write(lambda connection: self._fit(connection, stages, order))
 
     def make(self, stages: int, topic_order: TopicOrder = ()) -> bool:
-        """Make the store if there is none, for those who come before its first worker; return whether that was done.
-        Raises as ``open`` does, and as ``require_current``."""
+        """Make the store if there is none, ahead of its first worker; return whether that was done. Raises as ``open``
+        does, and as ``require_current``."""
         if self.prepare() is not None:
             self.run(self.require_current)
             return False
@@ -51,8 +51,8 @@ class Store(SqlConnection):
         return True
 
     def prepare(self) -> int | None:
-        """Make sure that this is a place where a store can be; return its schema's version, ``None`` if there is none
-        yet. Raises as ``open`` does."""
+        """Check that a store can be at this place; return its schema's version, or ``None`` without a store. Raises as
+        ``open`` does."""
         if self._file is not None:
             check_place(self._file.real, self.url)
             if not (self._is_there or self._file.was_opened):
@@ -64,7 +64,7 @@ class Store(SqlConnection):
         return version
 
     def look(self) -> StoreInfo | None:
-        """Read what the store is, ``None`` if there is none yet. Changes nothing."""
+        """Read the store's facts, or return ``None`` without a store. Changes nothing."""
 
         def read(connection: sa.Connection) -> StoreInfo | None:
             return None if self.read_version(connection) is None else self._read_meta(connection)
@@ -72,7 +72,7 @@ class Store(SqlConnection):
         return self.run(read)
 
     def _use_wal(self, connection: sa.Connection) -> None:
-        """Switch a store that is being made, or was restored by a tool that switched back, to WAL mode."""
+        """Switch a new store, or one that a tool's restore switched back, to WAL mode."""
         mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
         if mode != "wal" and connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar() != "wal":
             raise StoreUnreachable(
@@ -82,8 +82,8 @@ class Store(SqlConnection):
     # -- schema ------------------------------------------------------------------------------------------------
 
     def read_version(self, connection: sa.Connection) -> int | None:
-        """Return the version of the store's schema, ``None`` if there is none yet. Raises StoreVersionMismatch for
-        one that this release cannot use, and StoreCorrupt."""
+        """Return the version of the store's schema, or ``None`` without a store. Raises StoreVersionMismatch for one
+        that this release cannot use, and StoreCorrupt."""
         inspector = sa.inspect(connection)
         if not inspector.has_table(schema.meta.name):
             return None
@@ -108,8 +108,8 @@ class Store(SqlConnection):
         return version
 
     def require_current(self, connection: sa.Connection) -> None:
-        """Raise StoreUnreachable where there is no store yet, StoreVersionMismatch for one of an older schema, and what
-        ``read_version`` raises: for those that only look."""
+        """Raise StoreUnreachable without a store, StoreVersionMismatch for an older schema, and the errors of
+        ``read_version``: for callers that only read."""
         version = self.read_version(connection)
         if version is None:
             raise StoreUnreachable(self.url, "there is no store yet; a worker makes it")
@@ -130,7 +130,7 @@ class Store(SqlConnection):
         return StoreInfo(found["domain"], found["stages"], order, key, found["outdated"])
 
     def upgrade(self, connection: sa.Connection) -> None:
-        """Inside a transaction: step by step, unless another worker did so meanwhile."""
+        """Upgrade step by step inside a transaction, unless another worker did so meanwhile."""
         self._begin_schema_change(connection)
         version = self.read_version(connection)
         if version is None or version == schema.SCHEMA_VERSION:
@@ -146,7 +146,7 @@ class Store(SqlConnection):
             connection.execute(schema.stages.update().where(here), {**values, "seal": stage_seal(values)})
 
     def _begin_schema_change(self, connection: sa.Connection) -> None:
-        """One at a time; and to load the steps or to make the tables may take longer than an owner may stand still."""
+        """Begin the one schema change at a time, which may take longer than an owner may be silent."""
         if not self.is_sqlite:
             connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {_SCHEMA_PAUSE_MS}")
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
@@ -173,7 +173,7 @@ class Store(SqlConnection):
         connection.execute(schema.stages.insert(), [{**row, "seal": stage_seal(row)} for row in rows])
 
     def _fit(self, connection: sa.Connection, stages: int, order: TopicOrder) -> StoreInfo:
-        """Inside a transaction: the first worker says how many stages there are, and which topics they begin with."""
+        """Store the first worker's number of stages and first topics, inside a transaction."""
         self._begin_schema_change(connection)
         if connection.execute(sa.select(sa.func.max(schema.stages.c.epoch))).scalar_one() > 0:
             return self._read_meta(connection)

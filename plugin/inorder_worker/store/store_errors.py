@@ -1,4 +1,4 @@
-"""The border to SQLAlchemy and its drivers: their errors as those of this package."""
+"""Conversion of errors of SQLAlchemy and its drivers into errors of this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Busy(StoreUnreachable):
 
 
 class Conflict(StoreError):
-    """A row with this key is there already."""
+    """A row with this key exists already."""
 
 
 _SQLITE_ERRORS: Final[dict[str, type[StoreError]]] = {
@@ -38,7 +38,7 @@ _POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
 
 
 def translate(error: Exception, url: str) -> StoreError:
-    """Return the error of this package for one of SQLAlchemy or of a driver; what is unknown counts as unreachable."""
+    """Return the error of this package for an error of SQLAlchemy or of a driver; unknown ones count as unreachable."""
     original, reason = getattr(error, "orig", None) or error, reason_of(error)
     sqlite_name = getattr(original, "sqlite_errorname", None)
     if sqlite_name is not None:
@@ -49,7 +49,7 @@ def translate(error: Exception, url: str) -> StoreError:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of what a driver says."""
+    """Return the first line of a driver's error text."""
     return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 

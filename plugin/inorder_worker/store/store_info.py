@@ -1,4 +1,4 @@
-"""What a store is, as it was fixed when it was made."""
+"""The facts of a store that are fixed when it is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TopicOrder = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """What is fixed when a store is made.
+    """The facts that are fixed when a store is made.
 
     Attributes:
         domain: 32 random bits.
@@ -34,10 +34,10 @@ def new_domain() -> int:
 
 
 def new_key() -> bytes:
-    """Return a fresh key for what clients witness."""
+    """Return a fresh key for clients' witness marks."""
     return secrets.token_bytes(32)
 
 
 def frozen_order(order: TopicOrder) -> tuple[tuple[str, ...], ...]:
-    """Return a topic order as StoreInfo keeps it."""
+    """Return a topic order in the form of StoreInfo."""
     return tuple(map(tuple, order))

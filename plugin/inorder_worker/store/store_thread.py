@@ -1,4 +1,4 @@
-"""A thread for calls that block: one after the other, and back to the event loop."""
+"""A thread for blocking calls, one after the other, with results for the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Asked = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 class StoreThread:
-    """Calls functions in the order in which it was asked to.
+    """Runs functions in the order of the calls.
 
     Each commit goes over to it and back, and every event waits for that: a queue and a future take half of the time
     that an executor takes. It begins with the first call; calls that nobody waits for any more when their turn comes
@@ -30,12 +30,12 @@ class StoreThread:
 
     @property
     def silence(self) -> float:
-        """Seconds since the call that runs began; 0 while none does. On any thread."""
+        """The seconds since the running call began; 0 without one. On any thread."""
         since = self._since[0]
         return time.monotonic() - since if since else 0.0
 
     def call(self, function: Callable[..., T], *args: object) -> asyncio.Future[T]:
-        """Have a function called, and return the future of its result. On the event loop's thread."""
+        """Run a function on the thread, and return the future of its result. On the event loop's thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=_work, args=(self._asked, self._since), name=self._name, daemon=True)
             self._thread.start()
@@ -44,7 +44,7 @@ class StoreThread:
         return future
 
     def close(self) -> None:
-        """End after what was asked for; nothing may be asked any more. Does not wait."""
+        """End after all queued calls; further calls are not allowed. Does not wait."""
         self._asked.put(None)
 
 

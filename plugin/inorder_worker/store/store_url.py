@@ -1,4 +1,4 @@
-"""URLs of stores: which are allowed, which file they name, and how they are shown."""
+"""URLs of stores: the allowed forms, their files, and their display."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALLOWED_URLS: Final = (
 
 
 def parsed_url(url: str) -> sa.URL:
-    """Return the URL of a store, with the driver that is used. Raises InvalidOption."""
+    """Return the URL of a store with its driver. Raises InvalidOption."""
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError):  # the latter: a port that is no number, as of several hosts
@@ -32,7 +32,7 @@ def parsed_url(url: str) -> sa.URL:
 
 
 def file_of(url: str) -> Path | None:
-    """Return the file of an SQLite store, ``None`` for one on a server. Raises InvalidOption."""
+    """Return the file of an SQLite store, or ``None`` for a store on a server. Raises InvalidOption."""
     parsed = parsed_url(url)
     return sqlite_path(parsed) if parsed.get_backend_name() == "sqlite" else None
 
@@ -46,6 +46,6 @@ def sqlite_path(url: sa.URL) -> Path:
 
 
 def url_of_file(url: sa.URL, path: Path, mode: str) -> sa.URL:
-    """Return an SQLite URL that does not make the file; with the mode ``ro`` it has not the right to write either."""
+    """Return an SQLite URL that does not create the file; the mode ``ro`` gives no right to write either."""
     query = {**url.query, "mode": mode, "uri": "true"}
     return url.set(database=f"file:{quote(str(path))}", query=query)

@@ -28,7 +28,7 @@ MAX_SECONDS: Final = 100 * 365 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as the store has it, without its hash.
+    """A stored token without its hash.
 
     Attributes:
         id: what it is called in lists and to revoke it; nothing secret.
@@ -58,7 +58,7 @@ class Token:
     by: str
 
     def is_valid(self, now: int) -> bool:
-        """Tell whether it is still good at this time (ms since 1970)."""
+        """Tell whether the token is valid at this time (ms since 1970)."""
         return self.revoked_ms is None and (self.expires_ms is None or now < self.expires_ms)
 
 
@@ -82,8 +82,8 @@ class TokenStore:
         is_internal: bool = False,
         by: str = "",
     ) -> tuple[Token, str]:
-        """Make a token; return it with its secret, which is shown nowhere else. See Token; ``expires_s``: seconds from
-        now, ``None`` for never. Raises InvalidOption and InvalidFilter."""
+        """Make a token and return it with its secret, which is shown nowhere else. See Token; ``expires_s``: seconds
+        from now, ``None`` for never. Raises InvalidOption and InvalidFilter."""
         most = {"max_topics": max_topics, "max_subscriptions": max_subscriptions}
         _check(name, role, expires_s, publish, subscribe, max_unconfirmed, most)
         now, secret = now_ms(), PREFIX + secrets.token_urlsafe(SECRET_BYTES)
@@ -101,12 +101,12 @@ class TokenStore:
         return token, secret
 
     def find(self, secret: str) -> Token | None:
-        """Return the token of a secret; ``None`` if there is none, or it has expired or was revoked."""
+        """Return the token of a secret; ``None`` if it is unknown, expired or revoked."""
         found = self.find_any(secret)
         return found if found is not None and found.is_valid(now_ms()) else None
 
     def find_any(self, secret: str) -> Token | None:
-        """Return the token of a secret, whether it is still good or not."""
+        """Return the token of a secret, also an invalid one."""
         return self._first(sa.select(tokens).where(tokens.c.hash == hash_of(secret)))
 
     def of(self, ids: Sequence[str]) -> dict[str, Token]:
@@ -116,16 +116,16 @@ class TokenStore:
         return {row["id"]: self._checked(row) for row in found}
 
     def get(self, id_: str) -> Token | None:
-        """Return a token by its id, whether it is still good or not."""
+        """Return a token by its id, also an invalid one."""
         return self._first(sa.select(tokens).where(tokens.c.id == id_))
 
     def list(self) -> list[Token]:
-        """Return all tokens, the newest first; also those that are no good any more."""
+        """Return all tokens, the newest first, also invalid ones."""
         newest = sa.select(tokens).order_by(tokens.c.created_ms.desc(), tokens.c.id)
         return [_token(row) for row in self._store.run(lambda connection: connection.execute(newest).mappings().all())]
 
     def revoke(self, id_: str) -> Token | None:
-        """End a token; return it, ``None`` if there is none of this id. Doing it again changes nothing."""
+        """Revoke a token and return it; ``None`` for an unknown id. Doing it again changes nothing."""
 
         def end(connection: sa.Connection) -> None:
             found = connection.execute(sa.select(tokens.c.revoked_ms).where(tokens.c.id == id_)).one_or_none()
@@ -146,12 +146,12 @@ class TokenStore:
 
 
 def hash_of(secret: str) -> str:
-    """Return what is kept of a secret. It is 32 random bytes, so a fast hash says as little of it as a slow one."""
+    """Return the stored hash of a secret. It is 32 random bytes, so a fast hash says as little of it as a slow one."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def filters_of(patterns: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the (space, filter) of each ``space:filter``. Raises InvalidOption."""
+    """Return each ``space:filter`` as a pair (space, filter). Raises InvalidOption."""
     found = []
     for text in patterns:
         space, separator, name = text.partition(":")

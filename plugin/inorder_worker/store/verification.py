@@ -1,4 +1,4 @@
-"""Walks through everything a store holds and lists what is wrong with it. Changes nothing, and keeps nobody waiting."""
+"""A walk through everything in a store, which lists all faults. Changes nothing, and keeps nobody waiting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _snapshots, _journal, _log = schema.snapshots.c, schema.journal.c, schema.event_
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """What is kept of one stage.
+    """The stored data of one stage.
 
     Attributes:
         first, last: numbers of its first and last journal row; 0 while there is none.
@@ -42,8 +42,8 @@ class StageReport:
 
 @dataclass(slots=True)
 class Report:
-    """What a store holds, and all that is wrong with it. ``url`` has its password masked; ``logs``: how many events the
-    log of each topic has, by the topic's id."""
+    """The contents of a store, with all faults. ``url`` has its password masked; ``logs``: how many events the log of
+    each topic has, by the topic's id."""
 
     url: str
     domain: int = 0
@@ -53,12 +53,12 @@ class Report:
 
     @property
     def is_ok(self) -> bool:
-        """Nothing is wrong."""
+        """Tell whether there is no fault."""
         return not self.problems
 
 
 def verify(url: str, *, timeout: float = 10.0) -> Report:
-    """Check every row of a store, as it is at this moment; workers go on meanwhile.
+    """Check every row of a store in its present state while workers go on.
 
     What cannot be found this way: rows missing at the very end of a journal, as after an older copy was put back.
     Workers find that out by what clients show them (see ``attesting``); then it is told here, too.
@@ -78,14 +78,14 @@ def verify(url: str, *, timeout: float = 10.0) -> Report:
 
 
 def check(store: Store, connection: sa.Connection) -> Report:
-    """Return what a walk through the store finds, inside a transaction of the caller. Raises as :func:`verify` does."""
+    """Walk through a store inside the caller's transaction and return the report. Raises as :func:`verify` does."""
     report = Report(store.url)
     _Walk(store, connection, report).run()
     return report
 
 
 class _Kept(NamedTuple):
-    """A snapshot: the row that it covers, that row's hash, and whether it is undamaged."""
+    """A snapshot's last covered row, that row's hash, and whether the snapshot is undamaged."""
 
     seq: int
     hash: bytes
@@ -121,7 +121,7 @@ class _Walk:
             self._report.problems.append(problem)
 
     def _check_file(self) -> None:
-        """SQLite's own check finds what no row shows: damaged pages and indexes."""
+        """Run SQLite's own check, which finds damage that no row shows: in pages and indexes."""
         for (line,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({MAX_FILE_PROBLEMS})"):
             if line != "ok":
                 self._add(Problem("file", None, None, f"SQLite: {line}"))
@@ -144,8 +144,7 @@ class _Walk:
         return found
 
     def _check_logs(self) -> None:
-        """Each row of the event logs by its seal (R18), and that no number is missing between two others: a log is a
-        range."""
+        """Check each row of the event logs by its seal (R18), and that no number is missing between two others."""
         totals = sa.select(_log.topic, sa.func.count()).group_by(_log.topic).order_by(_log.topic)
         for topic, count in self._connection.execute(totals).all():
             self._report.logs[topic] = count
@@ -161,14 +160,14 @@ class _Walk:
             before = row["number"]
 
     def _check_records(self) -> None:
-        """Each row of the control plane's tables, by its seal."""
+        """Check each row of the control plane's tables by its seal."""
         for table in schema.RECORDS:
             rows = sa.select(table).order_by(*table.primary_key).execution_options(yield_per=CHUNK_ROWS)
             for row in self._connection.execute(rows).mappings():
                 self._add(record_problem(table, row))
 
     def _log_rows(self, topic: int, after: int) -> Sequence[sa.RowMapping]:
-        """A few at a time: each may be as large as a frame."""
+        """Yield the rows of logs a few at a time, as each may be as large as a frame."""
         rows = sa.select(schema.event_log).where(_log.topic == topic, _log.number > after).order_by(_log.number)
         return self._connection.execute(rows.limit(LOG_CHUNK_ROWS)).mappings().all()
 
@@ -200,15 +199,15 @@ class _Walk:
 
     @staticmethod
     def _start(kept: list[_Kept], first: Row | None) -> Tail:
-        """Return what the first row must follow: nothing, or the newest snapshot that needs no row before it. One
-        that is damaged itself says nothing about the row's hash."""
+        """Return what the first row must follow: nothing, or the newest snapshot that needs no row before it. One that
+        is damaged itself says nothing about the row's hash."""
         found = next((each for each in reversed(kept) if first is not None and each.seq < first.seq), None)
         if first is None or found is None:
             return EMPTY_TAIL
         return Tail(found.seq, found.hash if found.is_whole else first.prev_hash)
 
     def _check_snapshots(self, stage: int) -> list[_Kept]:
-        """Check one snapshot after the other, for they may be large; return what they cover, the oldest first."""
+        """Check the snapshots one by one, for they may be large; return what they cover, the oldest first."""
         numbers = sa.select(_snapshots.seq).where(_snapshots.stage == stage).order_by(_snapshots.seq)
         kept = []
         for seq in self._connection.execute(numbers).scalars().all():

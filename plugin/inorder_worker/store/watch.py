@@ -1,4 +1,4 @@
-"""Which workers show signs of life: the leases, by the watcher's own monotonic clock.
+"""Leases: which workers show signs of life, by the watcher's own monotonic clock.
 
 A worker lives while something of it changes: a beat, an epoch, a row of a journal. Only time that was *seen* to pass
 without a change counts. Who was paused itself, or could not read the store, has seen nothing; when all come back
@@ -27,8 +27,8 @@ _MEMBER: Final = -1
 
 @dataclass(slots=True)
 class _Seen:
-    """What was shown last, by stage; for how long that has not changed, and for how long it was no reason to suspect
-    anybody (s); and whether it changed before our eyes."""
+    """The last signs of a worker by stage, for how long they have not changed, for how long the worker was not suspect
+    (s), and whether a sign has changed since the first look."""
 
     signs: dict[int, Sign]
     silence: float = 0.0
@@ -37,7 +37,7 @@ class _Seen:
 
 
 class Watch:
-    """What this worker has seen of all workers, and of the stages that none has.
+    """This worker's observations of all workers, and of the stages without an owner.
 
     Args:
         lease: seconds of silence that make a worker suspect.
@@ -52,8 +52,8 @@ class Watch:
         self._looked: float | None = None
 
     def see(self, holders: Iterable[Holder], members: Iterable[Member], rows: Mapping[int, int], now: float) -> None:
-        """The store was read at ``now`` (s): who has which stage, who is there, and the last row of each stage that is
-        followed."""
+        """Take the store's state at ``now`` (s): the stages' owners, the workers, and the last row of each followed
+        stage."""
         step = 0.0 if self._looked is None else min(max(0.0, now - self._looked), self._longest_step)
         self._looked = now
         shown: dict[str, dict[int, Sign]] = {}
@@ -77,27 +77,27 @@ class Watch:
         return _Seen(signs, known.silence + step, known.steady + step, known.is_alive)
 
     def silence(self, owner: str) -> float:
-        """Return for how long (s) we have seen a worker without a sign of life; 0 for one we never saw."""
+        """Return for how long (s) a worker has shown no sign of life; 0 for an unknown one."""
         seen = self._workers.get(owner)
         return seen.silence if seen else 0.0
 
     def unowned(self, stage: int) -> float:
-        """Return for how long (s) we have seen a stage without an owner."""
+        """Return for how long (s) a stage has been seen without an owner."""
         seen = self._unowned.get(stage)
         return seen.silence if seen else 0.0
 
     def has_shown_life(self, owner: str) -> bool:
-        """Tell whether something of a worker changed since we saw it first."""
+        """Tell whether a sign of a worker has changed since the first look."""
         seen = self._workers.get(owner)
         return seen is not None and seen.is_alive
 
     def is_steady(self, owner: str) -> bool:
-        """Tell whether a worker has lived for a while before our eyes, and never been suspect."""
+        """Tell whether a worker has lived for a while since the first look, and was never suspect."""
         seen = self._workers.get(owner)
         return seen is not None and seen.is_alive and seen.steady >= STEADY_LEASES * self._lease > seen.silence
 
     def state(self, owner: str) -> State:
-        """Return what a worker looks like from here."""
+        """Return the apparent state of a worker."""
         silence = self.silence(owner)
         if silence >= DEAD_LEASES * self._lease:
             return "dead"
@@ -107,8 +107,8 @@ class Watch:
 
 
 def _is_news(before: Sign | None, now: Sign) -> bool:
-    """Tell whether a stage shows life. That one is missing is no sign: somebody else may have taken it. Nor is a row
-    if we did not know the one before it."""
+    """Tell whether a stage shows life. That one is missing is no sign: somebody else may have taken it. Nor is a row if
+    we did not know the one before it."""
     if before is None:
         return True
     has_row = before[2] is not None and now[2] is not None and now[2] > before[2]

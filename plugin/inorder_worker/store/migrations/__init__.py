@@ -1,1 +1,1 @@
-"""The steps from each version of the store's schema to the next, as Alembic revisions; run by ``upgrading``."""
+"""The steps from each version of the store's schema to the next, as Alembic revisions, which ``upgrading`` runs."""

@@ -1,1 +1,1 @@
-"""One module for each revision, named by it; a change of ``schema`` comes with one."""
+"""One module for each schema revision, named by it; a change of ``schema`` comes with one."""

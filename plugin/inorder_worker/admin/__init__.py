@@ -1,4 +1,4 @@
-"""For operators: what the command line and the control plane ask of the workers, over the frames that clients use."""
+"""Operators' access to the workers, over the clients' frames, for the command line and the control plane."""
 
 from inorder_worker.admin.cluster import Cluster
 from inorder_worker.admin.states import Automatic, EventState, StuckNumber, TopicState, WorkerState

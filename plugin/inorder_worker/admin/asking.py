@@ -1,4 +1,4 @@
-"""Asking the worker that has the stage a question is about."""
+"""Routing of each question to the worker that has its stage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _OfStage(Protocol):
 
 
 class Asking:
-    """Knows where the stages and the topics are, and asks there.
+    """Knows the places of stages and topics, and asks the workers there.
 
     Args:
         addresses: ``host:port`` of workers; one is enough, the others are found by it.
@@ -49,25 +49,25 @@ class Asking:
         self._homes: dict[int, int] = {}
 
     async def __aenter__(self) -> Self:
-        """Do nothing yet."""
+        """Return the object; connections are opened when they are needed."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close all connections; questions under way fail."""
+        """Close all connections; open questions fail."""
         await self._workers.close()
 
     # -- where everything is -----------------------------------------------------------------------------------
 
     async def stages(self) -> list[StageInfo]:
-        """Return where each stage is, the top one first, as the workers asked last know it; of epoch 0 where nobody is
-        known to have it."""
+        """Return the place of each stage, the top one first, as the last asked workers know it; epoch 0 stands for an
+        unknown owner."""
         places = await self._workers.places()
         return [places[stage] for stage in sorted(places)]
 
     async def order(self) -> TopicOrder:
-        """Return the topic order, whole."""
+        """Return the whole topic order."""
         parts = await self._ask(ShowOrder(0), TopicOrder)
         first = parts[0]
         topics = [info for part in parts for info in part.topics]
@@ -77,7 +77,7 @@ class Asking:
     # -- who is asked ------------------------------------------------------------------------------------------
 
     async def _change(self, frame: Frame, kind: type[AnswerT], what: str, *, topic: int = 0) -> AnswerT:
-        """Ask for a change and return the answer; ``what`` says in words what it did. Raises Refused and
+        """Request a change and return the answer; ``what`` describes the change in words. Raises Refused and
         OutcomeUnknown."""
         (answer,) = await self._ask(frame, kind, topic=topic, change=what)
         if answer.refusal:
@@ -87,7 +87,7 @@ class Asking:
     async def _ask(
         self, frame: Frame, kind: type[FrameT], *, stage: int = BOTTOM, topic: int = 0, change: str = ""
     ) -> list[FrameT]:
-        """Ask the worker that has a stage (of a topic: its home); once more by a new map, if need be."""
+        """Ask the worker of a stage (of a topic: its home), and once more by a new map if necessary."""
         reason = ""
         for is_last in (False, True):
             at = await self._home(topic) if topic else stage
@@ -118,7 +118,7 @@ class Asking:
         return self._homes[topic]
 
     async def _place(self, stage: int) -> StageInfo:
-        """Return who has a stage. Raises WorkerUnreachable where nobody is known to."""
+        """Return the owner of a stage. Raises WorkerUnreachable where nobody is known to."""
         places = await self._workers.places()
         stage = max(places) if stage == BOTTOM else stage
         if stage in places and not places[stage].epoch:

@@ -1,4 +1,4 @@
-"""What is refused before a worker is asked: on such a frame it closes the connection, which all questions share."""
+"""Checks before a worker is asked: for a bad frame it would close the connection, which all questions share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_numbers(option: str, *values: int, least: int = 1) -> None:
 
 
 def check_range(first: int, last: int) -> None:
-    """Raise InvalidOption for a range of numbers that is none."""
+    """Raise InvalidOption for a malformed range of numbers."""
     check_numbers("first", first)
     if not first <= last <= MAX_NUMBER:
         raise InvalidOption("last", last, f"a number from {first} (the first) on")
@@ -36,7 +36,7 @@ def check_name(space: str, name: str) -> None:
 
 
 def check_automatic(automatic: Automatic) -> None:
-    """Raise InvalidOption for what topics cannot go by when they change places by themselves (R15)."""
+    """Raise InvalidOption for settings by which topics cannot change places by themselves (R15)."""
     if not 0 <= automatic.window_s <= MOST_SECONDS:
         allowed = f"a number of seconds from 0 (0: never) to {MOST_SECONDS:g}"
         raise InvalidOption("window_s", automatic.window_s, allowed)

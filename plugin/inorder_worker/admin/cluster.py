@@ -1,4 +1,4 @@
-"""All workers of a store, as an operator sees them: each question goes to the worker that has the stage it is about."""
+"""All workers of a store as seen by an operator: each question goes to the worker of its stage."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Cluster(Placing):
     # -- the topic order (R14) ---------------------------------------------------------------------------------
 
     async def change(self, order_epoch: int, stages: list[list[int]], by: str = "") -> int:
-        """Change the topic order; return its new epoch, once the bottom stage is in it.
+        """Change the topic order; return its new epoch once the bottom stage has it.
 
         Args:
             order_epoch: what it will be, one more than the present one.
@@ -101,7 +101,7 @@ class Cluster(Placing):
         return answer.order_epoch
 
     async def pin(self, topics: list[int], *, is_pinned: bool) -> int:
-        """Pin topics to their stages or let them go (R15); return the order epoch. Raises Refused, OutcomeUnknown."""
+        """Pin topics to their stages or release them (R15); return the order epoch. Raises Refused, OutcomeUnknown."""
         check_numbers("topic id", *topics)
         what = f"topics were {'pinned' if is_pinned else 'let go'}"
         return (await self._change(PinTopics(0, topics, is_pinned), OrderChanged, what)).order_epoch
@@ -112,8 +112,8 @@ class Cluster(Placing):
         return Automatic(answer.window_ms / 1000, answer.alpha, answer.beta)
 
     async def set_automatic(self, automatic: Automatic) -> None:
-        """Let topics change places by themselves in this way, or not (R15). It lasts, and goes before what the workers'
-        settings say. Raises InvalidOption and OutcomeUnknown."""
+        """Turn the automatic change of topics' places on, with these settings, or off (R15). It lasts, and goes before
+        what the workers' settings say. Raises InvalidOption and OutcomeUnknown."""
         check_automatic(automatic)
         milliseconds = max(1, round(automatic.window_s * 1000)) if automatic.is_on else 0
         frame = ChangeAutomatic(0, milliseconds, automatic.alpha, automatic.beta)
@@ -121,7 +121,7 @@ class Cluster(Placing):
         await self._change(frame, Done, what)
 
     async def create(self, space: str, name: str) -> TopicInfo:
-        """Return a topic, created where it is new (R13). Raises InvalidTopic."""
+        """Return a topic, which is created if it is new (R13). Raises InvalidTopic."""
         check_name(space, name)
         (answer,) = await self._ask(Resolve(0, [(space, name)]), Topics)
         return answer.topics[0]
@@ -147,7 +147,7 @@ class Cluster(Placing):
         return [topic_state(info, ranks[info.id], info.id in pinned, figures.get(info.id)) for info in infos]
 
     async def _figures(self, stage: int, only: list[int], groups: bool) -> list[TopicFigures]:
-        """Return the figures of a stage's topics; none if nobody answers for it."""
+        """Return the figures of a stage's topics, or none without an answer."""
         found: list[TopicFigures] = []
         try:
             for at in range(0, max(len(only), 1), IDS_ASKED):
@@ -164,9 +164,9 @@ class Cluster(Placing):
     # -- numbers (R16, R17) ------------------------------------------------------------------------------------
 
     async def stuck(self, *, older_s: float = 1.0) -> list[StuckNumber]:
-        """Return numbers that are pending for longer than this (s), or whose timestamps are not complete, of all stages
-        that answer; and those that clients say they wait for, whatever the cause; by topic and number. After a second
-        subscribers begin to ask for them (R17, ``gap_timeout``)."""
+        """Return the numbers, by topic and number, that have been pending or incomplete for longer than this (s) at
+        stages that answer, and those that clients wait for, whatever the cause. After a second subscribers begin to ask
+        for them (R17, ``gap_timeout``)."""
         stages = [each.stage for each in await self.stages()]
         found = await asyncio.gather(*(self._open_numbers(stage, round(older_s * 1000)) for stage in stages))
         stuck = stuck_numbers({stage: parts for stage, parts in zip(stages, found, strict=True) if parts})
@@ -174,7 +174,7 @@ class Cluster(Placing):
         return with_waits(stuck, waits, await self._states_of(list(waits)[:WAITS_ASKED])) if waits else stuck
 
     async def waiting_for(self, topic: int, number: int) -> list[str]:
-        """Return the clients that say that they hold events back for a number, or that they hold that event back."""
+        """Return the clients that say that they hold events back for this number, or hold this event back."""
         place = topic, number
         return [
             each.client_id
@@ -189,8 +189,8 @@ class Cluster(Placing):
             return []
 
     async def _states_of(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], NumberState]:
-        """Return what became of numbers that clients name: ``UNKNOWN`` of what was never given, nothing of topics that
-        do not exist or do not answer."""
+        """Return the outcomes of numbers that clients name: ``UNKNOWN`` for numbers never given, nothing for topics
+        that do not exist or answer."""
         states: dict[tuple[int, int], NumberState] = {}
         known_topics = {info.id for info in (await self.order()).topics}
         for topic, number in (place for place in places if place[0] in known_topics):
@@ -234,7 +234,7 @@ class Cluster(Placing):
         return [number for low, high in pairs for number in range(low, high + 1)]
 
     async def find_event(self, topic: int, number: int) -> EventState | None:
-        """Return what is known of an event by its topic's id and number; ``None``: the topic never had that number.
+        """Return the known facts of an event by its topic's id and number; ``None``: the topic never had that number.
         Raises UnknownTopic and InvalidOption."""
         check_numbers("number", number)
         known = await self._known(topic, number)
@@ -247,7 +247,7 @@ class Cluster(Placing):
         return event_state(topic, number, known, row)
 
     async def find_event_by_id(self, client_id: str, incarnation: int, counter: int) -> EventState | None:
-        """Return what is known of an event by its event id; ``None``: no stage knows it (any more). Raises
+        """Return the known facts of an event by its event id; ``None``: no stage knows it (any more). Raises
         InvalidOption. All numbers that are known one by one may have to be looked through for it."""
         check_numbers("counter", counter)
         if not -(2**63) <= incarnation < 2**63:
@@ -268,7 +268,7 @@ class Cluster(Placing):
         return None
 
     async def number_states(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], NumberState]:
-        """Return what became of numbers, given as (topic id, number), such as those that an event depends on. Those
+        """Return the outcomes of numbers, given as (topic id, number), such as those on which an event depends. Those
         that were never issued are left out. Raises UnknownTopic and InvalidOption."""
         check_numbers("number", *(number for _, number in places))
         states: dict[tuple[int, int], NumberState] = {}
@@ -285,13 +285,12 @@ class Cluster(Placing):
     # -- event logs (R18) --------------------------------------------------------------------------------------
 
     async def logs(self) -> Logs:
-        """Return which topics have an event log."""
+        """Return the topics that have an event log."""
         parts = await self._ask(ShowLogs(0), Logs)
         return Logs(0, parts[0].rules, [info for part in parts for info in part.topics])
 
     async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
-        """Give topics a log or take it from them. Raises InvalidTopic, InvalidOption (a bound), Refused,
-        OutcomeUnknown."""
+        """Give topics a log or take it away. Raises InvalidTopic, InvalidOption (a bound), Refused, OutcomeUnknown."""
         check_name(rule.space, rule.filter.text)
         check_numbers("bound", rule.max_age_ms, rule.max_count, rule.max_bytes, least=0)
         what = f"the event log of {rule.space}:{rule.filter.text} was turned {'on' if is_on else 'off'}"
@@ -334,10 +333,10 @@ class Cluster(Placing):
     # -- what clients report -----------------------------------------------------------------------------------
 
     async def reports(self, since_us: int = 0) -> Reports:
-        """Return what clients have reported, with the lives of events that were told after ``since_us`` (µs since 1970,
-        by the worker's clock)."""
+        """Return the reports of clients, with the lives of events told after ``since_us`` (µs since 1970, by the
+        worker's clock)."""
         return (await self._ask(ShowReports(0, since_us), Reports))[0]
 
     async def lives(self, topic: int, number: int) -> list[SeenLife]:
-        """Return what clients have told of one event."""
+        """Return the clients' observations of one event."""
         return (await self._ask(ShowReports(0, 0, topic, number), Reports))[0].lives

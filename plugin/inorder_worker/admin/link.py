@@ -55,7 +55,7 @@ NO_STAGE: Final = -1
 
 
 class NotDone(Exception):
-    """What was asked for was not done: its stage is at another place, or the connection had ended before."""
+    """The request was not carried out: its stage is at another place, or the connection had ended before."""
 
 
 class LinkLost(Exception):
@@ -73,8 +73,8 @@ FrameT = TypeVar("FrameT", bound=Frame)
 
 @dataclass(slots=True)
 class _Asked:
-    """What waits for its answer. ``stage`` and ``topic``: which it is for, 0 where it is for no topic; ``is_taken``: it
-    was stepped."""
+    """A question that waits for its answer. ``stage`` and ``topic``: which it is for, 0 where it is for no topic;
+    ``is_taken``: it was stepped."""
 
     kind: type[Frame]
     stage: int
@@ -85,7 +85,7 @@ class _Asked:
 
 
 class Link:
-    """Made by :meth:`open`. Ends for good when the connection does; whoever needs another one makes it.
+    """A connection for questions, made by :meth:`open`. It ends for good; another one must be opened then.
 
     Args:
         address: ``host:port`` of the worker.
@@ -110,7 +110,7 @@ class Link:
 
     @property
     def is_up(self) -> bool:
-        """Questions can be asked."""
+        """Tell whether questions can be asked."""
         return self.ended is None
 
     async def open(self, token: str, tls: ssl.SSLContext | None, agent: str) -> None:
@@ -136,7 +136,7 @@ class Link:
         self._staying = asyncio.create_task(self._stay(), name=f"inorder-admin-pings-{self.address}")
 
     async def close(self) -> None:
-        """Close the connection; questions under way fail. No error."""
+        """Close the connection; open questions fail. No error."""
         self._end(WorkerUnreachable([self.address], "the connection was closed here"))
         if self._reading is not None:
             self._reading.cancel()
@@ -145,7 +145,7 @@ class Link:
             await self._writer.wait_closed()
 
     async def ask(self, frame: Frame, kind: type[FrameT], *, stage: int, topic: int, seconds: float) -> list[FrameT]:
-        """Ask something and return the answer, in all its parts.
+        """Ask a question and return all parts of the answer.
 
         Args:
             frame: the question; its request number is set here.
@@ -258,8 +258,8 @@ class Link:
             asked.answer.set_result(asked.parts)
 
     def _show(self, frame: ClusterMap | Welcome) -> None:
-        """A map came. What is for a stage elsewhere has not been done here, or it would be answered by now; only what
-        was stepped and had to wait (R14) has left with its stage."""
+        """Take a new map of the stages. What is for a stage elsewhere has not been done here, or it would be answered
+        by now; only what was stepped and had to wait (R14) has left with its stage."""
         own = {each.stage for each in frame.stages if each.epoch and not each.address}
         for asked in self._asked.values():
             if asked.stage not in (NO_STAGE, *own) and not asked.answer.done():

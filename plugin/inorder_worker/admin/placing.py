@@ -1,4 +1,4 @@
-"""Which worker has which stage, as operators say: draining a worker, moving a stage.
+"""The operators' placement of stages: draining a worker, moving a stage.
 
 Workers hand over by themselves (see ``worker.standby``); what an operator says changes who should have what.
 """
@@ -21,10 +21,10 @@ LOOK_INTERVAL: Final = 0.1
 
 
 class Placing(Asking):
-    """See :class:`~inorder_worker.admin.cluster.Cluster`."""
+    """Places stages on workers; see :class:`~inorder_worker.admin.cluster.Cluster`."""
 
     async def workers(self) -> list[WorkerState]:
-        """Return the workers that answer, standbys too; those with stages first."""
+        """Return the workers that answer, also standbys, first those with stages."""
         await self._workers.places()
         found = await asyncio.gather(*map(self._show, self._workers.addresses), return_exceptions=True)
         states = {each.owner: each for each in found if isinstance(each, WorkerState)}
@@ -33,8 +33,8 @@ class Placing(Asking):
         return sorted(states.values(), key=lambda each: (not each.stages, each.owner))
 
     async def drain(self, owner: str, *, is_on: bool = True, wait_s: float = 0.0) -> None:
-        """Let a worker hand over its stages, one after the other and without an outage, and take none until it is
-        started again, or told so with ``is_on`` false.
+        """Make a worker hand over its stages, one after the other and without an outage, and take none until its next
+        start, or until ``is_on`` false.
 
         Args:
             owner: as :meth:`workers` names it.
@@ -50,8 +50,8 @@ class Placing(Asking):
             await self._until(f"draining {owner}", owner, lambda state: not state.stages, wait_s)
 
     async def move_stage(self, stage: int, owner: str, *, wait_s: float = 0.0) -> None:
-        """Let another worker have a stage, handed over without an outage. That one is pinned to the stages that it has
-        then, until it is started again or they are moved elsewhere.
+        """Move a stage to another worker without an outage. That one is pinned to the stages that it has then, until it
+        is started again or they are moved elsewhere.
 
         Args:
             stage: which.

@@ -1,4 +1,4 @@
-"""What operators are shown."""
+"""The facts that operators see."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inorder.protocol.wire import KnownNumber, Logged, LoggedEvent, NumberState,
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic now.
+    """The present state of a topic.
 
     Attributes:
         id, space, name: the topic; ``stage``: its stage, 0 at the top; ``rank``: its place in the topic order, 1 at the
@@ -52,7 +52,7 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class StuckNumber:
-    """Numbers of one topic that follow one another, and that subscribers wait for or may soon.
+    """Consecutive numbers of one topic that subscribers wait for, or soon may.
 
     Attributes:
         topic: its id; ``first``, ``last``: the numbers.
@@ -82,13 +82,13 @@ class StuckNumber:
 
     @property
     def is_open(self) -> bool:
-        """Its topic's stage can settle them; else it is clients that wait for them, for another reason."""
+        """Tell whether the topic's stage can settle the numbers; else clients wait for them for another reason."""
         return bool(self.client_id)
 
 
 @dataclass(frozen=True, slots=True)
 class EventState:
-    """What the workers know of one event.
+    """The workers' knowledge of one event.
 
     Attributes:
         topic: its topic's id; ``number``: its number there.
@@ -114,7 +114,7 @@ class EventState:
 
 
 def topic_state(info: TopicInfo, rank: int, pinned: bool, found: TopicFigures | None) -> TopicState:
-    """Put together what the topic order and a topic's home say; ``None``: the home says nothing."""
+    """Combine the topic order's and the home's facts of a topic; ``None``: the home did not answer."""
     place = (info.id, info.space, info.name, info.stage, rank, pinned, info.logged)
     if found is None:
         return TopicState(*place)
@@ -136,7 +136,7 @@ def topic_state(info: TopicInfo, rank: int, pinned: bool, found: TopicFigures | 
 
 
 def event_state(topic: int, number: int, known: KnownNumber, row: LoggedEvent | None) -> EventState:
-    """Put together what a topic's home and its event log say of a number."""
+    """Combine the home's and the event log's facts of a number."""
     deps = known.deps if known.deps is not None else row.deps if row is not None else None
     return EventState(
         topic,
@@ -155,7 +155,7 @@ def event_state(topic: int, number: int, known: KnownNumber, row: LoggedEvent | 
 
 @dataclass(frozen=True, slots=True)
 class Automatic:
-    """How topics change places by themselves (R15).
+    """The settings by which topics change places by themselves (R15).
 
     Attributes:
         window_s: seconds over which events are counted; 0: they do not.
@@ -169,13 +169,13 @@ class Automatic:
 
     @property
     def is_on(self) -> bool:
-        """Topics change places by themselves."""
+        """Tell whether topics change places by themselves."""
         return self.window_s > 0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker that answers.
+    """The state of a worker that answers.
 
     Attributes:
         owner: one process start of it, as the store names it; name: what it was told to be called.

@@ -1,4 +1,4 @@
-"""Why numbers are stuck: what each stage says of its own, put together."""
+"""Reasons why numbers are stuck, combined from the answers of all stages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REASONS: Final = {
 
 
 def stuck_numbers(found: Mapping[int, Iterable[OpenNumbersFound]]) -> list[StuckNumber]:
-    """Return the numbers that are stuck, by topic and number.
+    """Return the stuck numbers by topic and number.
 
     A timestamp that is not complete is on its way up the belt. Where a stage says that it holds it for another one, it
     waits for that one; where none does, for the next above its home that has not answered.
@@ -72,15 +72,15 @@ def _stuck(each: OpenNumbers, waits_for: int | None) -> StuckNumber:
 
 
 def waits_by_number(clients: Iterable[ClientReport], older_ms: int) -> Waits:
-    """Return what clients wait for, for longer than that."""
+    """Return the numbers for which clients have waited for longer than that."""
     told = [(each.client_id, wait) for each in clients for wait in each.waits if wait.for_ms >= older_ms]
     place = lambda each: (each[1].topic, each[1].number)  # noqa: E731
     return {at: list(its) for at, its in groupby(sorted(told, key=place), key=place)}
 
 
 def with_waits(stuck: Sequence[StuckNumber], waits: Waits, states: Mapping[Place, NumberState]) -> list[StuckNumber]:
-    """Return the numbers that are stuck, with who waits for them, and those that clients wait for besides; what is
-    pending is not among these, but stuck as soon as it is old enough.
+    """Return the stuck numbers with their waiting clients, and other numbers for which clients wait; pending ones are
+    not among these, as they are stuck once they are old enough.
 
     Args:
         states: what became of numbers; one that clients wait for and that is not there was not asked about.

@@ -1,4 +1,4 @@
-"""The connections to all workers of a store, and where its stages are."""
+"""The connections to all workers of a store, and the places of its stages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inorder_worker.admin.link import Link
 
 
 class Workers:
-    """One connection for each worker, opened when it is needed and kept, for all questions together.
+    """One connection to each worker, opened on demand, kept, and shared by all questions.
 
     A connection is a session that the stages there journal when it begins and when it ends: one for each question would
     write the store full of them. With request numbers no question has to wait for another one.
@@ -34,7 +34,7 @@ class Workers:
         self._living: list[str] = []
 
     async def close(self) -> None:
-        """Close all connections; questions under way fail. No error."""
+        """Close all connections; open questions fail. No error."""
         for task in self._opening.values():
             task.cancel()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
@@ -44,19 +44,19 @@ class Workers:
     # -- where the stages are ----------------------------------------------------------------------------------
 
     async def places(self) -> dict[int, StageInfo]:
-        """Return who has which stage; of epoch 0 where that is not known. Raises what ``look_again`` does."""
+        """Return the owner of each stage; epoch 0 stands for an unknown one. Raises what ``look_again`` does."""
         if not self._places:
             await self.look_again()
         return self._places
 
     @property
     def addresses(self) -> list[str]:
-        """All that are known, those that have stages first."""
+        """All known addresses, first those of workers with stages."""
         owners = (each.address for each in self._places.values() if each.epoch)
         return list(dict.fromkeys((*owners, *self._living, *self._addresses)))
 
     async def look_again(self, without: str = "") -> None:
-        """Ask all workers that are known where the stages are, but for one that failed; not all may know yet. What they
+        """Ask all known workers, but for one that failed, for the stages' places, as not all may know them. What they
         tell on open connections is known already. Raises WorkerUnreachable, and what else all of them failed with."""
         known = [each for each in self.addresses if each != without]
         found = await asyncio.gather(*map(self.link, known), return_exceptions=True)
@@ -70,7 +70,7 @@ class Workers:
         raise WorkerUnreachable(known, reason)
 
     def _told(self, link: Link, stages: list[StageInfo], living: list[str]) -> None:
-        """A worker shows its map; of two that differ the higher epoch is right. A restored store is another one."""
+        """Take a worker's map; of two maps that differ the higher epoch is right. A restored store is another one."""
         if link.welcome.domain != self._domain:
             self._domain = link.welcome.domain
             self._places.clear()
@@ -83,7 +83,7 @@ class Workers:
     # -- connections -------------------------------------------------------------------------------------------
 
     async def link(self, address: str) -> Link:
-        """Return the connection to a worker, which may have to be made. Raises WorkerUnreachable, Unauthorized,
+        """Return the connection to a worker, which may have to be opened. Raises WorkerUnreachable, Unauthorized,
         VersionMismatch, Refused, ProtocolError and InvalidOption."""
         link = self._links.get(address)
         if link is not None and link.is_up:

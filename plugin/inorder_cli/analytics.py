@@ -1,4 +1,4 @@
-"""``inorder analytics``: runs of analyses, as the store has them; no worker and no control plane is asked."""
+"""``inorder analytics``: the stored runs of analyses; it asks no worker and no control plane."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def cancel(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """End a run: at once while it waits, else its process is told to end within a few seconds."""
+    """Cancel a run: a waiting one ends at once, a running one within a few seconds."""
     from inorder_worker.store.analyses import OPEN, Analyses
 
     with opened_store(config, store, WHAT) as opened:
@@ -101,7 +101,7 @@ def remove(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Forget a run that has ended, with its result and log. What it wrote elsewhere stays."""
+    """Delete a run that has ended, with its result and log. What it wrote elsewhere stays."""
     from inorder_worker.store.analyses import Analyses
 
     with opened_store(config, store, WHAT) as opened:
@@ -116,7 +116,7 @@ def remove(
 
 
 def plain(run: Run) -> dict[str, Any]:
-    """Return a run as JSON has it, here and in the API."""
+    """Return a run in plain JSON types, for this command and the API."""
     return {
         "id": run.id, "kind": run.job.kind, "source": run.job.source, "job": plain_job(run.job),
         "schedule": run.schedule, "by": run.by, "queued_at": utc_text(run.queued_ms),

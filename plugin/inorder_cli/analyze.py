@@ -1,4 +1,4 @@
-"""``inorder analyze``: what traces tell, computed by Spark."""
+"""``inorder analyze``: figures of traces, computed by Spark."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def analyze(
 
 
 def _waiting(job: Job, recording: Recording) -> Job:
-    """Return what is to be done: of a run that waited what the store says."""
+    """Return the job: the store's for a run that waited, else the command line's."""
     told = recording.waited
     if told is None:
         return job
@@ -140,7 +140,7 @@ def _recorded(
 
 
 def _claimed(kept: Analyses, run_id: str, owner: str) -> StoredRun:
-    """Become the owner of a run that waits. Raises CommandFailed where it does not (any more)."""
+    """Claim a waiting run. Raises CommandFailed where it does not (any more)."""
     run = kept.claim(run_id, owner)
     if run is None:
         found = kept.get(run_id)

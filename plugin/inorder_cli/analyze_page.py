@@ -16,7 +16,7 @@ ROWS = 10
 
 
 def show(result: Result) -> None:
-    """Print the figures that most people ask for; the rest is in the JSON."""
+    """Print the most wanted figures; the rest is in the JSON."""
     console = output.console()
     console.print(_overview(result))
     for table in (_order(result), _latency(result), _runs(result), _topics(result), _pairs(result)):

@@ -1,4 +1,4 @@
-"""The commands, and how a run of them ends."""
+"""All commands of the command line, and the end of each run."""
 
 from __future__ import annotations
 

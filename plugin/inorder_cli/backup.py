@@ -1,5 +1,5 @@
-"""``inorder backup`` and ``inorder restore``: a whole store as one file, and back; ``inorder renew``: for one that was
-put back in any other way."""
+"""``inorder backup`` and ``inorder restore``: a whole store as one file, and back; ``inorder renew``: a new domain id
+for a store restored in another way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How lo
 
 @contextmanager
 def _hinting(command: str) -> Iterator[None]:
-    """Let errors about the file name the help of the command that was run."""
+    """Let errors about the file name the help of the present command."""
     try:
         yield
     except BackupError as error:
@@ -34,7 +34,7 @@ def backup(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Write a store as it is at this moment into a file. Workers go on meanwhile.
+    """Write a store's present state into a file. Workers go on meanwhile.
 
     The file is the same from SQLite and PostgreSQL, and can be put back into either. It has a checksum, and the store
     is checked as by inorder verify. Exit codes: 0 done, 1 not (the store is damaged or not there, the file cannot be
@@ -65,7 +65,7 @@ def restore(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Make a store of a backup. Stop all its workers first; never done under a running one, whatever is forced.
+    """Make a store from a backup. Stop all its workers first; never done under a running one, whatever is forced.
 
     File and rows are checked before anything is changed, and all of it is one transaction. The store gets a new domain
     id: numbers given after the backup was made would be given again, so clients that have seen them begin anew, with

@@ -1,4 +1,4 @@
-"""``inorder bench``: what order costs on this machine, beside what would be used without it."""
+"""``inorder bench``: the cost of order on this machine, beside the alternatives."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _tell_left_out(result: Result) -> None:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Within, SIGTERM and SIGHUP are errors, so that what was started ends too."""
+    """Turn SIGTERM and SIGHUP into errors in this block, so that started processes end too."""
 
     def stop(number: int, frame: object) -> None:
         raise CommandFailed("", ExitCode.TERMINATED)

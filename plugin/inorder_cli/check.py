@@ -1,4 +1,4 @@
-"""``inorder check``: are the broker, the worker and the store reachable from here?"""
+"""``inorder check``: a test that the broker, the worker and the store can be reached."""
 
 from __future__ import annotations
 

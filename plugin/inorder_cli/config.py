@@ -1,4 +1,4 @@
-"""``inorder config``: all settings, and where each value comes from."""
+"""``inorder config``: all settings, with the origin of each value."""
 
 from __future__ import annotations
 

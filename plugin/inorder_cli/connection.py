@@ -1,4 +1,4 @@
-"""From settings to a client, and running it until it is done, told to stop or out of time."""
+"""Clients made from settings, and runs of them until they are done, stopped or out of time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ResultT = TypeVar("ResultT")
 
 
 def make_client(section: ClientSection, *, durable: bool = False) -> inorder.Client:
-    """Make a client, not yet open. Raises UsageError and MissingExtra."""
+    """Make an unopened client. Raises UsageError and MissingExtra."""
     import inorder
     from inorder.client.configured import mode_of, times_of, tls_of
     from inorder.settings.texts import split_brokers
@@ -49,8 +49,8 @@ def talk(
     timeout: float,
     unsure: str = "",
 ) -> ResultT:
-    """Let an operator talk to the workers, within ``timeout`` seconds; ``unsure`` is said where that was not enough.
-    Raises CommandFailed and InorderErrors."""
+    """Run an operator's session with the workers within ``timeout`` seconds; ``unsure`` is printed if that was too
+    short. Raises CommandFailed and InorderErrors."""
     section = loaded.settings.client
 
     async def main() -> ResultT:
@@ -73,7 +73,7 @@ def talk(
 
 
 def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Run a coroutine; Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can close what it opened."""
+    """Run a coroutine; Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can close its resources."""
     try:
         return asyncio.run(_terminable(main))
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""``inorder controlplane``: serve the HTTP API and the web UI, apart from the workers."""
+"""``inorder controlplane``: serves the HTTP API and the web UI, apart from the workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGE_PORT = ("PORT", "Port of page and API (8080); 0 takes any free one.")
 
 
 def _places(given: list[str] | None) -> list[str] | None:
-    """Return folders as they are called from anywhere; URLs stay."""
+    """Return folders as absolute paths; URLs stay."""
     return given and [each if "://" in each or not each else os.path.abspath(each) for each in given]
 
 
@@ -80,8 +80,8 @@ def make_control_plane(
     monitor: Callable[[str, str], Answer] | None = None,
     traces: Sequence[str] = (),
 ) -> ControlPlane:
-    """Make a control plane; its port is taken then. See ControlPlane for arguments and errors; ``traces``: what
-    analyses may read and write where the settings do not say it."""
+    """Make a control plane and take its port. See ControlPlane for arguments and errors; ``traces``: what analyses may
+    read and write where the settings do not say it."""
     with needs("controlplane", "the control plane"):
         from inorder_controlplane.control_plane import ControlPlane
         from inorder_controlplane.settings import ControlPlaneSettings

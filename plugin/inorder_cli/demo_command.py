@@ -1,4 +1,4 @@
-"""``inorder demo``: see the disorder of a broker, and then its order."""
+"""``inorder demo``: a broker's disorder, and then inorder's order."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _report(console: Console, outcome: Outcome, *, is_json: bool) -> None:
 
 
 class _Show:
-    """A progress bar on a terminal, a line for each half elsewhere."""
+    """A progress bar on a terminal; elsewhere a line for each half."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
@@ -115,12 +115,12 @@ class _Show:
         self.stop()
 
     def stop(self) -> None:
-        """Show no progress any more."""
+        """End the display of progress."""
         if self._bars is not None:
             self._bars.stop()
 
     def begin(self, text: str, total: int) -> Progress:
-        """Start showing a half."""
+        """Begin the display of a half."""
         if self._bars is not None:
             bars, task = self._bars, self._bars.add_task(text, total=total)
             return lambda seen: bars.update(task, completed=seen)
@@ -158,7 +158,7 @@ def _print(console: Console, outcome: Outcome) -> None:
 
 
 def _about_latency(outcome: Outcome) -> str:
-    """Say what the latency with inorder is made of."""
+    """Explain the parts of the latency with inorder."""
     if outcome.ordered.events_per_second < 0.9 * 2 * outcome.rate:
         return "This machine did not carry the rate with inorder, so events queued up; try --rate 500 for the latency."
     return "In total order a subscriber waits for the slower way: see the 99th percentile without inorder."

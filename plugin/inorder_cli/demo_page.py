@@ -1,4 +1,4 @@
-"""The demo's run in a browser: its worker's page, up while it runs and afterwards until it is stopped."""
+"""The demo's run in a browser: the page of its worker, which stays up until it is stopped."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Bars(Protocol):
-    """What shows progress; it must be gone before something else is printed for good."""
+    """A display of progress, which must end before something else is printed for good."""
 
     def stop(self) -> None:
-        """Show no progress any more."""
+        """End the display of progress."""
 
 
 class Page:
-    """Looks at a run of the demo (see ``inorder_cli.demo.run.Onlooker``).
+    """Shows a run of the demo in a browser (see ``inorder_cli.demo.run.Onlooker``).
 
     Args:
         console: where the page is named.
@@ -73,7 +73,7 @@ class Page:
             await plane.close()
 
     async def stay(self, outcome: Outcome) -> None:
-        """Tell the outcome and where it can be seen, until Ctrl-C or SIGTERM."""
+        """Print the outcome and the page's address, and wait for Ctrl-C or SIGTERM."""
         stop = stop_event()
         self._bars.stop()
         self._report(outcome)

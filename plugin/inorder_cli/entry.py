@@ -1,4 +1,4 @@
-"""The console script's first step: what must work, and be fast, before typer is imported."""
+"""The console script's first step, which must be fast and come before the import of typer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``inorder events``: what the workers know of one event."""
+"""``inorder events``: the workers' knowledge of one event."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def show(
 def before(
     found: EventState, names: Mapping[int, str], states: Mapping[tuple[int, int], NumberState]
 ) -> list[dict[str, Any]]:
-    """Return what comes before an event, by the names of topics and the states of numbers."""
+    """Return the dependencies of an event, with the names of topics and the states of numbers."""
     return [
         {
             "topic": names.get(topic, f"topic {topic}"),
@@ -109,5 +109,5 @@ def _print(plain: dict[str, Any]) -> None:
 
 
 def _in_words(each: dict[str, Any] | str) -> str:
-    """Return a dependency, or a client that waits."""
+    """Return a dependency, or a waiting client, in words."""
     return each if isinstance(each, str) else f"{each['topic']} {each['number']} ({each['state']})"

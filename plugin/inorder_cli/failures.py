@@ -1,4 +1,4 @@
-"""Exit codes, and every failure as one line on stderr."""
+"""Exit codes, and one line on stderr for every failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inorder import errors
 
 
 class ExitCode(IntEnum):
-    """What the command's exit code says; ``inorder --help`` lists them."""
+    """The command's exit codes, which ``inorder --help`` lists."""
 
     OK = 0
     FAILED = 1
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
 
 class CommandFailed(Exception):
-    """A command ends with a message and an exit code; nobody needs a traceback."""
+    """A command ends with a message and an exit code, without a traceback."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         self.code = code
@@ -36,9 +36,8 @@ class CommandFailed(Exception):
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Within, modules are imported that need the libraries of an extra: raise MissingExtra, which says ``what`` needs
-    it, where one is not installed. A library that is there and broken, or a fault in modules of our own, is said as it
-    is: to install the extra would be no help."""
+    """Turn a failed import in this block into MissingExtra, which says that ``what`` needs the extra. A library that is
+    there and broken, or a fault in modules of our own, is said as it is: to install the extra would be no help."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -63,7 +62,7 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def report(error: BaseException, *, debug: bool = False) -> ExitCode:
-    """Say on stderr what went wrong and return the exit code for it."""
+    """Print a failure on stderr and return its exit code."""
     if debug:
         traceback.print_exception(error)
     while isinstance(error, BaseExceptionGroup):
@@ -102,7 +101,7 @@ _FLAGS |= {"from_": "--from", "window_s": "--window"}
 
 
 def _flagged(error: errors.InorderError) -> errors.InorderError:
-    """Return an error about an argument as one about the option that the user typed."""
+    """Return an error about an argument as an error about the option that the user typed."""
     if isinstance(error, errors.InvalidOption) and error.option in _FLAGS:
         return errors.InvalidOption(_FLAGS[error.option], error.value, error.allowed)
     return error

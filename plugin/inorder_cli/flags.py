@@ -1,5 +1,4 @@
-"""Flags of commands that are settings: a flag's text is taken as one from a variable is, so what it may be is said, and
-checked, where settings are declared."""
+"""Command-line flags of settings, parsed and checked like the settings' variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How ``sub`` prints what a client's stream yields: a format with ``%`` fields, or JSON."""
+"""Output formats of ``sub``: a format with ``%`` fields, or JSON."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def compiled(text: str, *, terminal: bool) -> Callable[[inorder.Event], bytes]:
 
 
 def _bytes(text: str) -> bytes:
-    """Return a piece of the command line as it was typed: it need not be UTF-8."""
+    """Return the raw bytes of a command-line argument, which need not be UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -92,7 +92,7 @@ def _part(found: re.Match[str]) -> bytes | Rendering:
 
 
 def as_dict(item: inorder.Event | inorder.Gap | inorder.Reconnected) -> dict[str, Any]:
-    """Return what ``--json`` prints: ``type`` tells events, gaps and reconnections apart."""
+    """Return the output of ``--json``: ``type`` tells events, gaps and reconnections apart."""
     import inorder
 
     if isinstance(item, inorder.Event):

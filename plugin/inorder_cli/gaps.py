@@ -1,4 +1,4 @@
-"""``inorder gaps``: numbers that subscribers wait for, with the reason, and what an operator can do (R16, R17)."""
+"""``inorder gaps``: numbers that subscribers wait for, the reasons, and an operator's remedies (R16, R17)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ gaps = options.group(
 
 
 class As(StrEnum):
-    """What a number can be released as."""
+    """The outcomes that a released number can get."""
 
     VOID = "void"
     ABANDONED = "abandoned"
@@ -113,7 +113,7 @@ def repair(
     loaded: Loaded,
     json: options.Json = False,
 ) -> int:
-    """Confirm pending numbers that the event log has: subscribers fetch them from there."""
+    """Confirm pending numbers that the event log has, so that subscribers fetch them from there."""
 
     async def confirm(cluster: Cluster) -> list[int]:
         (id_,) = ids_of(await cluster.order(), [topic])

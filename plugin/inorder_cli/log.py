@@ -1,4 +1,4 @@
-"""``inorder log``: which topics have an event log (R18)."""
+"""``inorder log``: the topics that have an event log (R18)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def off(
     *,
     loaded: Loaded,
 ) -> int:
-    """Take rules back, given as they were made. Logs that no other rule keeps are forgotten at once."""
+    """Remove rules, given as they were made. Logs that no other rule keeps are forgotten at once."""
     wanted = [split(each, ALLOWED) for each in filters]
 
     async def turn_off(cluster: Cluster) -> None:
@@ -127,7 +127,7 @@ def _rule(text: str, glob: bool | None, *bounds: int) -> LogRule:
 
 
 def _made(known: list[LogRule], space: str, text: str, glob: bool | None) -> list[LogRule]:
-    """Return the rules that were made of a text, whatever was allowed when they were: what is bad must be removable."""
+    """Return the rules made from a text, also one that would not be allowed today, so that it can be removed."""
     from inorder.protocol.names import FilterKind
 
     made = [rule for rule in known if (rule.space, rule.filter.text) == (space, text)]

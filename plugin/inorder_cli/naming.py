@@ -1,4 +1,4 @@
-"""Topics and filters as they are typed: ``space:topic``."""
+"""Topics and filters as users type them: ``space:topic``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def split(text: str, allowed: str = "space:topic, such as mqtt:orders/eu", option: str = "") -> tuple[str, str]:
-    """Return space and topic, or space and filter, of what was typed (as an option's value). Raises CommandFailed."""
+    """Split a typed text (an option's value) into space and topic, or space and filter. Raises CommandFailed."""
     space, separator, name = text.partition(":")
     if not (space and separator and name):
         wrong = f"{option} {output.printable(text)!r}".lstrip()

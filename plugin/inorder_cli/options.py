@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings they make."""
+"""Options that several commands share, and the settings made from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ debugging = False
 
 
 class Order(StrEnum):
-    """The orders that can be asked for."""
+    """The orders that a user can choose."""
 
     TOTAL = "total"
     FIFO = "fifo"
@@ -115,8 +115,8 @@ def group(name: str, help: str) -> typer.Typer:
 
 
 def settings(config: Path | None, flag_names: Mapping[str, str] | None = None, **sections: dict[str, Any]) -> Loaded:
-    """Read all settings with a command's flags on top; ``flag_names``: of those that it calls otherwise than their
-    settings. Raises InvalidSetting."""
+    """Read all settings with a command's flags on top; ``flag_names`` has flags that differ from their settings' names.
+    Raises InvalidSetting."""
     from inorder.settings.reading import load
 
     return load(
@@ -127,7 +127,7 @@ def settings(config: Path | None, flag_names: Mapping[str, str] | None = None, *
 
 
 def _plain(value: Any) -> Any:
-    """An option that may be repeated and was not given is an empty list to some typers, ``None`` to others."""
+    """Return the values of a repeatable option; some typers give an empty list, others ``None``, for none."""
     if isinstance(value, list) and not value:
         return None
     return str(value) if isinstance(value, StrEnum) else value

@@ -156,7 +156,7 @@ def unpin(
     loaded: Loaded,
     json: options.Json = False,
 ) -> int:
-    """Let pinned topics go again."""
+    """Release pinned topics."""
     return _changed(talk(lambda each: _pin(each, topics, False), loaded, timeout, UNSURE), json)
 
 
@@ -184,7 +184,7 @@ def _pinned(now: TopicOrder) -> list[str]:
 
 
 def _read(file: Path) -> list[list[str]]:
-    """Read the order to set: the lists alone, or what ``show --json`` prints."""
+    """Read the new order: plain lists, or the output of ``show --json``."""
     try:
         value = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What goes to stdout and stderr: JSON for programs, rich for people at a terminal, plain text for pipes."""
+"""Output on stdout and stderr: JSON for programs, rich for people at a terminal, plain text for pipes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def write(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line for people on stderr, where it cannot get between data."""
+    """Print a line for people on stderr, apart from the data."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
 def tell(value: Any, text: str, *, is_json: bool) -> None:
-    """Tell of one thing: as JSON to programs, else as a line to people."""
+    """Print one fact: as JSON for programs, else as a line for people."""
     if is_json:
         emit(value)
     else:
@@ -37,7 +37,7 @@ def tell(value: Any, text: str, *, is_json: bool) -> None:
 
 
 def discard() -> None:
-    """Let what is still buffered for stdout vanish: its reader is gone, and the last flush would complain again."""
+    """Discard buffered output for stdout, whose reader is gone: the last flush would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -62,5 +62,5 @@ def wide_console() -> Console:
 
 
 def printable(text: str) -> str:
-    """Escape control characters, so that no payload or topic can drive a terminal."""
+    """Escape control characters, so that no payload or topic can control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

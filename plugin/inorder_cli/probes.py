@@ -1,4 +1,4 @@
-"""The three looks that ``check`` takes: at a broker, at a worker, at the store.
+"""The probes of ``check``: of a broker, of a worker, of the store.
 
 Each returns what it found, in words.
 """
@@ -36,22 +36,22 @@ LEAVE_SECONDS = 1.0
 
 
 class _Silent:
-    """Takes no notice of anything."""
+    """A sink that ignores everything."""
 
     def arrived(self, arrival: Arrival) -> None:
-        """Nothing was subscribed to."""
+        """Ignore it, as nothing was subscribed to."""
 
     def malformed(self, reason: str) -> None:
-        """Nothing was subscribed to."""
+        """Ignore it, as nothing was subscribed to."""
 
     def accepted(self, tokens: list[int]) -> None:
-        """Nothing was published."""
+        """Ignore it, as nothing was published."""
 
     def refused(self, token: int, error: Exception) -> None:
-        """Nothing was published."""
+        """Ignore it, as nothing was published."""
 
     def connection_lost(self, error: Exception) -> None:
-        """The connection is closed at once anyway."""
+        """Ignore it, as the connection is closed at once anyway."""
 
 
 def open_broker(text: str) -> Ens:
@@ -64,7 +64,7 @@ def open_broker(text: str) -> Ens:
 
 
 async def probe_broker(ens: Ens) -> str:
-    """Connect and leave again. Raises BrokerUnreachable, Unauthorized."""
+    """Connect to a broker and disconnect. Raises BrokerUnreachable, Unauthorized."""
     try:
         await ens.connect(_Silent())
     finally:
@@ -77,15 +77,15 @@ async def probe_broker(ens: Ens) -> str:
 
 @dataclass(slots=True)
 class Addresses:
-    """What workers say of each other: ``asked`` advertise these addresses, ``named`` are told to have stages."""
+    """The addresses that workers advertise (``asked``), and those of workers with stages (``named``)."""
 
     asked: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
 
 
 async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None, known: Addresses) -> str:
-    """Say hello and leave again; note in ``known`` which workers there are. Raises WorkerUnreachable, Unauthorized,
-    VersionMismatch, ProtocolError."""
+    """Say hello to a worker and disconnect; add its knowledge of other workers to ``known``. Raises WorkerUnreachable,
+    Unauthorized, VersionMismatch, ProtocolError."""
     host, _, port = address.rpartition(":")
     try:
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
@@ -107,7 +107,7 @@ async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None, kno
 
 
 async def _leave(writer: asyncio.StreamWriter) -> None:
-    """Close, in order if the worker lets us in time (TLS waits for its good-bye), and in any case."""
+    """Close the connection, in order if the worker lets us in time (TLS waits for its close), and in any case."""
     writer.close()
     try:
         with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ def _answer(frame: wire.WorkerFrame) -> str:
 
 
 def _stages(welcome: wire.Welcome) -> str:
-    """Return in words which stages a worker has, and which nobody has had."""
+    """Describe which stages a worker has, and which nobody has had."""
     own = [str(each.stage) for each in welcome.stages if each.epoch and not each.address]
     text = f"{len(welcome.stages)} stage(s)"
     if len(own) < len(welcome.stages):
@@ -162,7 +162,7 @@ def is_there(url: str) -> bool:
 
 
 async def probe_store(url: str, timeout: float) -> str:
-    """Open the store, if there is one, and read what it is. Raises StoreError, InvalidOption, MissingExtra."""
+    """Open the store, if it exists, and read its facts. Raises StoreError, InvalidOption, MissingExtra."""
     if not is_there(url):
         return _new_file(url)
     return await asyncio.to_thread(_read_store, url, timeout)

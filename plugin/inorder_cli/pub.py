@@ -64,7 +64,7 @@ def pub(
 
 
 def _payloads(payload: str | None, file: Path | None, *, lines: bool, empty: bool, repeat: int) -> AsyncIterator[bytes]:
-    """Find out what to publish, before anything is connected."""
+    """Determine the payloads before any connection is made."""
     if sum((payload is not None, file is not None, lines, empty)) != 1:
         raise typer.BadParameter("give exactly one of PAYLOAD, -f FILE, -l (stdin lines) and -n (empty)")
     if lines:
@@ -87,8 +87,8 @@ async def _repeated(payload: bytes, times: int) -> AsyncIterator[bytes]:
 
 
 async def _stdin_lines() -> AsyncIterator[bytes]:
-    """Read on a thread, as a terminal or a slow pipe must not hold up the connections. It is a daemon that holds no
-    lock, so that Ctrl-C ends the process even while it waits for a line."""
+    """Read stdin on a thread, so that a terminal or a slow pipe does not delay the connections. It is a daemon that
+    holds no lock, so that Ctrl-C ends the process even while it waits for a line."""
     loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes](maxsize=16)
 
     def read() -> None:
@@ -131,7 +131,7 @@ async def _publish_all(
 
 
 async def _show_all(receipts: asyncio.Queue[asyncio.Future[inorder.Receipt] | None], *, as_json: bool) -> None:
-    """Wait for the receipts in their order; the first failure ends the command."""
+    """Await the receipts in their order; the first failure ends the command."""
     while (receipt := await receipts.get()) is not None:
         _show(await receipt, as_json=as_json)
 

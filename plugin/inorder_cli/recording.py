@@ -1,4 +1,4 @@
-"""An analysis that runs here, and whoever is told how far it is: people, a control plane, a store."""
+"""An analysis in this process, and its reports to people, a control plane and the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEAT_SECONDS: Final = 2.0
 
 
 class Recording:
-    """Nobody but who looks at the terminal. The others are told beside.
+    """Reports of an analysis on the terminal; subclasses report elsewhere, too.
 
     Attributes:
         waited: what a run that waited in the store is to do; ``None``: what the command line says.
@@ -32,19 +32,19 @@ class Recording:
         self._lines: list[str] = []
 
     def progress(self, step: int, of: int, what: str) -> None:
-        """A step begins."""
+        """Report the beginning of a step."""
         line = f"[{step}/{of}] {what}"
         self._lines.append(line)
         output.say(line)
 
     def done(self, result: Result) -> None:
-        """It ended well."""
+        """Report success."""
 
     def failed(self, reason: str, *, cancelled: bool = False) -> None:
-        """It ended otherwise."""
+        """Report a failure."""
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """End the reports."""
 
 
 class Reporting(Recording):
@@ -57,16 +57,16 @@ class Reporting(Recording):
         threading.Thread(target=_end_with_stdin, name="inorder-analyze-stdin", daemon=True).start()
 
     def progress(self, step: int, of: int, what: str) -> None:
-        """A step begins."""
+        """Report the beginning of a step."""
         super().progress(step, of, what)
         self._report({"type": "progress", "step": step, "of": of, "what": what})
 
     def done(self, result: Result) -> None:
-        """It ended well."""
+        """Report success."""
         self._report({"type": "result", "result": _bounded(result)})
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """End the reports."""
         self._file.close()
 
     def _report(self, line: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ class Reporting(Recording):
 
 
 class Storing(Recording):
-    """Keeps a run in the store, as control planes do: with progress, log, outcome and result. When somebody cancels it
+    """Keeps a run's progress, log, outcome and result in the store, as control planes do. When somebody cancels it
     there, it ends.
 
     Args:
@@ -96,24 +96,24 @@ class Storing(Recording):
 
     @property
     def id(self) -> str:
-        """The run's."""
+        """The id of the run."""
         return self._run.id
 
     def progress(self, step: int, of: int, what: str) -> None:
-        """A step begins."""
+        """Report the beginning of a step."""
         super().progress(step, of, what)
         self._step = step, of, what
 
     def done(self, result: Result) -> None:
-        """It ended well."""
+        """Report success."""
         self._end("done", "", _bounded(result))
 
     def failed(self, reason: str, *, cancelled: bool = False) -> None:
-        """It ended otherwise."""
+        """Report a failure."""
         self._end("cancelled" if cancelled or self.is_cancelled else "failed", reason, None)
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """End the reports."""
         self._is_over.set()
         self._beating.join()
 

@@ -1,4 +1,4 @@
-"""``inorder replay``: print what the event log of a topic has (R18)."""
+"""``inorder replay``: prints a topic's event log (R18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``inorder analytics schedules``: when which analyses are due."""
+"""``inorder analytics schedules``: schedules of analyses."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def change(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Change a schedule; what is not named stays. Times that it missed while it was off do not count."""
+    """Change a schedule; values that are not given stay. Times that it missed while it was off do not count."""
     from inorder_worker.store.analyses import Job
     from inorder_worker.store.schedules import Schedules
     from inorder_worker.store.store_errors import Conflict
@@ -141,7 +141,7 @@ def change(
 def remove(
     schedule: Named, store: options.Store = None, config: options.Config = None, debug: options.Debug = False
 ) -> int:
-    """Forget a schedule. Its runs stay, also one that goes on."""
+    """Delete a schedule. Its runs stay, also one that goes on."""
     from inorder_worker.store.schedules import Schedules
 
     with opened_store(config, store, WHAT) as opened:
@@ -160,7 +160,7 @@ def run(
     config: options.Config = None,
     debug: options.Debug = False,
 ) -> int:
-    """Ask for a run now, whether it is on or not: a control plane on the store runs it. Prints the run's id."""
+    """Queue a run now, also of a schedule that is off: a control plane on the store runs it. Prints the run's id."""
     from inorder_worker.store.analyses import Analyses
     from inorder_worker.store.schedules import Schedules
 
@@ -176,7 +176,7 @@ def run(
 
 
 def plain(schedule: Schedule) -> dict[str, Any]:
-    """Return a schedule as JSON has it, here and in the API."""
+    """Return a schedule in plain JSON types, for this command and the API."""
     return {
         "id": schedule.id, "name": schedule.name, "cron": schedule.cron, "timezone": schedule.timezone,
         "job": plain_job(schedule.job),
@@ -186,7 +186,7 @@ def plain(schedule: Schedule) -> dict[str, Any]:
 
 
 def plain_job(job: Job) -> dict[str, Any]:
-    """Return what an analysis is to do, as JSON has it."""
+    """Return an analysis job in plain JSON types."""
     return {
         "source": job.source, "out": job.out, "window_s": job.window_s, "max_pairs": job.max_pairs,
         "master": job.master,
@@ -208,7 +208,7 @@ def _say(schedule: Schedule, *, is_json: bool) -> None:
 
 
 def _cron(text: str, timezone: str, argument: str = "--cron") -> Cron:
-    """Return an expression. Raises MissingExtra, and InvalidOption with the name of what was typed."""
+    """Return an option's cron expression. Raises MissingExtra, and InvalidOption with the typed name."""
     with needs("controlplane", "schedules"):
         from inorder_controlplane.cron import Cron
     try:
@@ -221,7 +221,7 @@ def _cron(text: str, timezone: str, argument: str = "--cron") -> Cron:
 def _changed(
     job: Job, source: str | None, out: str | None, window: float | None, max_pairs: int | None, master: str | None
 ) -> Job:
-    """Return a job with what was named; folders as they are called from anywhere."""
+    """Return a job with the given changes; folders as absolute paths."""
     import msgspec
 
     given: dict[str, object] = {"source": _place(source, "--source"), "out": _place(out, "--out"), "window_s": window}

@@ -1,4 +1,4 @@
-"""``inorder status``: who has which stage, who stands by, and how far behind."""
+"""``inorder status``: the owners of the stages, the standbys, and how far these are behind."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _print(found: Overview) -> None:
 
 
 def print_workers(found: Overview) -> None:
-    """Show the workers, a line each."""
+    """Print the workers, a line each."""
     from rich.markup import escape
 
     console = output.console()

@@ -1,4 +1,4 @@
-"""A store that is there, for commands that work on it themselves."""
+"""Opening of an existing store, for commands that work on it directly."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WHO = "command line"
 
 @contextmanager
 def opened_store(config: Path | None, url: str | None, what: str, *, makes: bool = False) -> Iterator[Store]:
-    """Open a store that is there, of this release's schema; ``makes``: else make it, as the settings of workers have
-    it. Raises MissingExtra, which says ``what`` needs it, and StoreErrors."""
+    """Open an existing store of this release's schema; with ``makes`` make a missing one, by the settings of workers.
+    Raises MissingExtra, which says ``what`` needs it, and StoreErrors."""
     with needs("worker", what):
         from inorder_worker.store.store import Store
     loaded = options.settings(config, store={"url": url})
@@ -58,14 +58,14 @@ def _make(loaded: Loaded) -> None:
 
 
 def note(store: Store, action: str, target: str, detail: Mapping[str, Any] | None = None) -> None:
-    """Have the audit log tell what was done."""
+    """Record an action in the audit log."""
     from inorder_worker.store.audit import AuditLog
 
     AuditLog(store).begin(WHO, "admin", "store", action, target, detail, outcome="done")
 
 
 def utc_text(milliseconds: int | None) -> str | None:
-    """Return a time (ms since 1970) as the API shows it."""
+    """Return a time (ms since 1970) in the API's form."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""``inorder sub``: print the events of some topics in the one order."""
+"""``inorder sub``: prints the events of some topics in total order."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def sub(
 
 
 def _check_durable(ordering: options.Order, client_id: str | None) -> None:
-    """What stays is known by its client's name, and resumes in the one order: others are not known to the workers."""
+    """Require total order and a client id for a durable subscription, as workers know no other."""
     if ordering is not options.Order.TOTAL:
         raise CommandFailed(f"--durable goes with --ordering total only, not {ordering}", ExitCode.USAGE)
     if client_id is None:

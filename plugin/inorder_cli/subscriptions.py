@@ -1,4 +1,4 @@
-"""``inorder subscriptions``: who is subscribed, and the end of those whose clients stay away (R12, R18)."""
+"""``inorder subscriptions``: the subscribed clients, and the end of subscriptions of gone ones (R12, R18)."""
 
 from __future__ import annotations
 

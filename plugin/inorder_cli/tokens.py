@@ -1,4 +1,4 @@
-"""``inorder tokens``: who may do what, kept in the store; no worker is asked."""
+"""``inorder tokens``: the store's tokens and their rights; it asks no worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHAT = "the tokens of a store"
 
 
 class Role(StrEnum):
-    """What a token is for."""
+    """The role of a token."""
 
     CLIENT = "client"
     VIEWER = "viewer"

@@ -1,4 +1,4 @@
-"""``inorder topics``: all topics with their figures, one with all there is to know, and new ones (R13)."""
+"""``inorder topics``: all topics with their figures, one topic in detail, and new topics (R13)."""
 
 from __future__ import annotations
 

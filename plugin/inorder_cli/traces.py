@@ -1,4 +1,4 @@
-"""``inorder traces``: are the promises kept, and what was recorded?"""
+"""``inorder traces``: an audit of the promises, and the recorded rows."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ SHOWN = 20
 
 
 def loaded(what: str, load: Callable[[], T]) -> T:
-    """Return what needs the analytics. Raises MissingExtra where they are not installed."""
+    """Return the result of ``load``, which imports modules of the analytics extra. Raises MissingExtra where they are
+    not installed."""
     with needs("analytics", what):
         return load()
 
 
 def opened(path: str) -> Traces:
-    """Open a path. Raises MissingExtra and InvalidOption."""
+    """Open the traces under a path. Raises MissingExtra and InvalidOption."""
 
     def load() -> type[Traces]:
         from inorder_analytics.reading import Traces
@@ -148,7 +149,7 @@ def _say_copies(copies: int) -> None:
 
 
 def say_damaged(damaged: Iterable[Damaged]) -> None:
-    """Name files that were left out, beside the data."""
+    """Name the files that were left out, apart from the data."""
     for each in damaged:
         output.say(output.printable(f"damaged, left out: {each.file}: {each.reason}"))
 
@@ -198,7 +199,7 @@ def tail(
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Show the rows that were recorded last. Clients write a file every ten seconds or so; -f shows it as it comes."""
+    """Show the rows recorded last. Clients write a file every ten seconds or so; -f shows it as it comes."""
     found = opened(path)
     from inorder_analytics.looking import Following
 

@@ -1,4 +1,4 @@
-"""``inorder traces generate`` and ``compact``: traces with known truth, and few files out of many."""
+"""``inorder traces generate`` and ``compact``: generated traces with known truth, and small files merged."""
 
 from __future__ import annotations
 

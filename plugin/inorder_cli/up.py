@@ -76,7 +76,7 @@ def _renew(worker: Worker, plane: ControlPlane) -> bool:
 
 
 def _beside(store: str) -> list[str]:
-    """Return where clients of this machine are told to put their traces: beside the store, if that is a file."""
+    """Return the folder for traces of this machine's clients: beside the store, if that is a file."""
     from inorder_worker.store.store_url import file_of
 
     file = file_of(store)
@@ -84,7 +84,7 @@ def _beside(store: str) -> list[str]:
 
 
 class _Named:
-    """A worker whose port has another name here."""
+    """A worker whose port setting has another name here."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""``inorder verify``: is everything that the store holds still what was written?"""
+"""``inorder verify``: a check that everything in the store is still as it was written."""
 
 from __future__ import annotations
 

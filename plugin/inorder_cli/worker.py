@@ -1,4 +1,4 @@
-"""``inorder worker``: run the ordering service."""
+"""``inorder worker``: runs the ordering service."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _print_ready(running: Worker) -> None:
 
 
 def _serve(settings: WorkerSettings, started: Callable[[Worker], None]) -> int:
-    """Run a worker until a signal; say so once it is ready."""
+    """Run a worker until a signal, and print a line when it is ready."""
     from inorder_worker.service import set_pace
 
     set_pace()
@@ -114,7 +114,7 @@ async def _until_signal(settings: WorkerSettings, started: Callable[[Worker], No
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's event loop where it is installed."""
+    """Return uvloop's event loop if it is installed."""
     try:
         import uvloop
     except ImportError:

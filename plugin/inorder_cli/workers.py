@@ -1,4 +1,4 @@
-"""``inorder workers``: who is there, and which worker has which stage."""
+"""``inorder workers``: the workers and their stages."""
 
 from __future__ import annotations
 

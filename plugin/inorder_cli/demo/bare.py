@@ -163,16 +163,16 @@ class _MemorySink:
         self._saw(arrival.topic, arrival.payload)
 
     def malformed(self, reason: str) -> None:
-        """Nothing malformed is published here."""
+        """Ignore it, as nothing malformed is published here."""
 
     def accepted(self, tokens: list[int]) -> None:
-        """Nobody waits for it."""
+        """Ignore it, as nobody waits for it."""
 
     def refused(self, token: int, error: Exception) -> None:
-        """The in-process broker refuses only when told to."""
+        """Ignore it, as the in-process broker refuses only on demand."""
 
     def connection_lost(self, error: Exception) -> None:
-        """The in-process broker breaks connections only when told to."""
+        """Ignore it, as the in-process broker breaks connections only on demand."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The brokers of the demo: real ones on free ports, gone with everything they wrote at its end."""
+"""The brokers of the demo: real ones on free ports, removed with all their files at its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ABOUT = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the two sites publish and subscribe."""
+    """The places where the two sites publish and subscribe."""
 
     kind: BrokerKind
     publishes: tuple[Channel, Channel]
@@ -73,7 +73,7 @@ def _topics(kind: BrokerKind) -> tuple[str, str]:
 
 
 def _one_space(kind: BrokerKind, urls: tuple[str, str]) -> Layout:
-    """Both topics at each site's own broker."""
+    """Make the layout in which each site's own broker has both topics."""
     topics = _topics(kind)
     east, west = (tuple(Channel(topic, None, url) for topic in topics) for url in urls)
     return Layout(kind, (east[0], west[1]), ((east[0], east[1]), (west[0], west[1])))

@@ -1,4 +1,4 @@
-"""How differently two subscribers saw the same events: pure functions over two sequences.
+"""Measures of how differently two subscribers saw the same events: pure functions over two sequences.
 
 A sequence is the events in the order in which one subscriber was notified of them; an event is any hashable value.
 Only events that both subscribers saw can be compared, and of a repeated event only the first sight counts: what is
@@ -15,7 +15,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """What two subscribers of the same events disagree about.
+    """The differences between two subscribers of the same events.
 
     Attributes:
         common: events that both saw.
@@ -31,12 +31,12 @@ class Disagreement:
 
     @property
     def adjacent_share(self) -> float:
-        """The share of adjacent pairs that were seen the other way round, 0 to 1."""
+        """The share of adjacent pairs seen in the opposite order, 0 to 1."""
         return self.adjacent / (self.common - 1) if self.common > 1 else 0.0
 
 
 def compare(first: Sequence[Hashable], second: Sequence[Hashable]) -> Disagreement:
-    """Compare what two subscribers saw. O(n log n)."""
+    """Compare the sequences of two subscribers. O(n log n)."""
     place = {event: index for index, event in enumerate(dict.fromkeys(second))}
     places = [place[event] for event in dict.fromkeys(first) if event in place]
     adjacent = sum(left > right for left, right in pairwise(places))
@@ -73,17 +73,17 @@ def _merge(left: list[int], right: list[int]) -> tuple[list[int], int]:
 
 
 def repeated(sequence: Iterable[Hashable]) -> int:
-    """Count the sights of events that had been seen before."""
+    """Count the repeated observations of events."""
     return sum(times - 1 for times in Counter(sequence).values())
 
 
 def missing(sequence: Iterable[Hashable], expected: Iterable[Hashable]) -> int:
-    """Count the expected events that were not seen at all."""
+    """Count the expected events that were never seen."""
     return len(set(expected).difference(sequence))
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the nearest-rank percentile (``share`` 0 to 1), or ``None`` where there is no value."""
+    """Return the nearest-rank percentile (``share`` 0 to 1), or ``None`` without values."""
     if not values:
         return None
     ranked = sorted(values)

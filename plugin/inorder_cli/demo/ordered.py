@@ -56,13 +56,13 @@ def _client(job: SiteJob, channels: tuple[Channel, ...], role: str) -> inorder.C
 
 
 async def _publish(client: inorder.Client, job: SiteJob, start: float) -> list[str]:
-    """Publish at the job's rate, many in flight; return what failed, in words."""
+    """Publish at the job's rate, many in flight; return the failures in words."""
     topic, space = job.publishes.topic, job.publishes.space
     pace, receipts = Pace(job, start), deque[asyncio.Future[inorder.Receipt]]()
     failures: Counter[str] = Counter()
 
     async def collect(most: int) -> None:
-        """Look at receipts until at most so many are left, and the oldest of them is still open."""
+        """Look at receipts until at most so many are left, the oldest of them still open."""
         while receipts and (len(receipts) > most or receipts[0].done()):
             try:
                 await receipts.popleft()
@@ -78,7 +78,7 @@ async def _publish(client: inorder.Client, job: SiteJob, start: float) -> list[s
 
 
 async def _consume(client: inorder.Client, recorder: Recorder) -> None:
-    """Write down what is notified."""
+    """Record all notifications."""
     result = recorder.result
     async for item in client.events():
         if isinstance(item, inorder.Event):

@@ -1,4 +1,4 @@
-"""What the demo measured, as figures, as JSON and as a sentence."""
+"""The results of the demo as figures, as JSON and as a sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inorder_cli.demo.plan import BrokerKind, SiteJob, SiteResult
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """The figures of one half: what the two subscribers saw, and how differently.
+    """The figures of one half: the two subscribers' sequences, and their differences.
 
     Attributes:
         disagreement: of the two sequences.
@@ -60,7 +60,7 @@ def half(jobs: Sequence[SiteJob], results: Sequence[SiteResult]) -> Half:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Both halves."""
+    """The results of both halves."""
 
     broker: BrokerKind
     events: int
@@ -70,13 +70,13 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether the two subscribers agreed with inorder, and nothing was missing without being reported."""
+        """Tell whether the two subscribers agreed with inorder, and every missing event was reported."""
         seen = self.ordered
         silent = seen.missing - seen.gaps > 0
         return not (seen.disagreement.pairs or silent or seen.repeated or seen.unordered)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what ``--json`` prints."""
+        """Return the output of ``--json``."""
         without, ordered = self.without, self.ordered
         return {
             "events": self.events,
@@ -103,7 +103,7 @@ class Outcome:
         }
 
     def sentence(self) -> str:
-        """Say in one sentence what was seen."""
+        """Describe the result in one sentence."""
         before, after = self.without.disagreement, self.ordered.disagreement
         seen = f"Of {max(before.common - 1, 0):,} pairs of neighbouring events the two subscribers saw "
         seen += f"{before.adjacent:,} ({before.adjacent_share:.0%}) in opposite order without inorder, and "

@@ -1,4 +1,4 @@
-"""What a run of the demo does, and what comes out of it. These structs also travel between its processes."""
+"""The jobs of a demo run, and their results. These structs also travel between its processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TICK_SECONDS = 0.001
 
 
 class BrokerKind(StrEnum):
-    """The brokers the demo can run on."""
+    """The brokers on which the demo can run."""
 
     MQTT = "mqtt"
     REDIS = "redis"
@@ -32,7 +32,7 @@ class BrokerKind(StrEnum):
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """A topic, the space it belongs to (``None`` where there is one broker) and the broker to reach it at."""
+    """A topic with its space (``None`` with one broker) and its broker."""
 
     topic: str
     space: str | None
@@ -40,7 +40,7 @@ class Channel(msgspec.Struct, frozen=True):
 
 
 class SiteJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What one site does in one half of the demo: one publisher, and one subscriber of all topics.
+    """One site's job in one half of the demo: one publisher, and one subscriber of all topics.
 
     Attributes:
         name: of the site.
@@ -65,12 +65,12 @@ class SiteJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """How many events the subscriber should be notified of."""
+        """The number of events of which the subscriber should be notified."""
         return self.count * len(self.subscribes)
 
 
 class SiteResult(msgspec.Struct, kw_only=True):
-    """What one site's subscriber saw.
+    """The sequence that one site's subscriber saw.
 
     Attributes:
         sequence: the events in the order of notification; event ``i`` of topic ``t`` is ``t * count + i``.
@@ -90,18 +90,18 @@ class SiteResult(msgspec.Struct, kw_only=True):
 
 
 class Link(Protocol):
-    """How a site talks to whoever runs the demo."""
+    """A site's connection to the process that runs the demo."""
 
     async def ready(self) -> float:
-        """Say that the site is subscribed; return the common start, as ``time.monotonic``."""
+        """Report that the site is subscribed; return the common start, as ``time.monotonic``."""
 
     def progress(self, seen: int) -> None:
-        """Tell how many events the subscriber has seen."""
+        """Report how many events the subscriber has seen."""
 
 
 @dataclass
 class Recorder:
-    """Writes down what a subscriber sees. Used by one thread, or under the caller's lock."""
+    """Records the events that a subscriber sees. Used by one thread, or under the caller's lock."""
 
     job: SiteJob
     result: SiteResult = field(default_factory=SiteResult)
@@ -112,7 +112,7 @@ class Recorder:
         self._offsets = {channel.topic: i * self.job.count for i, channel in enumerate(self.job.subscribes)}
 
     def saw(self, topic: str, payload: bytes) -> None:
-        """One event arrived."""
+        """Record an event that arrived."""
         now = time.monotonic()
         index, sent = read_payload(payload)
         event = self._offsets[topic] + index
@@ -123,11 +123,11 @@ class Recorder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every event was seen."""
+        """Tell whether every event was seen."""
         return len(self.distinct) >= self.job.total
 
     def is_over(self, quiet_seconds: float) -> bool:
-        """Whether every event was seen, or nothing came for so long."""
+        """Tell whether every event was seen, or nothing came for so long."""
         return self.is_complete or time.monotonic() - self.last_arrival > quiet_seconds
 
     def finished(self, start: float) -> SiteResult:
@@ -137,7 +137,7 @@ class Recorder:
 
 
 class Pace:
-    """When a publisher's events are due."""
+    """The times at which a publisher's events are due."""
 
     def __init__(self, job: SiteJob, start: float) -> None:
         self._count, self._rate, self._start = job.count, job.rate, start
@@ -145,11 +145,11 @@ class Pace:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was handed out."""
+        """Tell whether every event was returned."""
         return self._next >= self._count
 
     def due(self) -> Sequence[int]:
-        """Return the events that are due now and were not returned before."""
+        """Return the events that have become due since the last call."""
         elapsed = time.monotonic() - self._start
         until = min(self._count, int(elapsed * self._rate) + 1) if elapsed >= 0 else 0
         events = range(self._next, max(self._next, until))

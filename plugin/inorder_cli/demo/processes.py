@@ -1,4 +1,4 @@
-"""Runs the sites of one half of the demo: each in a process of its own, or all in this one (memory)."""
+"""Runs of the sites of one half of the demo: each in its own process, or all in this one (memory)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SiteFailed(InorderError):
 
 
 async def run_in_processes(jobs: Sequence[SiteJob], progress: Progress) -> list[SiteResult]:
-    """Run each site in its own process; all are gone when this returns, raises or is cancelled."""
+    """Run each site in its own process; all processes end before this returns, raises or is cancelled."""
     sites = [_Site(job, lambda: progress(sum(site.seen for site in sites))) for job in jobs]
     try:
         async with asyncio.TaskGroup() as group:
@@ -64,7 +64,7 @@ class _Site:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start the process and return when it is subscribed."""
+        """Start the process and return when the site is subscribed."""
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "inorder_cli.demo.site"),  # -P: nothing from the current directory
             stdin=asyncio.subprocess.PIPE,
@@ -77,7 +77,7 @@ class _Site:
         await self._next("ready")
 
     async def finish(self, start: float) -> SiteResult:
-        """Give the start and return the result."""
+        """Start the publishing and return the result."""
         await self._send(start)
         return msgspec.convert(await self._next("result"), SiteResult)
 
@@ -97,7 +97,7 @@ class _Site:
             await self._process.stdin.drain()
 
     async def _next(self, key: str) -> Any:
-        """Return the next message of this kind; progress is passed on meanwhile."""
+        """Return the next message of this kind, and pass progress on meanwhile."""
         assert self._process is not None
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
@@ -118,7 +118,7 @@ class _Site:
 
 
 async def run_here(jobs: Sequence[SiteJob], progress: Progress) -> list[SiteResult]:
-    """Run all sites in this process: the in-process broker reaches no further."""
+    """Run all sites in this process, as the in-process broker reaches no further."""
     seen = dict.fromkeys((job.name for job in jobs), 0)
     barrier = asyncio.Barrier(len(jobs))
     start = 0.0

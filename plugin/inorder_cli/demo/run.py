@@ -1,4 +1,4 @@
-"""The demo from start to end."""
+"""The whole demo, from start to end."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 
 class Show(Protocol):
-    """Where progress is shown."""
+    """A display of progress."""
 
     def begin(self, text: str, total: int) -> Progress:
-        """A half begins; ``total`` notifications are expected of it."""
+        """Begin the display of a half, of which ``total`` notifications are expected."""
 
 
 class Onlooker(Protocol):
-    """Who looks at the half with inorder while it runs, and at what is left of it."""
+    """An observer of the half with inorder, during the run and afterwards."""
 
     def beside(self, worker: Worker) -> AbstractAsyncContextManager[None]:
-        """Be there while this worker runs."""
+        """Observe this worker while it runs."""
 
     async def stay(self, outcome: Outcome) -> None:
-        """The run is over; everything is kept up until this returns."""
+        """Show the outcome; everything is kept running until this returns."""
 
 
 def demo_traces(url: str) -> Traces:
-    """Return where a demo records, each as a run of its own unless ``INORDER_RUN`` names one. Raises InvalidOption and
+    """Return the place of a demo's traces, with a new run unless ``INORDER_RUN`` names one. Raises InvalidOption and
     MissingExtra, also where the place cannot be written."""
     run = os.environ.get(RUN_VARIABLE) or f"demo-{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}"
     traces = Traces(url, run=run)
@@ -60,7 +60,7 @@ async def run_demo(
     onlooker: Onlooker | None = None,
     traces: Traces | None = None,
 ) -> Outcome:
-    """Run both halves on brokers that are up, at ``rate`` events a second and publisher; the clients of the half with
+    """Run both halves on running brokers, at ``rate`` events a second and publisher; the clients of the half with
     inorder record ``traces``."""
     count = events // 2
     without = await _run_half(layout.jobs(count, rate), "without inorder", show)
@@ -85,7 +85,7 @@ async def _run_half(jobs: list[SiteJob], text: str, show: Show) -> Half:
 
 @contextlib.asynccontextmanager
 async def _worker() -> AsyncIterator[Worker]:
-    """A real worker on TCP, its numbers on disk with every commit synced; in this process, which only waits."""
+    """Run a real worker on TCP that syncs every commit to disk; in this process, which only waits."""
     try:
         from inorder_worker.service import Worker, WorkerSettings
     except ImportError:

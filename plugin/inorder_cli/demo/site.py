@@ -1,4 +1,4 @@
-"""One site's process: ``python -m inorder_cli.demo.site``.
+"""The process of one site: ``python -m inorder_cli.demo.site``.
 
 It reads its job from stdin, one JSON line, and answers on stdout, one JSON object a line: ``ready``, ``seen`` and
 ``result`` or ``error``. After ``ready`` it waits for the common start on stdin. When stdin ends, whoever started it
@@ -23,7 +23,7 @@ _input = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (unbuffered: 
 
 
 async def run_site(job: SiteJob, link: Link) -> SiteResult:
-    """Run one site: with inorder where the job names workers."""
+    """Run one site, with inorder if the job names workers."""
     if job.workers:
         from inorder_cli.demo.ordered import run_ordered
 
@@ -43,12 +43,12 @@ class _Pipes:
         threading.Thread(target=self._listen, name="demo-stdin", daemon=True).start()
 
     async def ready(self) -> float:
-        """Say that the site is subscribed and wait for the start."""
+        """Report that the site is subscribed and wait for the start."""
         write({"ready": True})
         return await self._start
 
     def progress(self, seen: int) -> None:
-        """Tell the parent, if there is something new."""
+        """Report progress to the parent, if there is any."""
         if seen != self._told:
             self._told = seen
             write({"seen": seen})

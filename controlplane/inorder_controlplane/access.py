@@ -1,4 +1,4 @@
-"""How a control plane reaches the workers: where they are, and with which token.
+"""The control plane's access to the workers: their addresses and its token.
 
 Unless it is told otherwise it reads the workers' addresses in the store, and makes itself a token there: short-lived,
 renewed while it runs, and marked as internal, because the control plane keeps the audit log itself.
@@ -30,8 +30,8 @@ TOKEN_SECONDS: Final = 3600.0
 
 @dataclass(slots=True)
 class _Shared:
-    """A connection to the workers, and how many requests use it. ``is_old``: nobody else shall; the last one closes
-    it."""
+    """A connection to the workers, with the number of requests that use it. ``is_old``: nobody else shall; the last one
+    closes it."""
 
     cluster: Cluster
     token: str
@@ -68,14 +68,14 @@ class Access:
         self._shared: _Shared | None = None
 
     async def addresses(self) -> list[str]:
-        """Return where workers may be reached. Raises StoreErrors, and WorkerUnreachable where there is none."""
+        """Return the addresses of the workers. Raises StoreErrors, and WorkerUnreachable where there is none."""
         found = list(self._addresses) or await self._database.call(_read_addresses)
         if not found:
             raise WorkerUnreachable([], "the store knows of no worker; start one with: inorder worker")
         return found
 
     async def token(self) -> str:
-        """Return the secret to show them. Raises StoreErrors."""
+        """Return the secret for the workers. Raises StoreErrors."""
         if self._given is not None:
             return self._given
         async with self._lock:
@@ -87,8 +87,8 @@ class Access:
 
     @asynccontextmanager
     async def cluster(self) -> AsyncIterator[Cluster]:
-        """Use the connection to the workers that all requests share: each new one is a session that the workers would
-        write down. Another one is made where token or TLS are others by now, or no worker was reached at the addresses
+        """Use the one connection to the workers that all requests share, as each new one would be a session for the
+        workers. Another one is made where token or TLS are others by now, or no worker was reached at the addresses
         known. Raises StoreErrors, LinkErrors and PeerErrors."""
         token, shared = await self.token(), self._shared
         if shared is None or shared.token != token or shared.tls is not self.tls:
@@ -117,7 +117,7 @@ class Access:
                 await shared.close()
 
     async def close(self) -> None:
-        """Leave the workers, and end the token of its own. No error: where the store is away it expires by itself."""
+        """Disconnect from the workers, and revoke the own token, which expires by itself without the store."""
         await self._put_away(None)
         own, self._own = self._own, None
         if own is not None:
@@ -134,7 +134,7 @@ class Access:
 
 
 def _read_addresses(store: Store) -> list[str]:
-    """Return the addresses of those who have stages, then of all others."""
+    """Return the workers' addresses, first those of workers with stages."""
     owners = sa.select(schema.stages.c.address).order_by(schema.stages.c.stage.desc())
     others = sa.select(schema.workers.c.address).order_by(schema.workers.c.owner)
 

@@ -1,4 +1,4 @@
-"""What an operator must know of: alarms, derived from what is seen of the cluster.
+"""Alarms for operators, derived from observations of the cluster.
 
 An alarm is not stored and needs no acknowledgement: it is there while its reason is. Its id is the same as long as it
 is, also in other replicas, and ``since`` is when this replica saw it first, or when it began where that is known.
@@ -41,7 +41,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class StageSeen:
-    """A stage; ``owner`` is empty where it has none, ``state`` that of its owner, or ``free``."""
+    """An observed stage; ``owner`` is empty if it has none, ``state`` is the owner's, or ``free``."""
 
     stage: int
     owner: str
@@ -50,7 +50,7 @@ class StageSeen:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """A worker; ``lag``: rows of each stage it follows that it has not read yet."""
+    """An observed worker; ``lag``: rows of each followed stage that it has not read yet."""
 
     owner: str
     address: str
@@ -60,7 +60,7 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True)
 class StuckSeen:
-    """Numbers of a topic (``space:name``) that hold subscribers up, and for how long (s) the oldest of them has."""
+    """Numbers of a topic (``space:name``) that hold subscribers up, and the age (s) of the oldest."""
 
     topic: int
     label: str
@@ -71,7 +71,7 @@ class StuckSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClientSeen:
-    """What a client reports: numbers that it told its application as gaps in the last minute."""
+    """A client's report: how many numbers it gave its application as gaps in the last minute."""
 
     client_id: str
     lost: int
@@ -79,7 +79,7 @@ class ClientSeen:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is seen of the cluster at a time.
+    """The observations of the cluster at a time.
 
     Attributes:
         store_error, workers_error: why the store or the workers do not answer, ``None`` while they do.
@@ -102,7 +102,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From which point on something is an alarm.
+    """The thresholds of alarms.
 
     Attributes:
         stuck_s: seconds that a number may be waited for; ten times that is critical.
@@ -133,13 +133,13 @@ def alarms(seen: Seen, limits: Limits) -> list[Alarm]:
 
 
 class AlarmBook:
-    """Remembers since when each alarm is there."""
+    """Remembers since when each alarm has lasted."""
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}
 
     def since(self, found: Sequence[Alarm], now_ms: int) -> list[tuple[Alarm, int]]:
-        """Return the alarms of now, each with when it began (ms since 1970); what is not among them is over."""
+        """Return the present alarms, each with its beginning (ms since 1970); alarms that are missing here are over."""
         before = self._since
         self._since = {
             each.id: before.get(each.id, now_ms if each.began_ms is None else each.began_ms) for each in found

@@ -1,4 +1,4 @@
-"""One analysis in a process of its own, with a group of its own: nothing of Spark is ever loaded here.
+"""One analysis in its own process and process group: Spark is never loaded here.
 
 The process reports over a pipe that is only for that, one JSON object a line: ``{"type": "progress", "step", "of",
 "what"}`` and at its end ``{"type": "result", "result"}``; what it says on stdout and stderr is its log. It gets none of
@@ -38,7 +38,7 @@ log = logger("inorder.controlplane")
 
 
 def arguments(job: Job, source: str, out: str | None, report: int) -> list[str]:
-    """Return the arguments of the command for a job, with places that were checked."""
+    """Return the command's arguments for a job with checked places."""
     given = [f"--window={job.window_s:g}", f"--max-pairs={job.max_pairs}", f"--master={job.master}"]
     if out is not None:
         given.append(f"--out={out}")
@@ -46,14 +46,14 @@ def arguments(job: Job, source: str, out: str | None, report: int) -> list[str]:
 
 
 def environment(ours: Mapping[str, str], scratch: str) -> dict[str, str]:
-    """Return the variables that an analysis gets: all but ours, and where it may write meanwhile. Those of object
-    stores and of Spark are for it."""
+    """Return the environment of an analysis: ours without inorder's own variables, with a place for temporary files.
+    Those of object stores and of Spark are for it."""
     kept = {name: value for name, value in ours.items() if not _OURS.match(name)}
     return {"SPARK_LOCAL_DIRS": scratch, **kept, "TMPDIR": scratch}
 
 
 def masked(text: str, secrets: Sequence[str]) -> str:
-    """Return a text without these secrets, and without passwords in URLs."""
+    """Return a text without these secrets and without passwords in URLs."""
     for secret in secrets:
         text = text.replace(secret, _MASK)
     before, *urls = text.split("://")  # one look at each place: a log line may be long, and is anybody's
@@ -61,7 +61,7 @@ def masked(text: str, secrets: Sequence[str]) -> str:
 
 
 def _without_password(url: str) -> str:
-    """Return what stands behind ``scheme://`` and mask what is between the user and the host."""
+    """Return a URL's part behind ``scheme://`` with the password masked."""
     found = _AUTHORITY.match(url)
     authority = found.group() if found else ""
     user, _, rest = authority.partition(":")
@@ -70,7 +70,7 @@ def _without_password(url: str) -> str:
 
 
 class AnalysisProcess:
-    """Runs a job; ``start`` first, then ``wait``.
+    """Runs a job; ``start`` comes first, then ``wait``.
 
     Attributes:
         progress: how far it is, as far as it has said.
@@ -90,11 +90,11 @@ class AnalysisProcess:
 
     @property
     def log(self) -> str:
-        """Its last lines."""
+        """The last lines of the process's log."""
         return last_lines(masked(storable(self._log.decode(errors="replace")), self._secrets), LOG_BYTES)
 
     async def start(self, job: Job, source: str, out: str | None) -> None:
-        """Start it. Raises OSError."""
+        """Start the process. Raises OSError."""
         self._scratch = scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="inorder-analysis-")
         reading, writing = os.pipe()
         try:
@@ -121,7 +121,7 @@ class AnalysisProcess:
         ]
 
     async def wait(self) -> int:
-        """Return its exit code, once it and all that it has started are gone; negative: the signal that ended it."""
+        """Return the exit code (negative: a signal), once the process and all its children are gone."""
         assert self._process is not None
         code = await self._process.wait()
         self._signal(signal.SIGKILL)  # whatever it left behind
@@ -137,8 +137,7 @@ class AnalysisProcess:
         return code
 
     def stop(self, grace: float) -> None:
-        """Ask it to end, where it was started, and kill it if it has not within ``grace`` seconds. ``wait`` returns
-        then."""
+        """Ask a started process to end, and kill it after ``grace`` seconds. ``wait`` returns then."""
         if self._process is not None and self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(grace), name="inorder-analysis-stop")
 

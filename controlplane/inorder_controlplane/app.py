@@ -1,4 +1,4 @@
-"""The app: its parts put together."""
+"""The assembly of the control plane's app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every change of this API in the audit log: written before it is made, and again when its outcome is known."""
+"""Every change of this API in the audit log, recorded before it is made and again with its outcome."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def audited(
 
 
 async def _end(context: Context, number: int, outcome: str, detail: dict[str, Any]) -> None:
-    """Write the outcome, also for a request that is being cancelled."""
+    """Record the outcome, also for a request that is being cancelled."""
     work = context.database.call(lambda store: AuditLog(store).end(number, outcome, detail))
     try:
         await asyncio.shield(asyncio.ensure_future(work))

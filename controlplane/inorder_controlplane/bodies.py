@@ -1,5 +1,4 @@
-"""What is checked of a request before anything is made of it: who sends it, that its body is small, and JSON that every
-reader takes alike.
+"""Checks of a request ahead of its handler: the sender, a small body, and JSON that every parser reads alike.
 
 Python's own parser also takes NaN and Infinity, numbers that become infinite, halves of surrogate pairs, and of two
 values with one name the last. None of them may get as far as the store or a worker.
@@ -65,7 +64,7 @@ class Bodies:
         await self._app(scope, receive, send)
 
     async def _checked(self, scope: Scope, receive: Receive) -> bytes:
-        """Return a body that is good. Raises Problem."""
+        """Return the checked body. Raises Problem."""
         path, limit = scope["path"], MAX_PUBLIC_BYTES
         if path.startswith(self._guarded) and path not in self._public:
             await authenticate(HTTPConnection(scope), self._context)
@@ -103,7 +102,7 @@ def parsed(body: bytes) -> Any:
 
 
 def _has_body(scope: Scope) -> bool:
-    """Tell whether a request announces a body: without it HTTP/1.1 has none."""
+    """Tell whether a request announces a body; without that HTTP/1.1 has none."""
     return _header(scope, b"content-length") not in ("", "0") or _header(scope, b"transfer-encoding") != ""
 
 
@@ -129,7 +128,7 @@ def _too_large(limit: int) -> Problem:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` that gives the body once, and then what the connection has to say."""
+    """Return a ``receive`` that gives the body once, and then the connection's own messages."""
     is_given = False
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""The control plane's own connections to the brokers: the live tail, and events for a test.
+"""The control plane's own connections to the brokers, for the live tail and test events.
 
 A tail subscribes with ordering none (R21): topic managers do not know of it, so looking on costs nobody anything.
 """
@@ -44,7 +44,7 @@ def broker_of(brokers: Mapping[str, str], space: str) -> str:
 
 
 def tail_client(space: str, url: str) -> inorder.Client:
-    """Return a client for a live tail, not yet open. Raises UsageErrors and MissingExtra."""
+    """Return an unopened client for a live tail. Raises UsageErrors and MissingExtra."""
     times = inorder.ClientTimes(max_undelivered=MAX_TAIL_UNREAD, max_undelivered_bytes=MAX_TAIL_UNREAD_BYTES)
     return inorder.Client({space: url}, workers=(), times=times)
 
@@ -84,7 +84,7 @@ class Tail:
         }
 
     def dropped(self) -> dict[str, Any] | None:
-        """Return the message that events were dropped since it was told last; ``None`` where none were."""
+        """Return the message about events dropped since the last one; ``None`` without any."""
         total = self.skipped + self.client.stats().overflow
         count, self._told = total - self._told, total
         return {"type": "dropped", "count": count} if count > 0 else None

@@ -1,5 +1,5 @@
-"""HTTP connections with bounds: how many there may be, how large a head, how long a request may take to arrive, and how
-long its answer may be left unread.
+"""HTTP connections with limits: their number, the size of a head, the time for a request to arrive, the time for its
+answer to be read.
 
 Whoever is waited for makes room for the next one, the oldest first: nobody is kept out by others who send half a
 request.
@@ -44,7 +44,7 @@ log = logger("inorder.controlplane")
 
 
 class Waiting:
-    """What is waited for on the connections of one server, a request or the end of a TLS handshake, the oldest first.
+    """The connections of one server that owe a request or the end of a TLS handshake, the oldest first.
 
     Args:
         connections: all of them whose handshake is done.
@@ -57,16 +57,16 @@ class Waiting:
         self._waiting: dict[Guest, None] = {}
 
     def begin(self, guest: Guest) -> None:
-        """It is its turn to say something."""
+        """Note that a connection owes something from now on."""
         self._waiting.pop(guest, None)
         self._waiting[guest] = None
 
     def end(self, guest: Guest) -> None:
-        """It has said all, or is gone."""
+        """Note that a connection owes nothing, or is gone."""
         self._waiting.pop(guest, None)
 
     def came(self, guest: Guest) -> None:
-        """A connection is there. Cut one where there are more than there may be."""
+        """Add a connection. Cut one where there are more than there may be."""
         self.begin(guest)
         if len(self._connections) + len(self._handshakes) > self.room:
             oldest = next(iter(self._waiting))
@@ -74,18 +74,18 @@ class Waiting:
             oldest.abort()
 
     def handshake_came(self, guest: Guest) -> None:
-        """A TLS handshake begins."""
+        """Add a connection that begins its TLS handshake."""
         self._handshakes.add(guest)
         self.came(guest)
 
     def handshake_left(self, guest: Guest) -> None:
-        """A TLS handshake has ended."""
+        """Remove a connection whose TLS handshake has ended."""
         self._handshakes.discard(guest)
         self.end(guest)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's, with bounds.
+    """uvicorn's HTTP protocol with limits.
 
     Args:
         waiting: of the server.
@@ -114,7 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _stop_answering(self) -> None:
-        """uvicorn does so to the last request that came; while others wait it is another one that is answered."""
+        """Disconnect the answered request, as uvicorn does only to the last that came."""
         if self._answered is not None and not self._answered.response_complete:
             self._answered.disconnected = True
             self._answered.message_event.set()
@@ -148,7 +148,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._answered = self.cycle
 
     def on_response_complete(self) -> None:
-        """Another request may come; how long that may take, without a byte of it, is uvicorn's."""
+        """Allow another request; uvicorn limits the time until its first byte."""
         if self.pipeline:
             self._answered, _ = self.pipeline[-1]
         super().on_response_complete()
@@ -156,19 +156,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self._all_waiting.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """Release the connection."""
         self._await(None)
         self._take_unread_off()
         self._stop_answering()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The other side leaves its answer unread."""
+        """Start the time limit, as the other side leaves its answer unread."""
         super().pause_writing()
         self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Stop the time limit, as the other side reads again."""
         super().resume_writing()
         self._take_unread_off()
 
@@ -177,8 +177,8 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.transport.get_protocol() is not self
 
     def _await(self, what: object, seconds: float = 0.0) -> None:
-        """From now on something is waited for, not longer than that; ``None``: nothing. What was waited for before has
-        no more time than it had."""
+        """Set the awaited thing and its time limit; ``None``: nothing. What was waited for before has no more time than
+        it had."""
         if what is None:
             self._all_waiting.end(self)
         if what is self._awaited:
@@ -209,14 +209,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class BoundedSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, for sockets that only tell: who says much on one, or does not read it, is cut."""
+    """uvicorn's WebSocket for sockets that only send: a client that says much, or does not read, is cut."""
 
     _said_bytes = 0
     _said_since = float("-inf")
     _unread: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Take what the other side says: pongs, and that it closes."""
+        """Take the other side's pongs and its close."""
         if (now := self.loop.time()) >= self._said_since + SAID_SECONDS:
             self._said_since, self._said_bytes = now, 0
         self._said_bytes += len(data)
@@ -226,25 +226,25 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             super().data_received(data)
 
     def handle_cont(self, event: Any) -> None:
-        """Take a part of a message: empty ones are of no size, but kept."""
+        """Take a part of a message; empty parts have no size, but are kept."""
         if len(self.frames) >= MAX_PARTS:
             self._cut("its message has too many parts")
         else:
             super().handle_cont(event)
 
     def pause_writing(self) -> None:
-        """The other side does not read."""
+        """Start the time limit, as the other side does not read."""
         super().pause_writing()
         if self._unread is None:
             self._unread = self.loop.call_later(UNREAD_SECONDS, self._cut, "it does not read")
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Stop the time limit, as the other side reads again."""
         super().resume_writing()
         self._take_unread_off()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """Release the connection."""
         self._take_unread_off()
         super().connection_lost(exc)
 

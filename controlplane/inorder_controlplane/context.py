@@ -1,4 +1,4 @@
-"""What the routes share: one per app, found by the dependency ``get_context``."""
+"""The routes' shared context: one per app, found by the dependency ``get_context``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRINCIPAL: Final = "inorder.principal"
 
 @dataclass(slots=True)
 class Context:
-    """What the routes share.
+    """The objects that the routes share.
 
     Attributes:
         settings: of the control plane.
@@ -62,7 +62,7 @@ ContextDep = Annotated[Context, Depends(get_context)]
 
 
 async def get_cluster(connection: HTTPConnection, context: ContextDep) -> AsyncIterator[Cluster]:
-    """Connect to the workers for one request, in its turn. A route names its principal first, so that nobody else gets
+    """Connect to the workers for one request in its turn. A route names its principal first, so that nobody else gets
     here."""
     who: Principal = connection.scope[PRINCIPAL]
     async with context.turns.taken(who.token_id), context.cluster_factory() as cluster:

@@ -1,4 +1,4 @@
-"""A control plane with all its parts, to be run in somebody's event loop: alone, or beside a worker."""
+"""A control plane with all its parts, which runs in any event loop: alone, or beside a worker."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class ControlPlane:
 
     @property
     def address(self) -> str:
-        """Where it listens, ``host:port``."""
+        """The listening address, ``host:port``."""
         return self._service.address
 
     @property
     def url(self) -> str:
-        """The page, for a browser on this machine."""
+        """The page's URL for a browser on this machine."""
         return self._service.url
 
     @property
@@ -74,8 +74,8 @@ class ControlPlane:
         return self._database.url
 
     def renew_certificates(self, tls: Callable[[], ssl.SSLContext | None]) -> bool:
-        """Read the files of TLS again: connections from now on use them, those that are open stay. A file that is no
-        good is logged, and changes nothing. ``tls``: for connections to workers. Return whether there are any."""
+        """Read the TLS files again for new connections; open connections stay. A file that is no good is logged, and
+        changes nothing. ``tls``: for connections to workers. Return whether there are any."""
         try:
             made, to_workers = self._service.tls_context(), tls()
         except InvalidOption as error:
@@ -90,11 +90,11 @@ class ControlPlane:
         return True
 
     async def first_token(self) -> str | None:
-        """Make an admin's token if nobody has one; return its secret. Raises StoreErrors."""
+        """Make an admin's token if there is none; return its secret. Raises StoreErrors."""
         return await self._database.call(_first_token)
 
     async def __aenter__(self) -> Self:
-        """Start to serve. Raises InvalidOption on an address that others reach, while nobody has an admin's token, and
+        """Start serving. Raises InvalidOption on an address that others reach, while nobody has an admin's token, and
         StoreErrors where it cannot be known."""
         host = self._settings.host
         if not is_loopback(host) and not await self._database.call(lambda store: has_admin(store, now_ms())):
@@ -107,11 +107,11 @@ class ControlPlane:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, letting open requests end."""
+        """Stop, and let open requests end."""
         await self._service.__aexit__(kind, error, trace)
 
     async def close(self) -> None:
-        """Give back what it has if it was not started. No error."""
+        """Release the resources of a control plane that was not started. No error."""
         if not self._is_started:
             self._service.close()
             await self._database.close()

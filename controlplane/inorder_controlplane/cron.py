@@ -1,4 +1,4 @@
-"""When a schedule is due: cron expressions of five fields, meant in a time zone."""
+"""Times of schedules: cron expressions of five fields in a time zone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_STEPS: Final = 200
 
 
 class Cron:
-    """An expression in a zone. Raises InvalidOption: ``cron`` (its field, and what that may be) or ``timezone``."""
+    """A cron expression in a time zone. Raises InvalidOption for ``cron`` (its field) or ``timezone``."""
 
     def __init__(self, text: str, timezone: str = "UTC") -> None:
         self.text, self.timezone = text, timezone
@@ -37,7 +37,7 @@ class Cron:
             raise InvalidOption("cron", text, "times that there are: this is none within 50 years")
 
     def next(self, after_ms: int) -> int | None:
-        """Return the first time after one (both ms since 1970); ``None`` if there is none within 50 years."""
+        """Return the first time after a given one (both ms since 1970); ``None`` if there is none within 50 years."""
         after = datetime.datetime.fromtimestamp(after_ms // 1000, self._zone)
         times = self._times(after)
         for _ in range(_MOST_STEPS):
@@ -51,7 +51,7 @@ class Cron:
         return None
 
     def upcoming(self, after_ms: int, count: int) -> list[int]:
-        """Return the first times after one."""
+        """Return the first times after a given one."""
         found: list[int] = []
         while len(found) < count and (at_ms := self.next(found[-1] if found else after_ms)) is not None:
             found.append(at_ms)

@@ -1,4 +1,4 @@
-"""The store, for code that must not block: each of a few threads has a connection of its own."""
+"""The store for code that must not block: a few threads have a connection each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Database:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="inorder-store")
 
     async def call(self, work: Callable[[Store], T]) -> T:
-        """Let a thread do ``work`` with its connection. Raises what it raises, StoreErrors among them."""
+        """Run ``work`` with a connection on one of the threads. Raises what it raises, StoreErrors among them."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, work)
 
     async def close(self) -> None:

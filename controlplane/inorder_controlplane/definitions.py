@@ -1,4 +1,4 @@
-"""Definitions: read from the workers, and planned against what is there before anything is changed.
+"""Definitions: exported from the workers, and compared with the present state before an import changes anything.
 
 An import brings the topics that it names into their stages and order, with their pins, and adds rules of event logs. It
 takes nothing away: other topics stay in their stages, behind those that are named, and other logs are kept. Schedules
@@ -30,7 +30,7 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class Plan:
-    """What an import changes.
+    """The changes of an import.
 
     Attributes:
         creates: topics that are not there yet.
@@ -58,7 +58,7 @@ class Plan:
 def definitions_of(
     order: TopicOrder, logs: Logs, automatic: Automatic, schedules: Sequence[Schedule] = ()
 ) -> Definitions:
-    """Return what is set up now."""
+    """Return the present definitions."""
     pinned = set(order.pinned)
     return Definitions(
         version=1,
@@ -75,7 +75,7 @@ def definitions_of(
 def plan(
     wanted: Definitions, order: TopicOrder, logs: Logs, automatic: Automatic, schedules: Sequence[Schedule] = ()
 ) -> Plan:
-    """Return what an import changes. Raises Problem for what cannot be: other stages, topics named twice, pins of
+    """Return the changes of an import. Raises Problem for what cannot be: other stages, topics named twice, pins of
     topics that are in no order, filters that are none, schedules at no times."""
     named = [[(each.space, each.name) for each in stage] for stage in wanted.order]
     pinned = [(each.space, each.name) for each in wanted.pinned]

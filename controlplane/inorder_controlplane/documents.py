@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, with this API's own errors in it."""
+"""The OpenAPI document: FastAPI's, with this API's own errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _METHODS: Final = frozenset(("get", "put", "post", "delete", "patch"))
 
 
 def install(app: FastAPI, root_path: str = "") -> None:
-    """Let an app describe itself, as it is below a path of a proxy's."""
+    """Make an app describe itself, also below a proxy's path."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -83,7 +83,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _roles() -> dict[tuple[str, str], str]:
-    """Return, by path and method, the role that a route needs."""
+    """Return the role that each route needs, by path and method."""
     routes = [route for router in registry.API for route in router.routes if isinstance(route, APIRoute)]
     return {
         (PREFIX + route.path_format, method.lower()): role

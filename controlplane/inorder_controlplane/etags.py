@@ -1,4 +1,4 @@
-"""ETags of what can be edited: who changes it says which version was read, so no update is lost."""
+"""ETags of editable objects: a change names the version that was read, so no update is lost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from inorder_controlplane.problems import Problem
 
 
 def etag(*parts: Any) -> str:
-    """Return the ETag of a version that these plain values tell from all others."""
+    """Return the ETag of a version that these plain values determine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
 
 def require_match(request: Request, current: str) -> None:
-    """Compare If-Match with the ETag of what is there. Raises Problem: ``precondition-required`` without the header,
-    ``stale`` where it names another version."""
+    """Compare If-Match with the present ETag. Raises Problem: ``precondition-required`` without the header, ``stale``
+    where it names another version."""
     given = request.headers.get("if-match")
     if given is None:
         allowed = "If-Match with the ETag of your last GET"

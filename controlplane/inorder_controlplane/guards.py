@@ -1,4 +1,4 @@
-"""What every answer carries, and whom it is given to: security headers, and the check of the Host header."""
+"""Security headers for every answer, and checks of the Host header and of cookies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HSTS: Final = "max-age=31536000"
 
 
 class SecurityHeaders:
-    """ASGI middleware: every answer has HEADERS; what is not meant to be kept by browsers says so."""
+    """ASGI middleware: it adds HEADERS to every answer, and forbids browsers to keep those not meant for it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -55,9 +55,8 @@ class SecurityHeaders:
 
 
 class OwnCookie:
-    """ASGI middleware: of all cookies a request has at most the one of this server, as far as it can be one of ours.
-    Others are none of our business, and reading some takes a time that is the square of their length (before Python
-    3.11.10).
+    """ASGI middleware: it removes all cookies from a request except for one that may be this server's. Others are none
+    of our business, and reading some takes a time that is the square of their length (before Python 3.11.10).
 
     Args:
         name: of the cookie.
@@ -84,7 +83,7 @@ class OwnCookie:
 
 
 class Hosts:
-    """ASGI middleware: on a loopback address only requests for names of this machine are answered. A foreign page can
+    """ASGI middleware: on a loopback address it answers only requests for names of this machine. A foreign page can
     have its own name resolved to 127.0.0.1, but then the request carries that name (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, settings: ControlPlaneSettings) -> None:
@@ -123,7 +122,7 @@ def is_origin(text: str, scheme: str, host: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """Return the name in a Host header, without port and brackets; empty where it is none."""
+    """Return the name in a Host header, without port and brackets; empty for a malformed one."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""What clients told of single events: how long each part of their way took, and the moments of one event's life.
+"""Clients' observations of single events: the durations of their ways, and the moments of one event's life.
 
 Times come from the clocks of many machines. Each client tells how far its clock is from that of the worker, and the
 bound of the error of that; everything here is in the worker's time.
@@ -18,7 +18,7 @@ PERCENTILES: Final = (50, 90, 99)
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Of a sample of ``count`` durations (ms). None is below 0: one that the clocks' errors made so counts as 0."""
+    """Percentiles of ``count`` durations (ms), none below 0, whatever the clocks' errors."""
 
     p50: float
     p90: float
@@ -28,7 +28,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How long the parts of the way from ``publish`` to the notification took; ``None`` where nobody told.
+    """The durations of the parts of the way from ``publish`` to the notification; ``None`` without observations.
 
     Attributes:
         timestamp: from the publish call to the timestamp.
@@ -47,8 +47,8 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened to an event: when (µs since 1970, the worker's time), by which client, give or take
-    ``error_us`` (-1: not known). ``waited_topic`` and ``waited_number``: what it had waited for, else 0."""
+    """One moment of an event: when (µs since 1970, the worker's time), at which client, give or take ``error_us`` (-1:
+    not known). ``waited_topic`` and ``waited_number``: what it had waited for, else 0."""
 
     at_us: int
     what: str
@@ -60,7 +60,7 @@ class Moment:
 
 
 def latencies(lives: Sequence[SeenLife]) -> Latencies:
-    """Return the latencies of the events that were told of."""
+    """Return the latencies of the observed events."""
     made, seen = _publishers(lives), [each for each in lives if not _is_publishers(each.life)]
     pairs = [(made[key], each) for each in seen if (key := _key(each.life)) in made]
     return Latencies(
@@ -73,7 +73,7 @@ def latencies(lives: Sequence[SeenLife]) -> Latencies:
 
 
 def moments(lives: Iterable[SeenLife]) -> list[Moment]:
-    """Return what happened to one event, in the order of time; what its publisher did first, where times are equal."""
+    """Return the moments of one event in the order of time, and of equal ones the publisher's first."""
     return sorted(_moments(lives), key=lambda each: each.at_us)
 
 
@@ -104,7 +104,7 @@ def _at(seen: SeenLife, position: int) -> int:
 
 
 def _error(one: SeenLife, other: SeenLife) -> int:
-    """Return the bound of the error of a duration between two clients; none within one, whose clock is one."""
+    """Return the error bound of a duration between two clients; 0 within one, which has one clock."""
     return 0 if one.client_id == other.client_id else max(one.error_us, 0) + max(other.error_us, 0)
 
 

@@ -1,4 +1,4 @@
-"""How often logins may fail: a bound on guessing, and on what it costs."""
+"""A limit on failed logins, which bounds guessing and its cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_ADDRESSES: Final = 10_000
 
 
 class LoginLimit:
-    """Counts failed logins by address, over the last minute.
+    """Counts the failed logins of the last minute by address.
 
     Args:
         rate: failures of an address after which it is refused.
@@ -23,7 +23,7 @@ class LoginLimit:
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
     def wait_s(self, address: str, now: float) -> int:
-        """Return for how many whole seconds an address is refused; 0: it may try. ``now``: monotonic, s."""
+        """Return for how many whole seconds an address is refused; 0 if it may try. ``now``: monotonic, s."""
         times = self._failures.get(address)
         if times is None:
             return 0

@@ -1,4 +1,4 @@
-"""The web UI: files as they were built, and its page at every path that is none of the API's.
+"""The web UI: its built files, and its page at every path outside of the API.
 
 Without a build a plain page says how to make one.
 """
@@ -37,7 +37,7 @@ KEPT: Final = "public, max-age=31536000, immutable"
 
 
 class Pages:
-    """ASGI app for all paths that no route has.
+    """The ASGI app for all paths without a route.
 
     Args:
         root: the path below which browsers find us, such as ``/inorder``; empty: all of the server.
@@ -83,12 +83,12 @@ def _page(file: Path, root: str) -> str:
 
 @lru_cache(maxsize=256)
 def _compressed(file: Path, changed_ns: int) -> bytes:
-    """Return a file as it travels. Each is compressed once, as long as it is not changed."""
+    """Return a file with its compressed form. Each is compressed once, as long as it is not changed."""
     return gzip.compress(file.read_bytes(), mtime=0)
 
 
 def _file(folder: Path, path: str) -> Path | None:
-    """Return the file of a path, ``None`` where there is none inside the folder."""
+    """Return the file of a path, or ``None`` if there is none inside the folder."""
     try:
         found = (folder / path).resolve()
         return found if found.is_file() and found.is_relative_to(folder.resolve()) else None

@@ -1,5 +1,5 @@
-"""Lists in pages. A cursor names the last item that was seen, so a list that changes meanwhile skips and repeats no
-item that stays."""
+"""Pagination of lists. A cursor names the last item that was seen, so a list that changes meanwhile skips and repeats
+no item that stays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Page(BaseModel, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What the query of a list may say; a route takes it as ``ListQueryDep``."""
+    """The query parameters of a list; a route takes it as ``ListQueryDep``."""
 
     limit: int = 100
     cursor: str | None = None
@@ -46,7 +46,7 @@ def list_query(
     q: Annotated[str | None, Query(max_length=512, description="a text that the items must hold")] = None,
     sort: Annotated[str | None, Query(max_length=64, description="a field; with - in front the greatest first")] = None,
 ) -> ListQuery:
-    """Return the query of a list."""
+    """Return the query parameters of a list."""
     return ListQuery(limit, cursor, q, sort)
 
 
@@ -62,7 +62,7 @@ def page_of(
     default: str,
     text: Callable[[T], str],
 ) -> tuple[list[T], str | None, int]:
-    """Return the items of one page, the next cursor and the number of all. Raises Problem.
+    """Return the items of one page, the next cursor and the total number. Raises Problem.
 
     Args:
         ident: what no two items have in common.
@@ -107,7 +107,7 @@ def encoded(value: Any) -> str:
 
 
 def decoded(cursor: str) -> Any:
-    """Return what a cursor was made of. Raises Problem."""
+    """Return the values of a cursor. Raises Problem."""
     try:
         return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, RecursionError):

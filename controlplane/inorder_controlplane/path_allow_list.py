@@ -1,4 +1,4 @@
-"""What analyses may read and write: folders below those that ``controlplane.traces`` names, and URLs that begin so.
+"""The places that analyses may use: folders below those in ``controlplane.traces``, URLs that begin so.
 
 Whoever may start an analysis could else have any file of this machine read, and any folder written to. Folders are
 compared as they really are, with all links followed; URLs by whole segments of their paths.
@@ -24,7 +24,7 @@ LOCAL_MASTERS: Final = "local, local[*] or local[N]"
 
 @dataclass(frozen=True, slots=True)
 class PathAllowList:
-    """What is allowed.
+    """The allowed places.
 
     Attributes:
         traces: absolute paths of folders, and beginnings of URLs.
@@ -35,8 +35,8 @@ class PathAllowList:
     masters: Sequence[str] = ()
 
     def resolved(self, text: str, where: str) -> str:
-        """Return a folder as it really is, or a URL. Raises Problem: ``invalid`` for what is neither, ``forbidden`` for
-        what is not allowed; ``where`` names the field."""
+        """Return a folder with links resolved, or a URL. Raises Problem: ``invalid`` for what is neither, ``forbidden``
+        for what is not allowed; ``where`` names the field."""
         if not self.traces:
             detail = f"{where}: analyses cannot be started here, as the setting controlplane.traces names no folder"
             raise Problem("forbidden", detail, allowed="traces in folders and URLs that controlplane.traces names")
@@ -47,7 +47,7 @@ class PathAllowList:
         return found
 
     def check(self, source: str, out: str | None, master: str) -> tuple[str, str | None]:
-        """Return source and out as they really are. Raises Problem."""
+        """Return source and out, resolved. Raises Problem."""
         read = self.resolved(source, "source")
         if out is not None and _URL.match(out):
             raise _invalid("out", "it is a URL", "the absolute path of a folder")
@@ -63,7 +63,7 @@ class PathAllowList:
         return read, written
 
     def found(self) -> list[str]:
-        """Return the allowed folders that are there, and what folders are right below them."""
+        """Return the existing allowed folders, and the folders right below them."""
         paths: list[str] = []
         for each in self.traces:
             if not _URL.match(each) and os.path.isdir(each):
@@ -82,13 +82,13 @@ def _folders(folder: Path) -> Iterator[str]:
 
 
 def _known(allowed: str) -> str:
-    """Return an allowed place in the form that ``_plain`` gives."""
+    """Return an allowed place in the form of ``_plain``."""
     matched = _URL.match(allowed)
     return allowed.rstrip("/") if matched else os.path.realpath(allowed)
 
 
 def _plain(text: str, where: str) -> str:
-    """Return an absolute path with all links followed, or a URL without anything that means another one."""
+    """Return an absolute path with all links followed, or a URL in its one normal form."""
     matched = _URL.match(text)
     if matched is None:
         if not os.path.isabs(text):

@@ -1,4 +1,4 @@
-"""What a change of the topic order would do (R14), without doing it.
+"""Plans of changes of the topic order (R14): the effects of a change without the change itself.
 
 A change is given whole, as a swap of two topics, or as a move of one; all three become the whole new order, which a
 worker takes. What it would cost is computed from the sequencing groups: a timestamp is made at its topic's stage and
@@ -20,7 +20,7 @@ MAX_ERRORS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """A topic as the plan needs it.
+    """A topic in a plan.
 
     Attributes:
         id: its cluster-wide id.
@@ -41,14 +41,14 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a change: ``where`` in the request's body, and what."""
+    """One fault of a change: ``where`` in the request's body, and why."""
 
     where: str
     message: str
 
 
 class NotAnOrder(ValueError):
-    """What was asked for is no topic order. Attribute ``faults``: everything that is wrong with it, at most
+    """The requested order is no topic order. Attribute ``faults``: everything that is wrong with it, at most
     ``MAX_ERRORS`` of each kind."""
 
     def __init__(self, faults: list[Fault]) -> None:
@@ -58,7 +58,7 @@ class NotAnOrder(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One topic's place before and after; ranks count from 1, the highest, through all stages."""
+    """One topic's old and new place; ranks count from 1, the highest, through all stages."""
 
     topic: int
     from_stage: int
@@ -69,7 +69,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a change would do.
+    """The effects of a change.
 
     Attributes:
         stages: the topics of each stage afterwards, in order.
@@ -89,7 +89,7 @@ class Plan:
 
 
 class PresentOrder:
-    """The topic order as it is, and what changes of it would do.
+    """The present topic order, from which changes are planned.
 
     Args:
         stages: topic ids of each stage, the highest first.
@@ -103,8 +103,7 @@ class PresentOrder:
     # -- a change, as the whole order that it makes ----------------------------------------------------------------
 
     def whole(self, stages: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return a whole order that was asked for. Raises NotAnOrder naming every topic that is missing, repeated or
-        unknown."""
+        """Return a requested whole order. Raises NotAnOrder naming every topic that is missing, repeated or unknown."""
         faults = []
         if len(stages) != len(self.stages):
             faults.append(Fault("stages", f"there are {len(self.stages)} stages, not {len(stages)}"))
@@ -133,7 +132,7 @@ class PresentOrder:
         return [list(each) for each in stages]
 
     def swapped(self, one: int, other: int) -> list[list[int]]:
-        """Return the order in which two topics have changed places. Raises NotAnOrder."""
+        """Return the order after two topics have changed places. Raises NotAnOrder."""
         faults = [
             Fault(f"swap.{at}", f"there is no topic {topic}")
             for at, topic in enumerate((one, other))
@@ -147,8 +146,8 @@ class PresentOrder:
         return [[places.get(topic, topic) for topic in stage] for stage in self.stages]
 
     def moved(self, topic: int, stage: int, rank: int | None = None) -> list[list[int]]:
-        """Return the order in which one topic has moved to a stage: to a rank (from 1, through all stages) that the
-        stage covers then, or to its front. Raises NotAnOrder."""
+        """Return the order after one topic has moved to a stage: to a rank (from 1, through all stages) that the stage
+        covers then, or to its front. Raises NotAnOrder."""
         if topic not in self._topics:
             raise NotAnOrder([Fault("move.topic", f"there is no topic {topic}")])
         if not 0 <= stage < len(self.stages):
@@ -167,7 +166,7 @@ class PresentOrder:
     # -- what it would do ------------------------------------------------------------------------------------------
 
     def plan(self, stages: list[list[int]], named: Collection[int] = ()) -> Plan:
-        """Return what an order (see the methods above) would do. ``named``: topics that are told of in any case, if
+        """Return the effects of an order (see the methods above). ``named``: topics that are told of in any case, if
         their rank changes."""
         moves = moves_between(self.stages, stages, named)
         rates_known = any(each.rate for each in self._topics.values())
@@ -175,7 +174,7 @@ class PresentOrder:
         return Plan(stages, moves, now, then, rates_known, self._warnings(stages, moves, now, then))
 
     def fixed(self, stages: Sequence[Sequence[int]]) -> list[int]:
-        """Return the pinned topics that an order would take from their stage: workers refuse it for them (R15)."""
+        """Return the pinned topics that an order would move from their stage, which workers refuse (R15)."""
         return [
             topic
             for at, stage in enumerate(stages)
@@ -215,7 +214,7 @@ class PresentOrder:
 def moves_between(
     former: Sequence[Sequence[int]], stages: Sequence[Sequence[int]], named: Collection[int] = ()
 ) -> list[Moved]:
-    """Return how one order becomes another one. Topics that only the later one has were made meanwhile: last in the
+    """Return the moves from one order to another. Topics that only the later one has were made meanwhile: last in the
     order, on the bottom stage (R13)."""
     new = {topic for stage in stages for topic in stage} - {topic for stage in former for topic in stage}
     before, after = _places([*former[:-1], [*former[-1], *sorted(new)]]), _places(stages)

@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: bearer tokens, and browser sessions made from them."""
+"""Authentication and authorization: bearer tokens, and browser sessions made from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _cookie: Final = APIKeyCookie(name=COOKIE, auto_error=False, description="made b
 
 
 def require(role: Role) -> Any:
-    """Return the dependency that lets only principals of at least that role through: ``Annotated[Principal,
+    """Return the dependency that admits only principals of at least that role: ``Annotated[Principal,
     require("operator")]``."""
 
     async def check(
@@ -54,7 +54,7 @@ Admin = Annotated[Principal, require("admin")]
 
 
 def require_socket(role: Role) -> Any:
-    """Return the same for WebSockets. A browser sends its cookie from any page, so then Origin must be this server."""
+    """Return :func:`require` for WebSockets. Browsers send cookies from any page, so Origin must be this server."""
 
     async def check(socket: WebSocket, context: ContextDep) -> Principal:
         principal = await authenticate(socket, context)
@@ -66,7 +66,7 @@ def require_socket(role: Role) -> Any:
 
 
 async def authenticate(connection: HTTPConnection, context: Context) -> Principal:
-    """Find out who asks, once for each request. Raises Problem."""
+    """Find the principal of a request, once for each request. Raises Problem."""
     known: Principal | None = connection.scope.get(PRINCIPAL)
     if known is None:
         found = await _authenticate(connection, context)
@@ -89,7 +89,7 @@ async def _authenticate(connection: HTTPConnection, context: Context) -> Princip
 
 
 async def is_current(principal: Principal, context: Context) -> bool:
-    """Tell whether a principal's token and login are still good; long-lived WebSockets ask now and then."""
+    """Tell whether a principal's token and login are still valid; long-lived WebSockets check this at intervals."""
     now, session = context.now_ms(), principal.session_hash
     if session is not None:
         return await context.database.call(lambda store: BrowserSessions(store).find_hash(session, now)) is not None
@@ -109,7 +109,7 @@ async def _of_cookie(context: Context, cookie: str) -> Principal | None:
 
 
 def check_origin(connection: HTTPConnection, *, is_needed: bool) -> None:
-    """Refuse what a page of another server sends. Raises Problem."""
+    """Refuse a request from another server's page. Raises Problem."""
     origin = connection.headers.get("origin")
     if origin is None and not is_needed:
         return

@@ -1,4 +1,4 @@
-"""Every error of the API as problem details (RFC 9457, ``application/problem+json``)."""
+"""Every error of the API in the form of problem details (RFC 9457, ``application/problem+json``)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def response(problem: Problem, instance: str) -> JSONResponse:
 
 
 def of_error(error: errors.InorderError) -> Problem:
-    """Return the problem that an error of inorder is for who asked."""
+    """Return the problem for an error of inorder, for this principal."""
     match error:
         case errors.StoreError():
             return Problem("store-unavailable", str(error), headers={"Retry-After": "1"})
@@ -112,7 +112,7 @@ def of_error(error: errors.InorderError) -> Problem:
 
 
 def install(app: FastAPI) -> None:
-    """Let an app answer every error this way."""
+    """Make an app answer every error with a problem."""
     answer: Any = _answer  # one for requests and WebSockets
     kinds = (Problem, HTTPException, RequestValidationError, WebSocketRequestValidationError, errors.InorderError)
     for kind in kinds:
@@ -120,7 +120,7 @@ def install(app: FastAPI) -> None:
 
 
 class Failures:
-    """ASGI middleware: a defect is answered as a problem, too, and its traceback logged."""
+    """ASGI middleware: it answers a defect with a problem, too, and logs the traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -145,7 +145,7 @@ class Failures:
 
 
 async def _answer(connection: Request | WebSocket, error: Exception) -> JSONResponse:
-    """Also for a WebSocket that was not accepted yet: the answer then takes the place of the acceptance."""
+    """Send the problem, also to a WebSocket that was not accepted yet, in place of the acceptance."""
     return response(_problem_of(error), connection.scope["path"])
 
 

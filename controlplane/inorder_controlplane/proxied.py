@@ -1,4 +1,4 @@
-"""Behind a proxy: the path under which it serves us, and what to say where it is not believed."""
+"""Operation behind a proxy: the path under which it serves us, and hints if its headers are not trusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROTO: Final = "X-Forwarded-Proto"
 
 
 class RootPath:
-    """ASGI middleware: takes the path under which a proxy serves us off requests, where the proxy has not done it.
+    """ASGI middleware: it removes a proxy's path from requests if the proxy has not done so.
 
     Args:
         root: such as ``/inorder``; empty: none.
@@ -31,12 +31,12 @@ class RootPath:
 
 
 def client_address(connection: HTTPConnection) -> str:
-    """Return who asks: the peer, or whom a proxy that is believed names; empty where nobody knows."""
+    """Return the client's address: the peer's, or the one that a trusted proxy names; empty if unknown."""
     return connection.client.host if connection.client else ""
 
 
 def not_believed(connection: HTTPConnection, header: str) -> str:
-    """Return what to say where a proxy's header was not believed; an empty text where there is none, or it was."""
+    """Return a hint about an untrusted proxy's header; an empty text if there is none, or the proxy is trusted."""
     told, address = connection.headers.get(header), client_address(connection)
     if told is None:
         return ""

@@ -1,4 +1,4 @@
-"""docs/REST.md, written from the OpenAPI document: ``python -m inorder_controlplane.reference > docs/REST.md``."""
+"""The generator of docs/REST.md: ``python -m inorder_controlplane.reference > docs/REST.md``."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _answer(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _examples(schema: dict[str, Any] | None, document: dict[str, Any]) -> Iterator[Any]:
-    """Yield the examples of a schema; of a list's page, one with one item."""
+    """Yield the examples of a schema; a page of a list has one with one item."""
     if schema is None:
         return
     if "$ref" in schema:
@@ -110,12 +110,12 @@ def _examples(schema: dict[str, Any] | None, document: dict[str, Any]) -> Iterat
 
 
 def _own(path: str) -> frozenset[str]:
-    """What means something of its own there, although all lists have a parameter of that name."""
+    """Return the route's own meaning of a parameter that all lists have."""
     return frozenset(("limit",)) if path.endswith(("/log", "/overlap")) else frozenset()
 
 
 def _text(value: Any, indent: str = "") -> str:
-    """Return JSON for people: on one line what fits."""
+    """Return JSON for people, on one line if it fits."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= WIDTH or not isinstance(value, dict | list) or not value:
         return line
@@ -127,7 +127,7 @@ def _text(value: Any, indent: str = "") -> str:
 
 
 def main() -> None:
-    """Write it to stdout."""
+    """Write the reference to stdout."""
     database = Database("sqlite:///nothing-is-opened.db")
 
     def nowhere() -> Any:

@@ -1,4 +1,4 @@
-"""Who asks, and what that one may do."""
+"""Principals and their roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLES: Final = ("viewer", "operator", "admin")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks.
+    """The user, or program, behind a request.
 
     Attributes:
         name, role: of the token.
@@ -33,5 +33,5 @@ class Principal:
     address: str = ""
 
     def may(self, role: str) -> bool:
-        """Tell whether that role's rights are among this one's."""
+        """Tell whether a role's rights are among the principal's."""
         return self.role in ROLES and ROLES.index(self.role) >= ROLES.index(role)

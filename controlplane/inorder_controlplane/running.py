@@ -1,4 +1,4 @@
-"""Runs analyses that are due or asked for, each in a process of its own, and finds those whose owner is gone.
+"""The runner of due and queued analyses, each in its own process, which also gives up runs whose owner is gone.
 
 Several control planes may do so on one store. What is due makes one run, and a run has one owner, by conditional
 updates; an owner shows with beats that it lives. Who is silent is taken for gone after a lease that was *seen* to pass,
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Own:
-    """A run of ours. ``why``: what ends it before its time: the outcome and the reason for it."""
+    """A run of this control plane. ``why``: what ends it before its time: the outcome and the reason for it."""
 
     run: Run
     process: AnalysisProcess
@@ -54,7 +54,7 @@ class _Own:
 
 
 class Runner:
-    """Looks for what is to be done.
+    """Starts and ends runs.
 
     Args:
         context: of the app.
@@ -73,16 +73,16 @@ class Runner:
         self._is_closing = False
 
     def wake(self) -> None:
-        """There may be something to do."""
+        """Look soon, as there may be work."""
         self._woken.set()
 
     def begin_to_close(self) -> None:
-        """Claim nothing any more."""
+        """Claim no more runs."""
         self._is_closing = True
         self.wake()
 
     async def run(self) -> None:
-        """Look, until it is closed."""
+        """Look for work until the runner is closed."""
         while not self._is_closing:
             self._woken.clear()
             try:
@@ -95,7 +95,7 @@ class Runner:
                 await asyncio.wait_for(self._woken.wait(), BUSY_SECONDS if self._own else IDLE_SECONDS)
 
     async def look(self) -> None:
-        """Make runs of what is due, give up those whose owner is gone, and start what waits. Raises StoreErrors."""
+        """Queue due runs, give up runs whose owner is gone, and start waiting ones. Raises StoreErrors."""
         await self._fire()
         await self._give_up()
         while len(self._own) < self._context.settings.analyses and not self._is_closing:
@@ -107,7 +107,7 @@ class Runner:
             own.task = asyncio.create_task(self._perform(own), name=f"inorder-analysis-{run.id}")
 
     async def close(self) -> None:
-        """End our runs; they count as failed. No error."""
+        """End our own runs, which count as failed. No error."""
         self.begin_to_close()
         for own in self._own.values():
             own.why = own.why or ("failed", STOPPED)
@@ -160,7 +160,7 @@ class Runner:
             self.wake()
 
     async def _outcome(self, own: _Own) -> tuple[Outcome, str]:
-        """Run it, and return what became of it and why."""
+        """Run an analysis; return its outcome and the reason."""
         job = own.run.job
         try:
             source, out = await self._call(
@@ -188,7 +188,7 @@ class Runner:
         return "failed", _reason(code, own.process.log)
 
     async def _beat(self, own: _Own) -> None:
-        """Show that it goes on, and do what the store says."""
+        """Show that a run goes on, and obey the store."""
         told: dict[str, Any] = {}
         while True:
             now = {"progress": own.process.progress, "log": own.process.log}
@@ -209,7 +209,7 @@ class Runner:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _end(self, own: _Own, outcome: Outcome, reason: str) -> None:
-        """Write what became of it, however long the store is away; unless we are to stop as well."""
+        """Store the outcome of a run, however long the store is away, unless we are to stop as well."""
         process = own.process
 
         def write(store: Store) -> None:
@@ -234,7 +234,7 @@ class Runner:
 
 
 class Silence:
-    """For how long each run's owner has been seen to show no sign of life.
+    """Measures for how long each run's owner has shown no sign of life.
 
     Between two looks no more counts than twice the longest pause between them: if we stood still ourselves, maybe all
     did, and nobody is suspected for that.
@@ -246,7 +246,7 @@ class Silence:
         self._looked: float | None = None
 
     def seen(self, running: Sequence[Run], now: float) -> set[str]:
-        """Take note of the runs that go on; return those whose owners have been silent for a lease."""
+        """Take the present runs; return those whose owners have been silent for a lease."""
         passed = 0.0 if self._looked is None else min(now - self._looked, 2 * IDLE_SECONDS)
         self._looked = now
         before, self._seen = self._seen, {}
@@ -283,19 +283,19 @@ def _beaten(store: Store, id_: str, owner: str, news: dict[str, Any]) -> Word:
 
 
 def allow_list_of(context: Context) -> PathAllowList:
-    """Return what analyses may read and write."""
+    """Return the places that analyses may read and write."""
     return PathAllowList(context.settings.traces or (), context.settings.masters)
 
 
 def runner_of(context: Context) -> Runner:
-    """Return the app's own."""
+    """Return the app's own runner."""
     found: Runner = context.parts.get("runner") or context.parts.setdefault("runner", Runner(context))
     return found
 
 
 @asynccontextmanager
 async def running(context: Context) -> AsyncIterator[None]:
-    """Run what is to be run while the app does."""
+    """Run the runner during the app's life."""
     part = runner_of(context)
     task = asyncio.create_task(part.run(), name="inorder-controlplane-running")
     try:
@@ -310,7 +310,7 @@ async def running(context: Context) -> AsyncIterator[None]:
 
 
 def _reason(code: int, lines: str) -> str:
-    """Return why a process failed: what it says itself, else how it ended."""
+    """Return why a process failed, by its own words, else by its exit code."""
     said = [line for line in lines.splitlines() if line.startswith("error: ")]
     if said:
         return said[-1].removeprefix("error: ")

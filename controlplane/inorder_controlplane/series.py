@@ -1,4 +1,4 @@
-"""Figures over the last minutes, in the memory of one replica: what is drawn, and the rates that are shown.
+"""Figures of the last minutes for charts and rates, in the memory of one replica.
 
 Stages and clients count since their own start. What is shown are sums of these counts and how fast they rise; a count
 that falls (its process began anew) adds nothing for that step, so no rate is negative.
@@ -20,7 +20,7 @@ Counts = Mapping[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look.
+    """The figures of one moment.
 
     Attributes:
         at_ms: when, ms since 1970.
@@ -46,7 +46,7 @@ class Series:
     def add(
         self, at_ms: int, now: float, counts: Mapping[str, Counts], values: Mapping[str, float | None]
     ) -> Sample | None:
-        """Take a look in.
+        """Add a sample.
 
         Args:
             at_ms: when, by the wall clock.
@@ -71,7 +71,7 @@ class Series:
         return sample
 
     def rates(self, seconds: float) -> dict[str, float | None]:
-        """Return the mean rates of the last seconds; ``None`` where nothing is known."""
+        """Return the mean rates of the last seconds; ``None`` without samples."""
         if not self._samples:
             return {}
         newest = self._samples[-1].at_ms
@@ -86,7 +86,7 @@ class Series:
 def _rate(
     name: str, last: tuple[float, dict[str, dict[str, int]]], now: float, known: dict[str, dict[str, int]]
 ) -> float | None:
-    """Return how fast a count rises: the sum over sources that were there before too."""
+    """Return the rate of a rising count: the sum over sources present before, too."""
     before_at, before = last
     risen = None
     for source, each in known.items():

@@ -1,4 +1,4 @@
-"""The app on a port, in an event loop that is somebody else's."""
+"""A server of the app on a port, in a foreign event loop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Service:
         self._task: asyncio.Task[None] | None = None
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return a TLS context of what the files are now, ``None`` without TLS. Raises InvalidOption."""
+        """Return a TLS context from the present files, or ``None`` without TLS. Raises InvalidOption."""
         settings = self._settings
         if settings.tls_cert is None:
             return None
@@ -68,13 +68,13 @@ class Service:
         return context
 
     def renew(self, context: ssl.SSLContext) -> None:
-        """Take another TLS context for the connections from now on."""
+        """Use another TLS context for new connections."""
         if self._tls is not None:
             self._tls.renew(context)
 
     @property
     def address(self) -> str:
-        """Where it listens, ``host:port``."""
+        """The listening address, ``host:port``."""
         host, port, *_ = self._socket.getsockname()
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -87,7 +87,7 @@ class Service:
         return f"{scheme}://{host}:{port}{self._settings.root_path}/"
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start serving."""
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="inorder-controlplane")
         ready = asyncio.create_task(self._server.ready.wait(), name="inorder-controlplane-ready")
         await asyncio.wait((ready, self._task), return_when=asyncio.FIRST_COMPLETED)
@@ -102,18 +102,18 @@ class Service:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, letting open requests end."""
+        """Stop, and let open requests end."""
         assert self._task is not None
         self._server.should_exit = True
         await asyncio.gather(self._task, return_exceptions=True)
 
     def close(self) -> None:
-        """Give the port back without having started."""
+        """Release the port without having started."""
         self._socket.close()
 
 
 class _Server(uvicorn.Server):
-    """Signals are the command's, which stops the worker as well. ``ready`` is set once it accepts."""
+    """uvicorn's server without signal handlers, which the command has. ``ready`` is set once it accepts."""
 
     def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
@@ -122,7 +122,7 @@ class _Server(uvicorn.Server):
         self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept. The sockets are listened on here: uvicorn sets no bounds."""
+        """Start accepting. The sockets are listened on here: uvicorn sets no bounds."""
         await super().startup([])
         waiting = Waiting(self.server_state.connections)
         protocol: Callable[[], asyncio.Protocol] = partial(
@@ -143,14 +143,14 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Cut handshakes that are under way, and end as uvicorn does."""
+        """Cut open handshakes, and end as uvicorn does."""
         if self._secure is not None:
             await self._secure.cut()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
+        """Leave signals to the command."""
         yield
 
 

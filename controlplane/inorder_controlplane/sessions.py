@@ -1,4 +1,4 @@
-"""Logins of browsers, in the store: a cookie with 256 random bits, of which only the SHA-256 is kept."""
+"""Browser logins in the store: a cookie has 256 random bits, of which the store keeps only the SHA-256."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BrowserSessions:
         self._store = store
 
     def begin(self, token: Token, *, now_ms: int, ttl_s: float) -> tuple[str, Principal]:
-        """Log a token's holder in, no longer than the token is good; return the cookie's value and who that is."""
+        """Log a token's holder in, no longer than the token is valid; return the cookie's value and the principal."""
         cookie, csrf = secrets.token_urlsafe(_BYTES), secrets.token_urlsafe(_BYTES)
         expires = now_ms + round(ttl_s * 1000)
         if token.expires_ms is not None:
@@ -37,11 +37,11 @@ class BrowserSessions:
         return cookie, Principal(token.name, token.role, token.id, expires, csrf, session_hash)
 
     def find(self, cookie: str, now_ms: int) -> Principal | None:
-        """Return who has this cookie; ``None`` if it is of no login, or login or token are over."""
+        """Return the principal of a cookie; ``None`` for an unknown one, or one whose login or token is over."""
         return self.find_hash(hash_of(cookie), now_ms)
 
     def find_hash(self, session_hash: str, now_ms: int) -> Principal | None:
-        """Return the same by what is kept of the cookie."""
+        """Return the principal of a cookie's stored hash."""
         wanted = sa.select(browser_sessions).where(browser_sessions.c.hash == session_hash)
         row = self._store.run(lambda connection: connection.execute(wanted).mappings().one_or_none())
         if row is None or row["expires_ms"] <= now_ms:
@@ -52,13 +52,13 @@ class BrowserSessions:
         return Principal(token.name, token.role, token.id, row["expires_ms"], row["csrf"], row["hash"])
 
     def end(self, session_hash: str) -> None:
-        """Log out. No error where there is no such login."""
+        """End a login. No error where there is no such login."""
         gone = browser_sessions.delete().where(browser_sessions.c.hash == session_hash)
         self._store.write(lambda connection: connection.execute(gone))
 
 
 def has_admin(store: Store, now_ms: int, *, besides: str = "") -> bool:
-    """Tell whether anybody could log in as an admin, with another token than the one of this id."""
+    """Tell whether anybody could log in as an admin, by another token than the one of this id."""
     good = (tokens.c.expires_ms.is_(None)) | (tokens.c.expires_ms > now_ms)
     is_admin = (tokens.c.role == "admin") & tokens.c.internal.is_(False) & (tokens.c.id != besides)
     wanted = sa.select(sa.func.count()).where(is_admin, tokens.c.revoked_ms.is_(None), good)

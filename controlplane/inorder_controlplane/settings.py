@@ -1,4 +1,4 @@
-"""What a control plane is told."""
+"""The settings of a control plane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inorder.settings.worker import WorkerSection
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ControlPlaneSettings(ControlPlaneSection):
-    """Settings of one control plane: those of its section, and what it needs to know of the workers'. Raises
-    InvalidOption when made wrong."""
+    """The settings of one control plane: its own section, and the needed ones of the workers. Raises InvalidOption when
+    made wrong."""
 
     lease: float = declare.seconds(WorkerSection.lease, "a worker that shows no sign of life for so long is suspect")

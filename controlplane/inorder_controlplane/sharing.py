@@ -1,4 +1,4 @@
-"""Who shares what: the topics of each client, the overlap of clients, and the pairs of topics that must be sequenced.
+"""Shared topics: the topics of each client, the overlap of clients, and the pairs of topics that must be sequenced.
 
 Two topics are in each other's sequencing group where two or more subscribers have both (DESIGN, "Vocabulary"); such a
 pair costs an entry in timestamps, and where their stages differ, the ride of the lower topic's timestamps up to the
@@ -30,7 +30,7 @@ _LITERAL: Final = re.compile(r"[^*?\[\\]*")
 
 
 class Names:
-    """The topics of one space, to find those that a filter covers without trying all.
+    """The topic names of one space in a tree that finds the covered ones without trying all.
 
     Args:
         topics: position and name of each.
@@ -45,7 +45,7 @@ class Names:
         self._sorted = sorted(self._positions)
 
     def covered(self, filter: Filter) -> int:
-        """Return the topics that a filter covers, as :meth:`inorder.protocol.names.Filter.covers` says."""
+        """Return the topics that a filter covers, as :meth:`inorder.protocol.names.Filter.covers` does."""
         if filter.kind is FilterKind.EXACT:
             position = self._positions.get(filter.name)
             return 0 if position is None else 1 << position
@@ -63,7 +63,7 @@ class Names:
 
 
 class _Level:
-    """A level of topic names: the topic that ends here, all that begin so, and the levels below."""
+    """A level of topic names: the topic that ends here, all topics that begin so, and the levels below."""
 
     __slots__ = ("all", "below", "here")
 
@@ -98,7 +98,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as sharing sees it. ``rate``: timestamps per second, ``None`` where that is not known."""
+    """A topic in the computation of overlaps. ``rate``: timestamps per second, ``None`` where that is not known."""
 
     space: str
     name: str
@@ -108,7 +108,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClientPair:
-    """Two clients (positions among the clients) and how many topics both have; ``first_topics``: some of them."""
+    """Two clients (positions among the clients) and how many topics they share; ``first_topics``: some of them."""
 
     one: int
     other: int
@@ -129,7 +129,7 @@ class TopicPair:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Who shares what.
+    """The shared topics of all clients.
 
     Attributes:
         clients: those that share most (positions), by how much.
@@ -147,7 +147,7 @@ class Overlap:
 
 
 def subscribed(topics: Sequence[Topic], clients: Iterable[Iterable[tuple[str, Filter]]]) -> list[int]:
-    """Return the topics of each client, from its filters and their spaces."""
+    """Return the topics of each client from its filters and their spaces."""
     by_space: dict[str, list[tuple[int, str]]] = {}
     for position, topic in enumerate(topics):
         by_space.setdefault(topic.space, []).append((position, topic.name))
@@ -174,7 +174,7 @@ def subscribers(count: int, masks: Iterable[int]) -> list[int]:
 
 
 def overlap(topics: Sequence[Topic], masks: Sequence[int], limit: int, named: int = 20) -> Overlap:
-    """Return who shares what.
+    """Return the shared topics of all clients.
 
     Pairs of topics come by what they cost: the stages that the lower one's timestamps ride up for the higher one, times
     its rate where rates are known; then the stages apart; then how many clients have both.
@@ -194,7 +194,7 @@ def overlap(topics: Sequence[Topic], masks: Sequence[int], limit: int, named: in
 
 
 def _sharing_most(masks: Sequence[int], limit: int) -> list[int]:
-    """Return the clients whose topics most others have too, the first of equals first."""
+    """Return the clients whose topics most others have too; of equals, the first."""
     planes = _counted(masks)
 
     def shared(client: int) -> int:
@@ -205,7 +205,7 @@ def _sharing_most(masks: Sequence[int], limit: int) -> list[int]:
 
 
 def _counted(masks: Iterable[int]) -> list[int]:
-    """Return how many clients have each topic: a binary number for each topic, whose digits stand one in each plane."""
+    """Return how many clients have each topic, in binary with one plane of bits for each digit."""
     planes: list[int] = []
     for mask in masks:
         carry = mask
@@ -223,7 +223,7 @@ def _first(bits: int, count: int) -> list[int]:
 
 
 def _sequenced(topics: Sequence[Topic], masks: Sequence[int], limit: int) -> tuple[list[TopicPair], int]:
-    """Return the costliest pairs of topics that two or more clients have, and the number of all."""
+    """Return the costliest pairs of topics that two or more clients have, and the number of all pairs."""
     groups = _groups(len(topics), masks)
     total = sum(group.bit_count() for group, _ in groups.values()) // 2
     on_stage: dict[int, int] = {}
@@ -233,7 +233,7 @@ def _sequenced(topics: Sequence[Topic], masks: Sequence[int], limit: int) -> tup
     up_to = dict(zip(stages, accumulate((on_stage[each] for each in stages), or_), strict=True))
 
     def reach(position: int) -> tuple[float, int]:
-        """What a topic's dearest pair costs: it is with the highest stage that its group has."""
+        """Return the cost of a topic's dearest pair, which is with the highest stage of its group."""
         stage, group = topics[position].stage, groups[position][0]
         apart = stage - next((each for each in stages if group & on_stage[each]), stage)
         return apart * (topics[position].rate or 0.0), max(0, apart)
@@ -263,8 +263,8 @@ def _sequenced(topics: Sequence[Topic], masks: Sequence[int], limit: int) -> tup
 
 
 def _groups(count: int, masks: Sequence[int]) -> Mapping[int, tuple[int, int]]:
-    """Return, by topic, its sequencing group and the clients that have it; topics without a group are left out. Topics
-    with the same clients have the same group, itself apart, so it is computed once for them."""
+    """Return the sequencing group of each topic with its clients; topics without a group are left out. Topics with the
+    same clients have the same group, itself apart, so it is computed once for them."""
     texts = [format(mask, f"0{count}b") for mask in reversed(masks)]
     columns = [int("".join(column), 2) for column in zip(*texts, strict=True)] if texts and count else []
     columns.reverse()

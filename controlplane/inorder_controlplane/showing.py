@@ -1,4 +1,4 @@
-"""A look at the cluster, as answers and live messages have it."""
+"""Conversion of observations of the cluster into answers and live messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATE_SECONDS = 10.0
 
 
 def stages_of(picture: Picture) -> list[stages.Stage]:
-    """Return the stages."""
+    """Return the stages in the API's form."""
     homes: dict[int, list[TopicState]] = {}
     for topic in picture.topics:
         homes.setdefault(topic.stage, []).append(topic)
@@ -36,7 +36,7 @@ def stages_of(picture: Picture) -> list[stages.Stage]:
 
 
 def workers_of(picture: Picture) -> list[stages.Worker]:
-    """Return the workers."""
+    """Return the workers in the API's form."""
     return [
         stages.Worker(
             owner=each.owner,
@@ -53,7 +53,7 @@ def workers_of(picture: Picture) -> list[stages.Worker]:
 
 
 def alarms_of(picture: Picture) -> list[overview.Alarm]:
-    """Return the alarms."""
+    """Return the alarms in the API's form."""
     return [
         overview.Alarm(
             id=alarm.id,
@@ -68,7 +68,7 @@ def alarms_of(picture: Picture) -> list[overview.Alarm]:
 
 
 def overview_of(picture: Picture, series: Series) -> overview.Overview:
-    """Return all of it."""
+    """Return the whole overview."""
     store = picture.store
     subscribed = {each.client_id for each in picture.subscriptions if each.away_ms == 0}
     reporting = {each.client_id for each in picture.reports.clients} if picture.reports else set()
@@ -91,14 +91,14 @@ def overview_of(picture: Picture, series: Series) -> overview.Overview:
 
 
 def totals_of(picture: Picture) -> overview.Totals:
-    """Return what was counted."""
+    """Return the total counts."""
     return overview.Totals.model_validate(
         {name: None if count is None else str(count) for name, count in picture.totals.items()}
     )
 
 
 def rates_of(series: Series) -> overview.Rates:
-    """Return how much of it per second."""
+    """Return the counts per second."""
     return overview.Rates(**series.rates(RATE_SECONDS))
 
 

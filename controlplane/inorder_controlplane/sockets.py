@@ -1,5 +1,5 @@
-"""WebSockets that only tell: one task sends, another one notices that the other side is gone, a third that it may not
-listen any more. How many there may be."""
+"""WebSockets that only send: one task sends, another notices the other side's end, a third the end of its rights. How
+many there may be."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logger("inorder.controlplane")
 
 
 class Seats:
-    """How many sockets of a kind may be open: nobody takes all of them.
+    """A limit on open sockets of a kind, in all and for one token.
 
     Args:
         kind: what they are, in words.
@@ -43,7 +43,7 @@ class Seats:
 
     @contextlib.contextmanager
     def taken(self, principal: Principal) -> Iterator[None]:
-        """One is open inside. Raises Problem."""
+        """Count one open socket in this block. Raises Problem."""
         token = principal.token_id
         if self._taken[token] >= self._of_one:
             raise self._too_many(f"{self._of_one} {self._kind} of this token are open already")
@@ -62,8 +62,8 @@ class Seats:
 
 
 async def tell(socket: WebSocket, context: Context, principal: Principal, *senders: Coroutine[Any, Any, None]) -> None:
-    """Run what sends over an accepted socket until the other side closes it, may not listen any more, or one of them
-    ends; what the other side says is of no concern."""
+    """Run senders over an accepted socket until the other side closes it, loses its rights, or a sender ends; received
+    messages are ignored."""
     path = socket.scope["path"]
     parts = _listen(socket), _until_over(context, principal), *senders
     tasks = [asyncio.create_task(each, name=f"inorder-controlplane{path}") for each in parts]
@@ -87,7 +87,7 @@ async def _listen(socket: WebSocket) -> None:
 
 
 async def _until_over(context: Context, principal: Principal) -> None:
-    """Return when a token or login is not good any more. While the store does not answer it stays as it is."""
+    """Return when a token or login is not valid any more. While the store does not answer it stays as it is."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         with contextlib.suppress(StoreError):

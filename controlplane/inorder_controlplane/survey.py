@@ -1,4 +1,4 @@
-"""What is read from the workers for one answer, put together: topics with their subscribers and logs."""
+"""A survey of the workers for one answer: topics with their subscribers and logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inorder_worker.admin import Cluster, TopicState
 
 
 class Survey:
-    """Made by :meth:`take`.
+    """The workers' answers, combined; :meth:`take` makes it.
 
     The workers are asked one question beside the other, so parts may be a moment apart.
 
@@ -31,7 +31,7 @@ class Survey:
 
     @classmethod
     async def take(cls, cluster: Cluster) -> Survey:
-        """Ask the workers. Raises what they raise."""
+        """Ask the workers and return the survey. Raises what they raise."""
         states, subscriptions, logs = await asyncio.gather(
             cluster.topics(groups=False), cluster.subscriptions(), cluster.logs()
         )
@@ -41,7 +41,7 @@ class Survey:
 
     @cached_property
     def subscribers(self) -> dict[int, int]:
-        """How many clients have each topic."""
+        """The number of clients of each topic."""
         states = list(self.states.values())
         topics = [sharing.Topic(each.space, each.name, each.stage) for each in states]
         filters = [[(one.space, one.filter) for one in each.filters] for each in self.subscriptions]
@@ -49,7 +49,7 @@ class Survey:
         return {state.id: count for state, count in zip(states, counts, strict=True)}
 
     def log_of(self, state: TopicState) -> LogRule | None:
-        """Return what a topic's event log keeps, the widest bounds of all its rules; ``None``: it has none."""
+        """Return the widest bounds of a topic's rules for event logs; ``None`` without a rule."""
         rules = [each for each in self.rules if each.covers(state.space, state.name)]
         if not rules:
             return None
@@ -57,15 +57,15 @@ class Survey:
         return LogRule(state.space, rules[0].filter, *(0 if 0 in values else max(values) for values in bounds))
 
     def ref(self, topic: int) -> TopicRef:
-        """Return a topic as answers have it."""
+        """Return a topic in the API's form."""
         return ref_of(topic, self.states.get(topic))
 
 
 def ref_of(topic: int, known: TopicInfo | TopicState | None) -> TopicRef:
-    """Return a topic as answers have it; one that was made just now has no names yet."""
+    """Return a topic in the API's form; one made just now has no names yet."""
     return TopicRef(id=str(topic), space=known.space if known else "", name=known.name if known else "")
 
 
 def refs_of(order: TopicOrder) -> dict[int, TopicRef]:
-    """Return all topics as answers have them, by id."""
+    """Return all topics in the API's form, by id."""
     return {each.id: ref_of(each.id, each) for each in order.topics}

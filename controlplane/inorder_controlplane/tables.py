@@ -1,4 +1,4 @@
-"""Results of analyses for browsers and spreadsheets: numbers that both would round are texts, lists are CSV."""
+"""Results for browsers and spreadsheets: numbers that both would round become texts, lists become CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def exact(value: Any, name: str = "") -> Any:
-    """Return plain values with every whole number that a browser would round, and every sequence number, as text."""
+    """Return plain values in which numbers that a browser would round, and sequence numbers, are texts."""
     if isinstance(value, Mapping):
         return {key: exact(each, key) for key, each in value.items()}
     if isinstance(value, list):
@@ -27,7 +27,7 @@ def exact(value: Any, name: str = "") -> Any:
 
 
 def csv_of(result: Mapping[str, Any], name: str) -> str:
-    """Return a list of a result as CSV: a line for each item, a column for each figure. Raises Problem."""
+    """Return a list of a result as CSV: one line for each item, one column for each figure. Raises Problem."""
     lists = {key: value for key, value in result.items() if isinstance(value, list)}
     if name not in lists:
         raise Problem("not-found", f"list: the result has no list {name!r}", allowed=sorted(lists))
@@ -41,7 +41,7 @@ def csv_of(result: Mapping[str, Any], name: str) -> str:
 
 
 def _cells(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (column, cell) of an item; objects in it are columns with a dot."""
+    """Yield (column, cell) of an item; nested objects become columns with a dot."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _cells(each, f"{prefix}.{key}" if prefix else key)
@@ -52,7 +52,7 @@ def _cells(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _shown(value: Any) -> Any:
-    """Return a cell. A spreadsheet would run a text that begins like a formula; a number is none."""
+    """Return the text of a cell. A spreadsheet would run a text that begins like a formula; a number is none."""
     if isinstance(value, str) and value.startswith(_FORMULA) and not value.removeprefix("-").isdigit():
         return f"'{value}"
     return value

@@ -1,4 +1,4 @@
-"""How many requests of one token ask the workers at a time."""
+"""A limit on one token's simultaneous requests to the workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST: Final = 100
 
 
 class Turns:
-    """Lets some requests of one token go on, and the others wait until these are done."""
+    """Lets a few requests of one token run at a time, and others wait."""
 
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
@@ -25,7 +25,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def taken(self, token_id: str) -> AsyncIterator[None]:
-        """One of them goes on inside. Raises Problem where too many wait."""
+        """Run one request in this block. Raises Problem where too many wait."""
         if self._asked[token_id] >= MOST:
             detail = f"{MOST} requests of this token wait for the workers already"
             raise Problem("too-many-requests", detail, headers={"Retry-After": "1"})

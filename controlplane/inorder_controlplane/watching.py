@@ -1,4 +1,4 @@
-"""What a control plane sees of the cluster, looked at again and again: for the overview, live data and alarms.
+"""Repeated observation of the cluster by a control plane, for the overview, live data and alarms.
 
 One look serves everybody who asks within a second. While nobody asks, looks are rare: they only keep the figures of the
 last minutes.
@@ -53,7 +53,7 @@ log = logger("inorder.controlplane")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One look.
+    """One observation of the cluster.
 
     Attributes:
         at_ms: when, ms since 1970.
@@ -86,7 +86,7 @@ class Picture:
 
     @property
     def state(self) -> Literal["ok", "degraded", "down"]:
-        """``down`` where no events can be ordered, ``degraded`` where something is wrong, else ``ok``."""
+        """The overall state: ``down`` if no events can be ordered, ``degraded`` if something is wrong, else ``ok``."""
         stages = self.store.stages if self.store is not None else []
         is_down = bool(self.store_error or self.workers_error)
         if is_down or any(each.state in ("free", "dead") for each in stages):
@@ -95,7 +95,7 @@ class Picture:
 
 
 class Watching:
-    """Looks at the store and the workers.
+    """Observes the store and the workers.
 
     Args:
         context: of the app.
@@ -121,7 +121,7 @@ class Watching:
         self._order_change: float | None = None
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Observe for ever."""
         while True:
             now = time.monotonic()
             is_watched = now - self._asked < WATCHED_SECONDS
@@ -136,7 +136,7 @@ class Watching:
                 await asyncio.sleep(IDLE_SECONDS)
 
     async def picture(self, *, is_new: bool = False) -> Picture:
-        """Return what there is to be seen, at most a second old; ``is_new``: as it is now."""
+        """Return an observation that is at most a second old, or with ``is_new`` a new one."""
         self._asked = time.monotonic()
         if is_new:
             self._looked = float("-inf")
@@ -144,7 +144,7 @@ class Watching:
 
     @contextmanager
     def order_change(self) -> Iterator[None]:
-        """A change of the topic order runs inside."""
+        """Mark a block in which the topic order changes."""
         self._order_change = time.monotonic()
         try:
             yield
@@ -211,7 +211,7 @@ class Watching:
         }
 
     def _remember(self, reports: Reports | None, now: float) -> None:
-        """Keep the lives of events that were told of in the last minute."""
+        """Keep the lives of the last minute's reported events."""
         if reports is not None:
             self._lives_us = reports.at_us
             self._lives += ((now, seen) for seen in reports.lives)
@@ -246,7 +246,7 @@ class Watching:
         )
 
     def _clients(self, reports: Reports | None, now: float) -> list[ClientSeen]:
-        """Return what each connected client lost in the last minute."""
+        """Return the losses of each connected client in the last minute."""
         before, self._losses = self._losses, {}
         found = []
         for each in reports.clients if reports is not None else ():
@@ -261,7 +261,7 @@ class Watching:
 
 
 def _counted(said: dict[str, Any]) -> tuple[dict[str, int | None], dict[str, dict[str, int | None]]]:
-    """Return the totals by name, and the same by source, for rates."""
+    """Return the totals by name, and by source, for rates."""
     topics, reports = said.get("topics", ()), said.get("reports")
     sources: dict[str, dict[str, int | None]] = {
         f"topic {each.id}": {"timestamps": each.number, "void": each.void, "abandoned": each.abandoned}
@@ -291,7 +291,7 @@ def _reported(counts: ClientCounts | None) -> dict[str, int | None]:
 
 @asynccontextmanager
 async def watching(context: Context) -> AsyncIterator[None]:
-    """Look on while the app runs."""
+    """Observe during the app's life."""
     part = watching_of(context)
     task = asyncio.create_task(part.run(), name="inorder-controlplane-watching")
     try:
@@ -302,6 +302,6 @@ async def watching(context: Context) -> AsyncIterator[None]:
 
 
 def watching_of(context: Context) -> Watching:
-    """Return the app's own."""
+    """Return the app's own observer."""
     found: Watching = context.parts.get("watching") or context.parts.setdefault("watching", Watching(context))
     return found

@@ -1,1 +1,1 @@
-"""What bodies and answers look like: a module for each area; ``common`` has what they share."""
+"""The models of bodies and answers, a module for each area; ``common`` has the shared ones."""

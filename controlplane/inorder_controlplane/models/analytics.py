@@ -1,4 +1,4 @@
-"""Runs of analyses over traces, and when they are due."""
+"""Runs of analyses over traces, and their schedules."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _SCHEDULE: Final[dict[str, Any]] = {
 
 
 class Job(Body):
-    """What an analysis is to do. Where it may read and write is limited: see `GET /analytics/places`."""
+    """The task of an analysis. Where it may read and write is limited: see `GET /analytics/places`."""
 
     model_config = body_example(_JOB)
 
@@ -101,7 +101,7 @@ class Job(Body):
 
 
 class ShownJob(Answer):
-    """What an analysis is to do."""
+    """The task of an analysis."""
 
     source: str
     out: str | None
@@ -111,7 +111,7 @@ class ShownJob(Answer):
 
 
 class Progress(Answer):
-    """How far a run is."""
+    """The progress of a run."""
 
     step: int = Field(ge=0)
     of: int = Field(ge=0)
@@ -160,7 +160,7 @@ class ScheduledRun(Answer):
 
 
 class NewSchedule(Body):
-    """An analysis that is to run again and again."""
+    """A new schedule of an analysis."""
 
     model_config = body_example(
         {"name": "every night", "cron": "0 3 * * *", "timezone": "UTC", "job": _JOB, "is_on": True}
@@ -181,7 +181,7 @@ class NewSchedule(Body):
 
 
 class Schedule(Answer):
-    """An analysis that runs again and again."""
+    """A schedule of an analysis."""
 
     model_config = example(_SCHEDULE)
 
@@ -207,7 +207,7 @@ class CronAnswer(Answer):
 
 
 class AllowedPaths(Answer):
-    """What analyses may read and write here."""
+    """The paths that analyses may read and write here."""
 
     model_config = example(
         {

@@ -10,7 +10,7 @@ from inorder_controlplane.models.common import Answer, Moment, Number, example
 
 
 class AuditEntry(Answer):
-    """Who changed what."""
+    """One change, and who made it."""
 
     model_config = example(
         {

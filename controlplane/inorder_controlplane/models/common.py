@@ -1,4 +1,4 @@
-"""What the models of all areas share."""
+"""Base classes and helpers of all models."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"}, example
 
 
 class Answer(BaseModel):
-    """Base of what is answered."""
+    """Base class of answers."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Body(BaseModel):
-    """Base of what is sent to the API: nothing but the fields there are, each of its own type. Of a list that may be
+    """Base class of request bodies: they have no unknown fields, and each field has its own type. Of a list that may be
     long only the first wrong item is told (FailFast): a body could else cost as many errors as it has items."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def moment(ms: int) -> str:
-    """Return a time (ms since 1970) as the API shows it."""
+    """Return a time (ms since 1970) in the API's form."""
     seconds, milliseconds = divmod(ms, 1000)
     found = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return f"{found:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
 
 
 def moment_or_none(ms: int | None) -> str | None:
-    """Return the same, ``None`` for none."""
+    """Return a time in the API's form, ``None`` for ``None``."""
     return None if ms is None else moment(ms)
 
 
@@ -44,5 +44,5 @@ def example(value: dict[str, Any]) -> ConfigDict:
 
 
 def body_example(value: dict[str, Any]) -> ConfigDict:
-    """Return the same for a body."""
+    """Return the configuration of a body with an example."""
     return ConfigDict(frozen=True, extra="forbid", strict=True, json_schema_extra={"examples": [value]})

@@ -1,4 +1,4 @@
-"""Definitions: what an operator has set up, as a document that can be kept and put into another store."""
+"""Definitions: an operator's setup as a document that can be kept and imported into another store."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_BYTES), _sized(MAX
 
 
 class TopicName(Body):
-    """A topic by what it is called everywhere; ids are of one store only."""
+    """A topic's name, the same in every store, where its id differs."""
 
     space: Space
     name: Name
 
 
 class LogDefinition(Body):
-    """Topics with an event log and what it keeps of each; 0: no such bound."""
+    """A rule that gives topics an event log, with bounds for each topic; 0: no such bound."""
 
     space: Space
     filter: Name
@@ -80,7 +80,7 @@ class LogDefinition(Body):
 
 
 class AutomaticOrder(Body):
-    """Whether topics change places by themselves, by popularity."""
+    """The automatic change of topics' places by popularity."""
 
     on: bool
     window_s: float = Field(ge=0, le=MOST_SECONDS, description="over which events are counted; 0 where it is off")
@@ -89,7 +89,7 @@ class AutomaticOrder(Body):
 
 
 class Definitions(Body):
-    """Everything that an operator has set up."""
+    """An operator's whole setup."""
 
     model_config = body_example(_EXAMPLE)
 
@@ -108,7 +108,7 @@ class Definitions(Body):
 
 
 class ImportPlan(Answer):
-    """What an import changes, or would change."""
+    """The changes of an import."""
 
     model_config = example(
         {

@@ -27,13 +27,13 @@ STATES: Final[Mapping[NumberState, State]] = {
 
 
 class DependencyState(Dependency):
-    """What an event waited for, and what became of that number."""
+    """A number that an event waited for, with its outcome."""
 
     state: State = Field(description="expired: no longer known one by one")
 
 
 class Happening(Answer):
-    """Something that happened to an event."""
+    """One moment in the life of an event."""
 
     at: Moment | None = Field(description="null: the order is known, the time is not")
     what: str
@@ -42,7 +42,7 @@ class Happening(Answer):
 
 
 class Event(Answer):
-    """An event: its number, what it waited for, and what is known of its life."""
+    """An event: its number, its dependencies, and the known moments of its life."""
 
     model_config = example(
         {
@@ -82,7 +82,7 @@ class Event(Answer):
 
 
 class NewEvent(Body):
-    """An event to be published."""
+    """An event to publish."""
 
     model_config = body_example({"space": SPACE, "topic": NAME, "payload": "on", "qos": 0})
 
@@ -93,7 +93,7 @@ class NewEvent(Body):
 
 
 class Published(Answer):
-    """The broker accepted the event."""
+    """The receipt of an event that the broker accepted."""
 
     model_config = example({"topic": _TOPIC, "number": "12"})
 
@@ -144,7 +144,7 @@ class Numbers(Body):
 
 
 class Release(Numbers):
-    """Numbers that subscribers shall not wait for any more."""
+    """Numbers for which subscribers shall not wait any more."""
 
     model_config = body_example({"topic": "3", "first": "12", "last": "14", "as": "abandoned"})
 
@@ -156,7 +156,7 @@ class Release(Numbers):
 
 
 class NumbersChanged(Answer):
-    """The numbers that are settled now."""
+    """The numbers that were settled."""
 
     model_config = example({"changed": ["12", "13"], "unchanged": 1})
 

@@ -1,4 +1,4 @@
-"""64-bit numbers that are sent to the API, as texts."""
+"""64-bit numbers as texts in requests."""
 
 from __future__ import annotations
 

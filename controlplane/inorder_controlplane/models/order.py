@@ -17,7 +17,7 @@ MAX_MOVES: Final = 1000
 
 
 class WholeOrder(Body):
-    """The whole order: topic ids of each stage, the highest first. Every topic stands in it once."""
+    """A whole topic order: the topic ids of each stage, the highest first. Every topic stands in it once."""
 
     model_config = body_example({"stages": [["3", "1"], ["2"]]})
 
@@ -25,7 +25,7 @@ class WholeOrder(Body):
 
 
 class Swap(Body):
-    """Two topics change places."""
+    """A change of the order in which two topics change places."""
 
     model_config = body_example({"swap": ["1", "2"]})
 
@@ -33,7 +33,7 @@ class Swap(Body):
 
 
 class Place(Body):
-    """Where a topic goes: to a stage (0 is the top), to its front or to a rank (1 is the highest of all)."""
+    """The new place of a topic: a stage (0 is the top), at its front or at a rank (1 is the highest of all)."""
 
     topic: GivenNumber
     stage: int = Field(ge=0, le=63)
@@ -41,7 +41,7 @@ class Place(Body):
 
 
 class Move(Body):
-    """One topic goes to another place."""
+    """A change of the order in which one topic goes to another place."""
 
     model_config = body_example({"move": {"topic": "2", "stage": 0, "rank": 1}})
 
@@ -49,7 +49,7 @@ class Move(Body):
 
 
 class NewAutomatic(Body):
-    """How topics shall change places by themselves, by popularity (R15)."""
+    """New settings for the automatic change of topics' places by popularity (R15)."""
 
     model_config = body_example({"on": True, "window_s": 60, "alpha": 0.1, "beta": 0.2})
 
@@ -94,7 +94,7 @@ class StageOrder(Answer):
 
 
 class Automatic(Answer):
-    """How topics change places by themselves, by popularity (R15)."""
+    """The settings of the automatic change of topics' places by popularity (R15)."""
 
     model_config = example({"on": True, "window_s": 60.0, "alpha": 0.1, "beta": 0.2})
 
@@ -124,7 +124,7 @@ class Order(Answer):
 
 
 class TopicMove(Answer):
-    """Where a topic was and where it went; ranks count from 1, the highest, through all stages."""
+    """The old and the new place of a topic; ranks count from 1, the highest, through all stages."""
 
     topic: TopicRef
     from_stage: int
@@ -134,7 +134,7 @@ class TopicMove(Answer):
 
 
 class Visits(Answer):
-    """Stages that a timestamp visits, in the mean: what a topic order costs."""
+    """The mean number of stages that a timestamp visits: the cost of a topic order."""
 
     now: float
     then: float
@@ -146,7 +146,7 @@ _MOVE = {
 
 
 class Preview(Answer):
-    """What a change of the topic order would do. Topics that merely make room for others are not among the moves."""
+    """The effects of a change of the topic order. Topics that merely make room for others are not among the moves."""
 
     model_config = example(
         {
@@ -168,7 +168,7 @@ class Preview(Answer):
 
 
 class OrderChanged(Answer):
-    """The order is as it was asked for."""
+    """The result of a change of the topic order."""
 
     model_config = example({"order_epoch": "8"})
 
@@ -176,7 +176,7 @@ class OrderChanged(Answer):
 
 
 class PastOrder(Answer):
-    """A topic order that there was, and what changed with it."""
+    """A former topic order, and the changes that it brought."""
 
     model_config = example(
         {

@@ -1,4 +1,4 @@
-"""The overview, and what is sent live."""
+"""The overview and the live messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALARM = {
 
 
 class Alarm(Answer):
-    """Something that an operator must know of. It is there while its reason is."""
+    """A condition that needs an operator's attention. It is there while its reason is."""
 
     model_config = example(_ALARM)
 
@@ -32,7 +32,7 @@ class Alarm(Answer):
 
 
 class Counts(Answer):
-    """What there is."""
+    """The numbers of stages, workers, topics and clients."""
 
     topics: int
     clients: int = Field(description="connected clients that subscribe with total order, or report")
@@ -42,7 +42,7 @@ class Counts(Answer):
 
 
 class Totals(Answer):
-    """What was counted. Null where no client reports; of clients: since their first report to this worker."""
+    """Total counts. Null where no client reports; of clients: since their first report to this worker."""
 
     timestamps: Number = Field(description="sequence numbers, of all topics")
     delivered: Number | None = Field(description="notifications, over all clients")
@@ -56,7 +56,7 @@ class Totals(Answer):
 
 
 class Rates(Answer):
-    """How much of it per second, over the last seconds. Null: not known (yet)."""
+    """Counts per second over the last seconds. Null: not known (yet)."""
 
     timestamps: float | None = None
     delivered: float | None = None
@@ -70,7 +70,7 @@ class Rates(Answer):
 
 
 class Percentiles(Answer):
-    """Of a sample of events of the last minute, ms."""
+    """Percentiles (ms) of a sample of the last minute's events."""
 
     p50: float
     p90: float
@@ -78,7 +78,7 @@ class Percentiles(Answer):
 
 
 class Latency(Answer):
-    """How long the parts of an event's way took. Null: nobody told."""
+    """The durations of the parts of an event's way. Null: nobody told."""
 
     timestamp_ms: Percentiles | None = Field(description="from the publish call to the timestamp")
     ens_ms: Percentiles | None = Field(description="from there to the arrival from the broker")
@@ -99,7 +99,7 @@ class Figures(Answer):
 
 
 class Overview(Answer):
-    """How the whole of it is."""
+    """The state of the whole cluster."""
 
     model_config = example(
         {

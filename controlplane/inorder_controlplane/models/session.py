@@ -10,7 +10,7 @@ from inorder_controlplane.models.common import Answer, Body, Moment, body_exampl
 
 
 class Login(Body):
-    """A token, to be changed for a cookie."""
+    """A token to exchange for a cookie."""
 
     model_config = body_example({"token": "ino_..."})
 
@@ -18,7 +18,7 @@ class Login(Body):
 
 
 class Session(Answer):
-    """Who is logged in."""
+    """The logged-in user."""
 
     model_config = example(
         {"name": "ann", "role": "operator", "csrf": "mF3kQ0...", "expires_at": "2026-03-01T21:30:00.125Z"}

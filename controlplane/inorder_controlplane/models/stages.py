@@ -12,7 +12,7 @@ _OWNER = "press-1/9f0c3a5e7b21/4711-882910/5b0d6c7e8f901234"
 
 
 class Stage(Answer):
-    """A stage of the sequencer, and the worker that has it."""
+    """A stage of the sequencer with its worker."""
 
     model_config = example(
         {
@@ -40,7 +40,7 @@ class Stage(Answer):
 
 
 class Takeover(Answer):
-    """A worker took a stage."""
+    """One change of a stage's worker."""
 
     model_config = example(
         {
@@ -64,7 +64,7 @@ class Takeover(Answer):
 
 
 class StageMove(Body):
-    """Which worker is to have the stage."""
+    """The worker to which a stage shall move."""
 
     model_config = body_example({"to": _OWNER})
 
@@ -72,7 +72,7 @@ class StageMove(Body):
 
 
 class Worker(Answer):
-    """A worker that lives, or has not been gone for long."""
+    """A worker that lives, or that went a short time ago."""
 
     model_config = example(
         {

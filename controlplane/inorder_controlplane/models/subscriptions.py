@@ -1,4 +1,4 @@
-"""Subscriptions, and who shares what."""
+"""Subscriptions, and the topics that clients share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SequencedPair(Answer):
 
 
 class Overlap(Answer):
-    """Who shares what: the clients that share most, and the pairs of topics that cost most."""
+    """Shared topics: the clients that share most, and the pairs of topics that cost most."""
 
     model_config = example(
         {

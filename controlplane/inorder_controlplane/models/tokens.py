@@ -29,7 +29,7 @@ _EXAMPLE = {
 
 
 class NewToken(Body):
-    """A token to be made."""
+    """A token to make."""
 
     model_config = body_example(
         {"name": "press line 4", "role": "client", "publish": ["mqtt:plant/line4/#"], "max_unconfirmed": 100}
@@ -79,7 +79,7 @@ class Token(Answer):
 
 
 class IssuedToken(Token):
-    """A new token with its secret, which is shown this once."""
+    """A new token with its secret, which is shown only once."""
 
     model_config = example({**_EXAMPLE, "secret": "ino_..."})
 

@@ -47,7 +47,7 @@ class TopicRef(Answer):
 
 
 class LogBounds(Answer):
-    """What an event log keeps of a topic; 0: no such bound."""
+    """The bounds of a topic's event log; 0: no such bound."""
 
     max_age_s: float
     max_count: int
@@ -111,7 +111,7 @@ class TopicDetail(Topic):
 
 
 class NewTopic(Body):
-    """A topic to be created."""
+    """A topic to create."""
 
     model_config = body_example({"space": SPACE, "name": NAME})
 
@@ -120,7 +120,7 @@ class NewTopic(Body):
 
 
 class NewLogBounds(Body):
-    """What an event log keeps of a topic, the oldest forgotten first; 0: no such bound."""
+    """New bounds of a topic's event log, which drops its oldest events; 0: no such bound."""
 
     max_age_s: float = Field(default=604_800.0, ge=0, le=1e9)
     max_count: int = Field(default=100_000, ge=0, lt=2**53)
@@ -128,7 +128,7 @@ class NewLogBounds(Body):
 
 
 class TopicPatch(Body):
-    """What is to be changed; what is left out stays."""
+    """Changes of a topic; fields that are left out stay."""
 
     model_config = body_example({"pinned": True, "log": {"max_age_s": 86400, "max_count": 1000, "max_bytes": 0}})
 
@@ -137,7 +137,7 @@ class TopicPatch(Body):
 
 
 class Dependency(Answer):
-    """What an event comes after: everything in the topic up to the number."""
+    """A dependency of an event: everything in the topic up to the number comes before the event."""
 
     topic: TopicRef
     number: Number

@@ -1,1 +1,1 @@
-"""The routes: a module with a ``router`` for each area, listed in ``registry``."""
+"""The routes: one module with a ``router`` for each area, listed in ``registry``."""

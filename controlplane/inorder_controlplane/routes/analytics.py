@@ -1,4 +1,4 @@
-"""``/analytics``: runs of analyses over traces, what became of them, and what may be analysed here."""
+"""``/analytics``: runs of analyses over traces, their outcomes, and the allowed places."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NEXT_TIMES: Final = 3
 
 @router.get("/places", operation_id="getAnalyticsPlaces")
 async def get_places(_: Viewer, context: ContextDep) -> AllowedPaths:
-    """Return what may be analysed here, and where results may go."""
+    """Return the places that may be analysed here, and where results may go."""
     places = allow_list_of(context)
     return AllowedPaths(
         traces=list(places.traces),
@@ -100,7 +100,7 @@ async def list_runs(
 
 @router.post("/runs", operation_id="startAnalysis", status_code=201)
 async def start_run(who: Operator, body: Job, context: ContextDep, response: Response) -> AnalyticsRun:
-    """Ask for an analysis. It waits for its turn; one control plane of those on this store runs it."""
+    """Queue an analysis. It waits for its turn; one control plane of those on this store runs it."""
     allow_list_of(context).check(body.source, body.out, body.master)
     job = analyses.Job(**body.model_dump())
 
@@ -149,7 +149,7 @@ async def download_result(
         Query(alias="list", max_length=64, description="as CSV, this list of it: by_topic, worst_pairs, ..."),
     ] = None,
 ) -> Response:
-    """Return a run's result to be kept: JSON, or one of its lists as CSV."""
+    """Download a run's result: JSON, or one of its lists as CSV."""
     run = await known(context, run_id)
     result = exact(await context.database.call(lambda store: Analyses(store).result(run_id)))
     if result is None:
@@ -165,14 +165,14 @@ async def download_result(
 
 @router.get("/runs/{run_id}/log", operation_id="readAnalyticsLog", response_class=PlainTextResponse)
 async def read_log(_: Viewer, run_id: Id, context: ContextDep) -> PlainTextResponse:
-    """Return the last lines that a run said, as text."""
+    """Return the last lines of a run's log as text."""
     await known(context, run_id)
     return PlainTextResponse(await context.database.call(lambda store: Analyses(store).log(run_id)) or "")
 
 
 @router.post("/runs/{run_id}/cancel", operation_id="cancelAnalysis")
 async def cancel_run(who: Operator, run_id: Id, context: ContextDep) -> AnalyticsRun:
-    """End a run: at once while it waits, else as soon as its process has ended."""
+    """Cancel a run: a waiting one ends at once, a running one as soon as its process has ended."""
     _require_open(await known(context, run_id))
     async with audited(context, who, "analysis.cancel", run_id):
         run = await context.database.call(lambda store: Analyses(store).cancel(run_id, who.name))
@@ -186,7 +186,7 @@ async def cancel_run(who: Operator, run_id: Id, context: ContextDep) -> Analytic
 
 @router.delete("/runs/{run_id}", operation_id="removeAnalyticsRun", status_code=204)
 async def remove_run(who: Operator, run_id: Id, context: ContextDep) -> None:
-    """Forget a run that has ended, with its result and log. What it wrote elsewhere stays."""
+    """Delete a run that has ended, with its result and log. What it wrote elsewhere stays."""
     run = await known(context, run_id)
     if run.outcome in OPEN:
         raise Problem("conflict", f"the run is {run.outcome}: cancel it first")
@@ -198,7 +198,7 @@ async def remove_run(who: Operator, run_id: Id, context: ContextDep) -> None:
 
 
 async def known(context: Context, run_id: str) -> Run:
-    """Return a run. Raises Problem."""
+    """Return an existing run. Raises Problem."""
     run = await context.database.call(lambda store: Analyses(store).get(run_id))
     if run is None:
         raise Problem("not-found", "there is no run of this id")
@@ -212,7 +212,7 @@ def require_room(store: Store) -> None:
 
 
 def cron_of(text: str, timezone: str, where: str) -> Cron:
-    """Return an expression. Raises Problem."""
+    """Return a cron expression. Raises Problem."""
     try:
         return Cron(text, timezone)
     except InvalidOption as error:
@@ -222,7 +222,7 @@ def cron_of(text: str, timezone: str, where: str) -> Cron:
 
 
 def facts(run: Run, now_ms: int) -> dict[str, Any]:
-    """Return a run as the API shows it."""
+    """Return a run in the API's form."""
     return {
         "id": run.id,
         "kind": run.job.kind,
@@ -244,12 +244,12 @@ def facts(run: Run, now_ms: int) -> dict[str, Any]:
 
 
 def shown(job: analyses.Job) -> ShownJob:
-    """Return a job as the API shows it."""
+    """Return a job in the API's form."""
     return ShownJob(source=job.source, out=job.out, window_s=job.window_s, max_pairs=job.max_pairs, master=job.master)
 
 
 def duration(run: Run, now_ms: int) -> float | None:
-    """Return how long a run has taken, in seconds; ``None`` before it began."""
+    """Return the duration of a run in seconds; ``None`` before its start."""
     if run.started_ms is None:
         return None
     end = now_ms if run.ended_ms is None else run.ended_ms

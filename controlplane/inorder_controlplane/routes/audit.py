@@ -1,4 +1,4 @@
-"""``/audit``: who changed what. For admins."""
+"""``/audit``: the log of changes, and who made them. For admins."""
 
 from __future__ import annotations
 

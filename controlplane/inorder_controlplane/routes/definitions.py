@@ -1,4 +1,4 @@
-"""``/definitions``: what is set up, as one document: to keep it, to compare it, to set up another store alike."""
+"""``/definitions``: the whole setup as one document, to keep, to compare, or to import elsewhere."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ router = APIRouter(prefix="/definitions", tags=["definitions"])
 
 @router.get("", operation_id="exportDefinitions")
 async def export_definitions(principal: Operator, context: ContextDep, cluster: ClusterDep) -> Definitions:
-    """Return topic order, pins, rules of event logs, whether topics change places by themselves, and schedules of
-    analyses, by their names."""
+    """Return topic order, pins, rules of event logs, the automatic change of places, and schedules of analyses, by
+    their names."""
     schedules = await context.database.call(_schedules)
     return definitions_of(await cluster.order(), await cluster.logs(), await cluster.automatic(), schedules)
 
@@ -39,8 +39,8 @@ async def import_definitions(
     cluster: ClusterDep,
     dry_run: Annotated[bool, Query(description="only say what would change")] = False,
 ) -> ImportPlan:
-    """Set up what the document says. Everything that can be known to be wrong is refused before anything is changed;
-    what is not named in it stays. Repeating an import that was interrupted goes on with it."""
+    """Set up everything in the document. Everything that can be known to be wrong is refused before anything is
+    changed; what is not named in it stays. Repeating an import that was interrupted goes on with it."""
     schedules = await context.database.call(_schedules)
     found = plan(body, await cluster.order(), await cluster.logs(), await cluster.automatic(), schedules)
     if not dry_run:
@@ -67,7 +67,7 @@ async def import_definitions(
 
 
 async def _apply(cluster: Cluster, found: Plan, result: dict[str, Any]) -> None:
-    """Make the changes, each of which is whole; ``result`` names the last one that was."""
+    """Make the changes one by one; ``result`` names the last one made."""
     for space, name in found.creates:
         await cluster.create(space, name)
     result["made"] = "topics"
@@ -95,7 +95,7 @@ def _schedules(store: Store) -> list[Schedule]:
 
 
 def _put(store: Store, wanted: NewSchedule, by: str) -> None:
-    """Make a schedule what it shall be, whoever changes it at the same time."""
+    """Set a schedule to its definition, also against concurrent changes."""
     job = Job(**wanted.job.model_dump())
     values: dict[str, Any] = {
         "name": wanted.name, "cron": wanted.cron, "timezone": wanted.timezone, "job": job, "is_on": wanted.is_on

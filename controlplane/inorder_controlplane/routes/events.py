@@ -1,4 +1,4 @@
-"""``/events``: what is known of one event, and a test event (R1, R16, R18)."""
+"""``/events``: the known facts of one event, and a test event (R1, R16, R18)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def find_event(
 
 @router.post("", operation_id="publishTestEvent", status_code=201)
 async def publish_test_event(who: Operator, body: NewEvent, context: ContextDep, cluster: ClusterDep) -> Published:
-    """Publish an event in total order through the broker of its space, as any client does: applications that subscribe
+    """Publish an event in total order through the broker of its space, as any client does; applications that subscribe
     to the topic get it."""
     url = broker_of(brokers_of(context.settings.brokers), body.space)
     async with audited(context, who, "event.publish", f"{body.space}:{body.topic}", qos=body.qos) as result:
@@ -126,7 +126,7 @@ async def _shown(cluster: Cluster, found: EventState) -> Event:
 
 
 def _life(found: EventState, told: list[SeenLife], refs: dict[int, TopicRef]) -> list[Happening]:
-    """What clients told, and what the workers know besides: first and last what has no time."""
+    """Return an event's moments, by clients and workers; those without a time come first and last."""
     known = moments(told)
     life = [
         Happening(

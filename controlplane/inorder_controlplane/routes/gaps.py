@@ -1,4 +1,4 @@
-"""``/gaps``: numbers that hold subscribers up, and what an operator can do about them (R16, R17, R18)."""
+"""``/gaps``: numbers that hold subscribers up, and an operator's remedies (R16, R17, R18)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_RANGE = 10_000
 
 @router.get("", operation_id="listGaps")
 async def list_gaps(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page[Gap]:
-    """List the numbers that subscribers wait for: made a while ago, and neither confirmed nor given up."""
+    """List the numbers that subscribers wait for: given a while ago, neither confirmed nor given up."""
     infos = {each.id: each for each in (await cluster.order()).topics}
 
     def label(each: StuckNumber) -> str:
@@ -59,7 +59,7 @@ async def release(who: Operator, body: Release, context: ContextDep, cluster: Cl
 
 @router.post("/repair", operation_id="repairNumbers")
 async def repair(who: Operator, body: Numbers, context: ContextDep, cluster: ClusterDep) -> NumbersChanged:
-    """Confirm numbers whose events are in the event log: subscribers that miss them fetch them from there."""
+    """Confirm numbers whose events are in the event log, so that subscribers that miss them fetch them from there."""
     first, last = _range(body)
     async with audited(context, who, "numbers.repair", body.topic, first=body.first, last=body.last) as result:
         changed = await cluster.confirm_logged(int(body.topic), first, last)

@@ -32,7 +32,7 @@ class Live(BaseModel):
 
 
 class Ready(BaseModel):
-    """Whether requests can be answered, and what is known of it."""
+    """The readiness to answer requests, with the reasons."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -90,7 +90,7 @@ async def _own(context: Context) -> Ready:
 
 
 async def _may_see(request: Request, context: Context) -> bool:
-    """Tell whether clients and places may be named to who asks."""
+    """Tell whether clients and places may be named to this principal."""
     if is_loopback(context.settings.host):
         return True
     try:

@@ -52,7 +52,7 @@ async def _send(socket: WebSocket, part: Watching) -> None:
 
 
 def messages(picture: Picture, part: Watching) -> Iterator[dict[str, Any]]:
-    """Yield what is to be said of a look."""
+    """Yield the live messages for an observation."""
     if picture.sample is not None:
         yield {
             "type": "sample",

@@ -1,4 +1,4 @@
-"""``/order``: the topic order, what a change of it would do, and the change (R14, R15)."""
+"""``/order``: the topic order, the effects of a change, and the change (R14, R15)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MAX_PLACES: Final = 200_000
 
 @router.get("", operation_id="getOrder")
 async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order:
-    """Return the topic order, whole. Its ETag is needed to change it."""
+    """Return the whole topic order. Its ETag is needed to change it."""
     now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
     rates = {each.id: each.rate for each in await cluster.topics(groups=False) if each.is_reached}
     pinned = set(now.pinned)
@@ -76,8 +76,8 @@ async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order
 
 @router.post("/preview", operation_id="previewOrder")
 async def preview_order(_: Viewer, change: OrderChange, cluster: ClusterDep) -> Preview:
-    """Tell what a change would do, without making it: which topics change their place, and how many stages a timestamp
-    would visit."""
+    """Return the effects of a change without making it: which topics change their place, and how many stages a
+    timestamp would visit."""
     now = await cluster.order()
     order, refs = await _present(cluster, now)
     plan = _planned(order, change)
@@ -128,7 +128,7 @@ async def list_history(
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="orders at most")] = 100,
     cursor: Annotated[str | None, Query(max_length=100, description="`next` of the page before")] = None,
 ) -> Page[PastOrder]:
-    """List the topic orders that there were, the newest first: since when, who asked for them, which topics moved."""
+    """List the former topic orders, the newest first: since when, who asked for them, which topics moved."""
     before, refs = None if cursor is None else _epoch_of(cursor), refs_of(await cluster.order())
     limit = min(limit, max(1, MAX_PLACES // max(1, len(refs))))
     rows, total = await context.database.call(
@@ -143,8 +143,8 @@ async def list_history(
 async def put_automatic(
     who: Operator, body: NewAutomatic, context: ContextDep, cluster: ClusterDep, request: Request, response: Response
 ) -> Automatic:
-    """Let popular topics move up by themselves, or not. It lasts, and goes before what the workers' settings say. Needs
-    If-Match with the ETag of the order."""
+    """Turn the automatic change of topics' places by popularity on or off. It lasts, and goes before what the workers'
+    settings say. Needs If-Match with the ETag of the order."""
     if body.on and not body.window_s:
         raise Problem("invalid", "window_s: 0 is not allowed", allowed="seconds over 0, while it is on")
     now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
@@ -158,7 +158,7 @@ async def put_automatic(
 
 
 def order_etag(now: TopicOrder, automatic: AutomaticMode) -> str:
-    """Return the ETag of a topic order and how it changes by itself."""
+    """Return the ETag of a topic order and of its automatic changes."""
     return etag("order", now.order_epoch, [automatic.window_s, automatic.alpha, automatic.beta])
 
 
@@ -191,7 +191,7 @@ def _ids(order: TopicOrder) -> list[list[int]]:
 
 
 def _planned(order: PresentOrder, change: WholeOrder | Swap | Move) -> Plan:
-    """Return what a change would do. Raises Problem."""
+    """Return the effects of a change. Raises Problem."""
     try:
         match change:
             case WholeOrder():
@@ -228,7 +228,7 @@ def _epoch_of(cursor: str) -> int:
 
 
 def moves_of(moves: Sequence[Moved], refs: dict[int, TopicRef]) -> list[TopicMove]:
-    """Return moves as they are answered."""
+    """Return moves in the API's form."""
     return [
         TopicMove(
             topic=refs[each.topic],
@@ -243,7 +243,7 @@ def moves_of(moves: Sequence[Moved], refs: dict[int, TopicRef]) -> list[TopicMov
 
 
 async def _seen(cluster: Cluster, before: TopicOrder, stages: list[list[int]]) -> str:
-    """A worker was lost during the change: return what can be seen of it."""
+    """Return what can be seen of a change during which a worker was lost."""
     try:
         now = await cluster.order()
     except InorderError as error:

@@ -1,4 +1,4 @@
-"""``/overview``: how the whole of it is, at a glance."""
+"""``/overview``: the state of the whole cluster at a glance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/problems/<slug>``: what the type of a problem means, and what can be done. Needs no token."""
+"""``/problems/<slug>``: the meaning of a problem's type, and its remedy. Needs no token."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADVICE: Final = {
 
 
 class ProblemKind(BaseModel):
-    """What a type of problem means."""
+    """The meaning of a problem's type."""
 
     slug: str
     title: str
@@ -44,7 +44,7 @@ class ProblemKind(BaseModel):
 
 @router.get("/{slug}", operation_id="getProblemKind")
 async def get_problem_kind(slug: str) -> ProblemKind:
-    """Say what a type of problem means and what can be done."""
+    """Explain a type of problem and its remedy."""
     if slug not in KINDS:
         raise Problem("not-found", "there is no such type of problem", allowed=sorted(KINDS))
     status, title = KINDS[slug]

@@ -1,4 +1,4 @@
-"""Which modules of routes there are. One line for each, so that new ones do not meet."""
+"""The list of all modules with routes. One line for each, so that new ones do not meet."""
 
 from __future__ import annotations
 

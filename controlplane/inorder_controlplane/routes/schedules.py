@@ -1,4 +1,4 @@
-"""``/analytics/schedules``: analyses that run again and again."""
+"""``/analytics/schedules``: schedules of analyses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Id = Annotated[str, Path(pattern="^[0-9a-z]{1,64}$", description="the schedule's
 
 @router.get("", operation_id="listSchedules")
 async def list_schedules(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Schedule]:
-    """List when which analyses are due."""
+    """List the schedules."""
     found, last = await context.database.call(lambda store: (Schedules(store).list(), _last_runs(store)))
     items, following, total = page_of(
         found,
@@ -104,7 +104,7 @@ async def change_schedule(
 
 @router.delete("/{schedule}", operation_id="removeSchedule", status_code=204)
 async def remove_schedule(who: Operator, schedule: Id, context: ContextDep) -> None:
-    """Forget a schedule. Its runs stay, also one that goes on."""
+    """Delete a schedule. Its runs stay, also one that goes on."""
     found = await _known(context, schedule)
     async with audited(context, who, "schedule.remove", schedule, name=found.name):
         await context.database.call(lambda store: Schedules(store).remove(schedule))
@@ -112,7 +112,7 @@ async def remove_schedule(who: Operator, schedule: Id, context: ContextDep) -> N
 
 @router.post("/{schedule}/run", operation_id="runSchedule", status_code=201)
 async def run_schedule(who: Operator, schedule: Id, context: ContextDep, response: Response) -> AnalyticsRun:
-    """Ask for a run of it now, whether it is on or not. When it is due stays as it is."""
+    """Queue a run of a schedule now, also of one that is off. When it is due stays as it is."""
     found = await _known(context, schedule)
     allow_list_of(context).check(found.job.source, found.job.out, found.job.master)
 
@@ -132,7 +132,7 @@ async def run_schedule(who: Operator, schedule: Id, context: ContextDep, respons
 
 
 def _checked(body: NewSchedule, context: Context) -> analyses.Job:
-    """Return the job of a schedule that can be. Raises Problem."""
+    """Return the checked job of a schedule. Raises Problem."""
     cron_of(body.cron, body.timezone, "body")
     allow_list_of(context).check(body.job.source, body.job.out, body.job.master)
     return analyses.Job(**body.job.model_dump())
@@ -170,7 +170,7 @@ def _last_runs(store: Store) -> dict[str, Run]:
 
 
 def _etag(found: Stored) -> str:
-    """What can be edited; not when it was due last."""
+    """Return the ETag of a schedule's editable fields, without its last time."""
     return etag("schedule", found.id, found.name, found.cron, found.timezone, found.job.text(), found.is_on)
 
 

@@ -1,4 +1,4 @@
-"""``/session``: log in with a token, see who is logged in, log out."""
+"""``/session``: logging in with a token, the present login, logging out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/session", tags=["session"])
 
 @router.post("", operation_id="logIn")
 async def log_in(body: Login, request: Request, response: Response, context: ContextDep) -> Session:
-    """Change a token for a session cookie. Failures are counted by address, and too many refused (429)."""
+    """Exchange a token for a session cookie. Failures are counted by address, and too many refused (429)."""
     check_origin(request, is_needed=False)
     address, now = client_address(request), time.monotonic()
     if wait := context.login_limit.wait_s(address, now):
@@ -55,7 +55,7 @@ async def log_in(body: Login, request: Request, response: Response, context: Con
 
 @router.get("", operation_id="getSession")
 async def get_session(principal: Viewer) -> Session:
-    """Say who asks."""
+    """Return the user of the present token or login."""
     return _session(principal)
 
 

@@ -1,4 +1,4 @@
-"""``/stages`` and ``/workers``: who has which stage, since when, and moving them."""
+"""``/stages`` and ``/workers``: the stages with their workers, and moving them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def list_stages(_: Viewer, context: ContextDep, query: ListQueryDep) -> Pa
 
 @router.get("/stages/takeovers", operation_id="listTakeovers")
 async def list_takeovers(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Takeover]:
-    """List who got which stage when, the newest first."""
+    """List the changes of the stages' workers, the newest first."""
     items, following, total = page_of(
         await context.database.call(lambda store: History(store).take_overs(limit=MAX_TAKEOVERS)),
         query,
@@ -67,8 +67,8 @@ async def move_stage(
     context: ContextDep,
     cluster: ClusterDep,
 ) -> Stage:
-    """Let another worker have a stage, handed over without an outage. That worker is then pinned to the stages that it
-    has, until it is started again."""
+    """Move a stage to another worker without an outage. That worker is then pinned to the stages that it has, until it
+    is started again."""
     await _find(context, body.to)
     if stage not in {each.stage for each in await cluster.stages()}:
         raise Problem("not-found", f"there is no stage {stage}")
@@ -85,7 +85,7 @@ async def drain_worker(
     cluster: ClusterDep,
     off: Annotated[bool, Query(description="let it take stages again")] = False,
 ) -> Worker:
-    """Let a worker hand over its stages, one after the other and without an outage, and take none until it is started
+    """Make a worker hand over its stages, one after the other and without an outage, and take none until it is started
     again. Then it can be stopped without anybody noticing. Refused (409) where nobody else can take one of them."""
     await _find(context, owner)
     async with audited(context, who, "worker.drain", owner, off=off):
@@ -95,7 +95,7 @@ async def drain_worker(
 
 @router.get("/workers", operation_id="listWorkers")
 async def list_workers(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Worker]:
-    """List the workers that live, and those that have not been gone for long."""
+    """List the workers that live, and those that went a short time ago."""
     items, following, total = page_of(
         workers_of(await _seen(context)),
         query,
@@ -112,13 +112,13 @@ async def list_workers(_: Viewer, context: ContextDep, query: ListQueryDep) -> P
 
 
 async def _find(context: Context, owner: str) -> None:
-    """Raise Problem where there is no such worker."""
+    """Raise Problem for an unknown worker."""
     if all(each.owner != owner for each in workers_of(await _seen(context, is_new=True))):
         raise Problem("not-found", "there is no such worker", allowed="an owner's name, as GET /workers lists it")
 
 
 async def _seen(context: Context, *, is_new: bool = False) -> Picture:
-    """Look at the store. Raises Problem while it does not answer."""
+    """Return an observation of the store. Raises Problem while it does not answer."""
     picture = await watching_of(context).picture(is_new=is_new)
     if picture.store is None:
         raise Problem("store-unavailable", picture.store_error or "", headers={"Retry-After": "1"})

@@ -1,4 +1,4 @@
-"""``/subscriptions``: who is subscribed with total order, and who shares what (R7, R12, R13)."""
+"""``/subscriptions``: the clients subscribed with total order, and the topics that they share (R7, R12, R13)."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ async def get_overlap(
     cluster: ClusterDep,
     limit: Annotated[int, Query(ge=1, le=MAX_SHOWN, description="clients, and pairs, at most")] = 50,
 ) -> Overlap:
-    """Tell who shares what: the topics that clients have in common, and the pairs of topics that must be sequenced
-    because two or more clients have both. These are what total order costs."""
+    """Return the topics that clients have in common, and the pairs of topics that must be sequenced because two or more
+    clients have both. These are what total order costs."""
     found, states = await asyncio.gather(cluster.subscriptions(), cluster.topics(groups=False))
     wanted = limit, [(each.client_id, each.filters) for each in found], [(each.id, each.stage) for each in states]
     async with context.parts.setdefault("overlap lock", asyncio.Lock()):

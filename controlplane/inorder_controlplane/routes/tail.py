@@ -1,4 +1,4 @@
-"""``WS /tail``: events as the broker delivers them, live (R21)."""
+"""``WS /tail``: the broker's events, live (R21)."""
 
 from __future__ import annotations
 

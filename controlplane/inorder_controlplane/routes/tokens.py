@@ -1,4 +1,4 @@
-"""``/tokens``: who may do what. For admins."""
+"""``/tokens``: tokens and their rights. For admins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/tokens", tags=["tokens"])
 
 @router.get("", operation_id="listTokens")
 async def list_tokens(context: ContextDep, principal: Admin, query: ListQueryDep) -> Page[Token]:
-    """List tokens, also those that are no good any more. Nothing tells a secret."""
+    """List all tokens, also invalid ones. Nothing tells a secret."""
     found = await context.database.call(lambda store: TokenStore(store).list())
     items, following, total = page_of(
         [each for each in found if not each.is_internal],
@@ -66,7 +66,7 @@ async def issue_token(body: NewToken, context: ContextDep, principal: Admin) -> 
 
 @router.delete("/{token_id}", operation_id="revokeToken")
 async def revoke_token(token_id: str, context: ContextDep, principal: Admin) -> Token:
-    """End a token, and all logins made from it. The last one of an admin stays, else nobody could make another."""
+    """Revoke a token and end its logins. An admin's last one stays, else nobody could make another."""
     found = await context.database.call(lambda store: TokenStore(store).get(token_id))
     if found is None or found.is_internal:
         raise Problem("not-found", "there is no token of this id")

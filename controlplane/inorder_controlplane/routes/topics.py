@@ -1,4 +1,4 @@
-"""``/topics``: what there is, a new one, pins and event logs (R13, R15, R18)."""
+"""``/topics``: existing and new topics, pins and event logs (R13, R15, R18)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def list_topics(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Pa
 async def create_topic(
     who: Operator, body: NewTopic, context: ContextDep, cluster: ClusterDep, response: Response
 ) -> TopicDetail:
-    """Create a topic: last in the order, on the bottom stage. Publishing to a new topic does that by itself."""
+    """Create a topic, last in the order, on the bottom stage. Publishing to a new topic does that by itself."""
     known = next(
         (info for info in (await cluster.order()).topics if (info.space, info.name) == (body.space, body.name)), None
     )
@@ -102,8 +102,8 @@ async def patch_topic(
     request: Request,
     response: Response,
 ) -> TopicDetail:
-    """Pin a topic or let it go, give it an event log, change what that keeps, or end it. Needs If-Match with the ETag
-    of the topic that you read."""
+    """Pin or release a topic; give it an event log, change the log's bounds, or delete the log. Needs If-Match with the
+    ETag of the topic that you read."""
     survey = await Survey.take(cluster)
     state = _known(survey, int(topic))
     require_match(request, _etag(survey, state))
@@ -178,7 +178,7 @@ def _label(state: TopicState) -> str:
 
 
 def _etag(survey: Survey, state: TopicState) -> str:
-    """What can be edited tells one version from another: not the numbers, which change all the time."""
+    """Return the ETag of a topic's editable fields, without its numbers, which change all the time."""
     log = survey.log_of(state)
     return etag("topic", state.id, state.pinned, log and [log.max_age_ms, log.max_count, log.max_bytes])
 

@@ -1,4 +1,4 @@
-"""Analytics: what judges recorded runs (order violations, latency, overhead).
+"""Analytics: judgement of recorded runs (order violations, latency, overhead).
 
 ``checks`` are plain Python that tests and simulation share; only jobs over large traces will need PySpark.
 """

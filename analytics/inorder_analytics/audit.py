@@ -1,4 +1,4 @@
-"""Are the promises kept? Traces through the checks of the protocol, in one process.
+"""The audit of traces: whether the promises were kept. Traces through the checks of the protocol, in one process.
 
 What cannot be judged is said, too: rows may be missing, and some of what the checks know of no client can see.
 """
@@ -43,7 +43,7 @@ _OF_EACH_LIFE = (check_verdicts, check_topic_order, check_repetition, check_depe
 
 @dataclass(frozen=True, slots=True)
 class NotJudged:
-    """Something that the audit could not say, and why."""
+    """A question that the audit could not decide, and why."""
 
     what: str
     why: str
@@ -51,7 +51,7 @@ class NotJudged:
 
 @dataclass(slots=True)
 class RunAudit:
-    """What became of one run.
+    """The audit of one run.
 
     Attributes:
         names: how incarnations are called in violations, with their sessions.
@@ -76,7 +76,7 @@ class RunAudit:
 
 @dataclass(slots=True)
 class Audit:
-    """What became of all that lies under a path.
+    """The audit of all traces under a path.
 
     Attributes:
         copies: rows that are there more than once, as after a compaction that left the originals beside it.
@@ -92,15 +92,15 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """``violations``: a rule is broken; ``unknown``: no notification was there to be judged; else ``ok``, as far as
-        the traces show."""
+        """The verdict: ``violations`` if a rule is broken; ``unknown`` without any notification to judge; else ``ok``,
+        as far as the traces show."""
         if any(each.violations for each in self.runs):
             return "violations"
         return "ok" if any(each.notifications for each in self.runs) else "unknown"
 
     @property
     def is_ok(self) -> bool:
-        """Something was judged, and no rule is broken as far as the traces show."""
+        """Tell whether something was judged and no rule is broken, as far as the traces show."""
         return self.verdict == "ok"
 
 
@@ -130,7 +130,7 @@ def audit(
 
 
 def _rows(traces: Traces, found: Audit) -> Iterator[Row]:
-    """Return all rows, each once."""
+    """Yield every row once."""
     for file, table in traces.tables():
         found.read += 1
         found.bytes += file.bytes
@@ -167,7 +167,7 @@ def _audited(run: Recorded, linger: float, max_pairs: int, seed: int, *, is_dama
 
 
 def _others(judged: Judged) -> Iterator[Violation]:
-    """Return what breaks any rule but the total order."""
+    """Return the violations of all rules but the total order."""
     history = judged.history
     yield from violations(history, (check_unique_numbers, *_OF_EACH_LIFE))
     # nobody knows how long subscribers lived, so nothing is said of what they should have heard at the end
@@ -180,7 +180,7 @@ def _others(judged: Judged) -> Iterator[Violation]:
 
 
 def _is_all_recorded(judged: Judged, found: Violation) -> bool:
-    """R20: a bounded subscriber may jump over what was published in between; so that has to be known."""
+    """Tell whether all events between the two are recorded, as a bounded subscriber may jump over them (R20)."""
     events = [each.event for each in found.witnesses if each.event is not None]
     (client, incarnation, later), (_, _, earlier) = events
     recorded = judged.counters.get((client, incarnation), set())
@@ -193,7 +193,7 @@ def _is_all_recorded(judged: Judged, found: Violation) -> bool:
 def _total_order(
     judged: Judged, run: str, linger: float, max_pairs: int, seed: int
 ) -> tuple[list[Violation], list[NotJudged]]:
-    """Compare subscribers two by two. Most pairs have one order, which a look at the positions shows."""
+    """Compare the subscribers of a run in pairs. Most pairs have one order, which a look at the positions shows."""
     subscribers = judged.history.subscribers
     sequences = {name: sequence for name, each in subscribers.items() if (sequence := sequence_of(each))}
     total, used = pairs_of(run, sequences, max_pairs, seed)
@@ -220,8 +220,8 @@ def _is_one_order(one: Sequence, two: Sequence) -> bool:
 
 
 def _is_certain(judged: Judged, found: Violation, name: str, sequence: Sequence, linger: float) -> bool:
-    """Tell whether no unsubscription that is not in the trace can excuse two events in opposite orders: none can be
-    longer ago than the linger, if the incarnation is recorded as a whole or was notified of either not long before."""
+    """Tell whether no unrecorded unsubscription can excuse two events in opposite orders: none can be longer ago than
+    the linger, if the incarnation is recorded as a whole or was notified of either not long before."""
     incarnation, subscriber = judged.incarnations[name], judged.history.subscribers[name]
     if incarnation.is_complete and subscriber.spans:
         return True
@@ -269,7 +269,7 @@ def _is_ordered(subscriber: SubscriberHistory) -> bool:
 
 
 def to_plain(found: Audit) -> dict[str, Any]:
-    """Return an audit as what a JSON encoder takes. Figures of the order have the names of
+    """Return an audit in plain JSON types. Figures of the order have the names of
     :class:`inorder_analytics.results.Summary`."""
     broken = [(each, violation) for each in found.runs for violation in each.violations]
     return {
@@ -288,7 +288,7 @@ def to_plain(found: Audit) -> dict[str, Any]:
 
 
 def _figures(runs: list[RunAudit]) -> dict[str, Any]:
-    """Return counts and order, of one run or of several together."""
+    """Return counts and order figures, of one run or of several together."""
     gaps: Counter[str] = Counter()
     for each in runs:
         gaps.update(each.gaps)

@@ -1,4 +1,4 @@
-"""A client's clock beside its worker's: not one offset for all times, as clocks drift and are stepped.
+"""The offsets of a client's clock from its worker's, over time, as clocks drift and are stepped.
 
 Between two measurements the offset is one that either of them allows, or one in between: the bound of its error says
 so. A clock that is set by hours between two measurements is hours uncertain there, and elsewhere as good as it was
@@ -20,7 +20,7 @@ _GRAIN_US: Final = 1000
 
 
 class Clock(NamedTuple):
-    """What one client's clock is off by, from one time on.
+    """The offset of one client's clock from one time on.
 
     Attributes:
         since: the time, by that very clock, in microseconds since 1970; the first offset counts from :data:`EVER` on.
@@ -48,13 +48,13 @@ def clocks(measured: Iterable[tuple[int, int, int]]) -> list[Clock]:
 
 
 def clock_at(found: Sequence[Clock], when: int) -> Clock | None:
-    """Return the one of these that counts at a time; ``None`` where there is none."""
+    """Return the offset that holds at a time; ``None`` without any."""
     at = bisect_right(found, when, key=lambda each: each.since)
     return found[max(0, at - 1)] if found else None
 
 
 class _Span(NamedTuple):
-    """From a time on, the offset to take, and between which two the true one is."""
+    """The offset from a time on, with the bounds of the true one."""
 
     since: int
     offset: int
@@ -67,8 +67,8 @@ class _Span(NamedTuple):
 
 
 def _spans(measured: Iterable[tuple[int, int, int]]) -> list[_Span]:
-    """Each measurement counts for the times that are nearer to it than to others; the truth lies between what it and
-    its neighbour on that side allow. Beyond the ends it does, too: a clock that was set back was there before."""
+    """Return a span for each measurement: it holds for the times nearest to it, and the truth lies within its own and
+    its neighbour's bounds. Beyond the ends it does, too: a clock that was set back was there before."""
     points: list[_Span] = []
     for when, offset, error in sorted(measured, key=lambda each: (each[0], each[2], each[1])):
         if points and points[-1].since == when:  # the clock was there twice; what was measured best is taken
@@ -85,8 +85,8 @@ def _spans(measured: Iterable[tuple[int, int, int]]) -> list[_Span]:
 
 
 def _joined(every: list[_Span], grain: int) -> list[_Span]:
-    """Join those that follow each other and differ by no more than the grain, while the error neither doubles nor is
-    larger than the grain."""
+    """Join successive spans that differ by no more than the grain, while the error neither doubles nor exceeds the
+    grain."""
     found: list[_Span] = []
     least = 0
     for each in every:

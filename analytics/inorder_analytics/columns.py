@@ -1,4 +1,4 @@
-"""The columns of traces as Arrow types, and how a file that has them otherwise is brought into them.
+"""The columns of traces as Arrow types, and the conversion of files whose columns differ.
 
 Files may be older or newer, or written by something else: columns may be missing, be narrower, have their names in
 another case, or hold numbers as text. What can be converted exactly is, and times lose what is below a microsecond;
@@ -17,17 +17,17 @@ from inorder.traces.schema import COLUMNS, NAMES
 
 
 class Unfit(ValueError):
-    """A column cannot be brought into its type without a change of its values; the message says which and why."""
+    """A column cannot be converted without a change of its values; the message names the column and the reason."""
 
 
 def arrow_schema(names: Iterable[str] = NAMES) -> pa.Schema:
-    """Return the schema of traces: all columns in their order, or those that are named, in the given one."""
+    """Return the schema of traces: all columns in their order, or the named ones in the given order."""
     fields = {each.name: pa.field(each.name, TYPES[each.type]) for each in COLUMNS}
     return pa.schema([fields[name] for name in names])
 
 
 def found_in(schema: pa.Schema) -> dict[str, str]:
-    """Return which column of a file is which of ours, by our name. The exact name counts before one in another case.
+    """Return the file's column for each of our columns, by our name. The exact name counts before one in another case.
     Raises Unfit where two would be the same."""
     found: dict[str, str] = {}
     for name in NAMES:
@@ -41,8 +41,8 @@ def found_in(schema: pa.Schema) -> dict[str, str]:
 
 
 def is_exact(schema: pa.Schema) -> bool:
-    """Tell whether a file's columns that are ours have our names and types, so that any reader takes them as they
-    are. Columns may be missing, and others be there."""
+    """Tell whether a file's columns have our names and types, so that any reader takes them unchanged. Columns may be
+    missing, and others be there."""
     try:
         return all(
             name == own and schema.field(name).type == arrow_schema([own])[0].type
@@ -53,7 +53,7 @@ def is_exact(schema: pa.Schema) -> bool:
 
 
 def check(schema: pa.Schema) -> None:
-    """Raise Unfit for a file whose columns can never be brought into ours, whatever is in them."""
+    """Raise Unfit for a file whose columns can never be converted, whatever its values."""
     for own, name in found_in(schema).items():
         wanted, is_ = arrow_schema([own])[0].type, _plain(schema.field(name).type)
         if not _may_become(is_, wanted):
@@ -61,8 +61,7 @@ def check(schema: pa.Schema) -> None:
 
 
 def conform(table: pa.Table, names: Iterable[str] = NAMES) -> pa.Table:
-    """Return a table with our columns (or those that are named) in our types; those that it does not have are null.
-    Raises Unfit."""
+    """Return a table with our columns (or the named ones) in our types; missing ones are null. Raises Unfit."""
     schema = arrow_schema(names)
     found = found_in(table.schema)
     arrays = []
@@ -99,7 +98,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _may_become(is_: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether values of one type may be exact in another one. That each of them is, the cast checks."""
+    """Tell whether values of one type may be exact in another type. That each of them is, the cast checks."""
     types = pa.types
     if is_ == wanted or types.is_null(is_):
         return True

@@ -1,4 +1,4 @@
-"""Many small files become few full ones.
+"""Compaction of many small trace files into few full ones.
 
 Rows keep their order: that of the files' names, then that within each; a row that lies in several files is written
 once. A compaction may be killed at any point, and done again: what was begun is ended first, or never was.
@@ -42,23 +42,23 @@ _LOCK: Final = ".compacting"
 
 
 class CompactionFailed(InorderError):
-    """What was written does not hold what was read, or another compaction works there; the originals are untouched."""
+    """The new files differ from the old ones, or another compaction works there; the originals are untouched."""
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """A file that was merged, as it was then."""
+    """A merged file in its state at the merge."""
 
     file: str
     bytes: int
     version: str
 
     def is_same(self, file: TraceFile) -> bool:
-        """Tell whether a file still holds what was merged."""
+        """Tell whether a file is still the one that was merged."""
         return self.bytes == file.bytes and self.version == file.version
 
 
 class Compacted(msgspec.Struct, kw_only=True):
-    """What was done; a manifest holds it as JSON.
+    """The result of a compaction; a manifest holds it as JSON.
 
     Attributes:
         sources: files that were read.
@@ -85,7 +85,7 @@ class Compacted(msgspec.Struct, kw_only=True):
     is_done: bool = True
 
     def to_plain(self) -> dict[str, Any]:
-        """Return it as what a JSON encoder takes."""
+        """Return the result in plain JSON types."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain
 
@@ -98,7 +98,7 @@ def compact(
     remove: bool = False,
     now: datetime | None = None,
 ) -> Compacted:
-    """Merge the files of traces into full ones; first end what an earlier compaction into the same place has begun.
+    """Merge trace files into full ones, after ending an earlier compaction into the same place.
 
     Args:
         out: a folder or URL, made where it is not there; another one than that of the traces.
@@ -128,7 +128,7 @@ class _Compaction:
         self._when = when.astimezone(UTC).isoformat()
 
     def run(self, rows_per_file: int, *, remove: bool) -> Compacted:
-        """Do all of it."""
+        """Run the whole compaction."""
         earlier = self._recovered()
         traces = self._traces
         traces.files = files = traces.listed()
@@ -162,7 +162,7 @@ class _Compaction:
         done.damaged = list(self._traces.damaged)
 
     def _check_is_whole(self, done: Compacted) -> None:
-        """Read again what was written. Raises CompactionFailed."""
+        """Read the new files again and check their contents. Raises CompactionFailed."""
         rows, why = 0, "nothing was removed"
         for name in done.files:
             try:
@@ -184,7 +184,7 @@ class _Compaction:
         self._place.write(done.manifest, lambda file: file.write(content))
 
     def _end(self, done: Compacted) -> None:
-        """Do what is left to do behind the manifest; as often as it takes."""
+        """Finish a compaction that has a manifest; repeatable."""
         there = set(self._place.names())
         for name in done.files:
             if f"_{name}" in there:
@@ -197,7 +197,7 @@ class _Compaction:
     # -- what was begun ------------------------------------------------------------------------------------------------
 
     def _recovered(self) -> list[Compacted]:
-        """End what has a manifest, undo what has none; return the compactions whose files are still there."""
+        """Finish compactions with a manifest, undo those without; return those whose files still exist."""
         names = set(self._place.names())
         found = []
         for name in sorted(names):
@@ -218,7 +218,7 @@ class _Compaction:
     # -- originals -----------------------------------------------------------------------------------------------------
 
     def _remove(self, sources: Iterable[Merged]) -> int:
-        """Remove originals that are what was merged; return how many were. Clients may write meanwhile."""
+        """Remove originals that are still as merged; return how many. Clients may write meanwhile."""
         is_local = self._traces.is_local
         if is_local:
             for path in map(Path, (each.file for each in sources)):
@@ -256,15 +256,15 @@ def _taken(path: Path) -> Path:
 
 
 def _put_back(taken: Path, path: Path) -> None:
-    """Give a file its name back, unless a newer one has it, which has all of its rows."""
+    """Restore a file's name, unless a newer file, with all of its rows, has it."""
     with suppress(FileExistsError):
         os.link(taken, path)
     taken.unlink()
 
 
 def _last_of_each(files: Iterable[TraceFile]) -> set[str]:
-    """Return the last file of each client: it may still replace that by a larger one, and in a store of objects nobody
-    can look and remove in one step."""
+    """Return the last file of each client, which the client may still replace by a larger one; object stores cannot
+    check and remove in one step."""
     last: dict[str, tuple[int, str]] = {}
     for each in files:
         if name := _NUMBERED.fullmatch(each.name):
@@ -274,7 +274,7 @@ def _last_of_each(files: Iterable[TraceFile]) -> set[str]:
 
 @contextmanager
 def _alone(place: Place) -> Iterator[None]:
-    """Let nobody else compact into a folder of this machine meanwhile. Raises CompactionFailed."""
+    """Lock a folder of this machine against other compactions in this block. Raises CompactionFailed."""
     folder = place.folder
     if folder is None:
         yield
@@ -294,7 +294,7 @@ def _alone(place: Place) -> Iterator[None]:
 
 
 def _full(traces: Traces, read: list[TraceFile], rows: int) -> Iterator[pa.Table]:
-    """Return all rows in tables of so many; the last may have fewer."""
+    """Return all rows in tables of so many; only the last may have fewer."""
     waiting = arrow_schema().empty_table()
     for file, table in traces.tables():
         read.append(file)
@@ -311,7 +311,7 @@ def _write(table: pa.Table, file: Any) -> None:
 
 
 def _check_is_apart(traces: Traces, out: str | Path) -> None:
-    """New files among the originals would be read together with them."""
+    """Refuse a target among the originals, where new files would be read together with them."""
     one, two = _absolute(traces.path), _absolute(str(out))
     if one.startswith(two) or two.startswith(one):
         raise InvalidOption("--out", str(out), "a folder apart from the traces, not above or below them")

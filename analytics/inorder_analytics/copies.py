@@ -1,4 +1,4 @@
-"""Copies of rows: the same row may lie in several files, as where a compaction was killed, or its originals were kept.
+"""Copies of rows: the same row may lie in several files after a killed compaction, or beside kept originals.
 
 No client makes two rows that agree in all that :data:`KEY` names, for they have indexes, counters and times of their
 own. So rows that agree in it are one row, wherever they lie, in one file too.
@@ -33,7 +33,7 @@ _NULL: Final = _odd("null")
 
 
 class Copies:
-    """Leaves out rows that it has seen before. It keeps 16 bytes for each row.
+    """Drops rows that were seen before. It keeps 16 bytes for each row.
 
     Attributes:
         count: rows that were left out.
@@ -44,7 +44,7 @@ class Copies:
         self._seen: list[tuple[Bits, Bits]] = []  # sorted, and each less than half of the one before
 
     def without(self, table: pa.Table) -> pa.Table:
-        """Return the rows of a table that were not seen before, in their order.
+        """Return the new rows of a table in their order.
 
         Args:
             table: has the columns of :data:`KEY`. Rows without a client or a kind say nothing, and are no copies.
@@ -85,7 +85,7 @@ def _among(one: Bits, two: Bits, seen: tuple[Bits, Bits]) -> npt.NDArray[np.bool
 
 
 def _mixed(table: pa.Table) -> tuple[Bits, Bits]:
-    """Return twice 64 bits for each row, as good as random over rows that differ in their key."""
+    """Return two 64-bit hashes of each row's key, evenly distributed."""
     one, two = np.zeros(table.num_rows, np.uint64), np.zeros(table.num_rows, np.uint64)
     for name in KEY:
         column = table.column(name)

@@ -1,4 +1,4 @@
-"""Traces of runs that never were, of any size, with what is true of them known from how they are made.
+"""Generated traces of any size, whose truth is known by construction.
 
 A run is one total order of events, cut into blocks of four. At each subscriber a share of the blocks arrives shuffled
 so that each of the four is displaced. What is drawn in a block changes nothing outside it, so inversions and
@@ -48,7 +48,7 @@ MOST_PAIRS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to make.
+    """The parameters of generated traces.
 
     Attributes:
         events: of all runs together.
@@ -99,7 +99,7 @@ class Plan:
         return _part(self.violations, self.runs, run)
 
     def lost_of(self, run: int) -> int:
-        """Return how many events never arrive at a subscriber of a run."""
+        """Return how many events each subscriber of a run loses."""
         return round(self.loss * self.events_of(run))
 
     def late_of(self, run: int) -> int:
@@ -107,7 +107,7 @@ class Plan:
         return round(self.late * self.events_of(run))
 
     def calm_of(self, run: int) -> int:
-        """Return how many blocks of a run arrive in order everywhere, at least."""
+        """Return the least number of a run's blocks that arrive in order everywhere."""
         return max((self.lost_of(run) + 1) // 2, self.violations_of(run))
 
     def shuffled_of(self, run: int) -> int:
@@ -129,7 +129,7 @@ def _check(is_allowed: bool, option: str, value: object, allowed: str) -> None:
 
 @dataclass(slots=True)
 class Order:
-    """The one total order of a run, an item for each event.
+    """The total order of a run, an item for each event.
 
     Attributes:
         topic: from 0, the most popular first.
@@ -151,18 +151,18 @@ class Order:
 
     @property
     def entries(self) -> Ints:
-        """Entries of the timestamp, its own number included."""
+        """The entries of each timestamp, its own number included."""
         return 1 + (self.others[0][0] >= 0).astype(np.int64) + (self.others[1][0] >= 0)
 
     @property
     def stamp_bytes(self) -> Ints:
-        """Bytes of the timestamp."""
+        """The bytes of each timestamp."""
         return 14 + 6 * self.entries
 
 
 @dataclass(slots=True)
 class Seen:
-    """How one subscriber of a run got it.
+    """One subscriber's view of a run.
 
     Attributes:
         shuffles: by block, which of SHUFFLES it arrived in.
@@ -176,11 +176,11 @@ class Seen:
     late: Ints
 
     def arrivals(self, events: int) -> Ints:
-        """Return the events that arrive, as they do."""
+        """Return the arriving events in the order of arrival."""
         return _without(_sequence(events, np.array(SHUFFLES)[self.shuffles]), self.lost, events)
 
     def notifications(self, events: int) -> Ints:
-        """Return the events as it was notified of them, or told that they are lost."""
+        """Return the events in the order of notification, lost ones included."""
         return _sequence(events, DELIVERED[self.delivered])
 
 
@@ -199,7 +199,7 @@ def _without(order: Ints, gone: Ints, events: int) -> Ints:
 
 @dataclass(slots=True)
 class MadeRun:
-    """A run.
+    """A generated run.
 
     Attributes:
         violations: subscriber and first event of each planted violation.
@@ -218,12 +218,12 @@ class MadeRun:
 
     @property
     def events(self) -> int:
-        """How many there are."""
+        """The number of events."""
         return len(self.order.topic)
 
 
 def made_runs(plan: Plan) -> Iterator[MadeRun]:
-    """Draw the runs, one after the other."""
+    """Generate the runs one after the other."""
     for at in range(plan.runs):
         chance = np.random.default_rng([plan.seed % 2**63, at])
         order = _order(plan, at, chance)
@@ -258,7 +258,7 @@ def _order(plan: Plan, at: int, chance: np.random.Generator) -> Order:
 
 
 def _counted(groups: Ints) -> Ints:
-    """Return, of each item, which one of its group it is, from 1."""
+    """Return each item's index in its group, from 1."""
     by_group = np.argsort(groups, kind="stable")
     ordered = groups[by_group]
     starts = np.searchsorted(ordered, ordered)

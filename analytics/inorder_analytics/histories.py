@@ -1,4 +1,4 @@
-"""Traces as histories for the checks of the protocol.
+"""Conversion of traces into histories for the protocol's checks.
 
 A trace shows less than a simulation does, so a history says less, and checks stay silent where they cannot know:
 
@@ -29,7 +29,7 @@ _BESIDE = frozenset({"replayed"})
 
 @dataclass(slots=True)
 class Incarnation:
-    """One incarnation of a client, as a subscriber.
+    """One incarnation of a client in the role of a subscriber.
 
     Attributes:
         name: the client id; with the number of the start where there are several.
@@ -49,13 +49,13 @@ class Incarnation:
 
     @property
     def is_complete(self) -> bool:
-        """Nothing of it is missing, up to where it ends."""
+        """Tell whether nothing of the incarnation is missing up to its end."""
         return not (self.dropped or self.holes or self.is_damaged)
 
 
 @dataclass(slots=True)
 class Judged:
-    """A run for the checks.
+    """A run in the form for the checks.
 
     Attributes:
         history: everything; subscribers are incarnations, by name.
@@ -72,7 +72,7 @@ class Judged:
 
     @property
     def complete(self) -> History:
-        """The history with only those subscribers of whom nothing is missing."""
+        """The history with only the completely recorded subscribers."""
         subscribers = self.history.subscribers
         complete = {
             name: subscribers[name] for name, incarnation in self.incarnations.items() if incarnation.is_complete
@@ -95,7 +95,7 @@ class Histories:
         self._counters: dict[Session, set[int]] = defaultdict(set)
 
     def made(self) -> Judged:
-        """Return the history."""
+        """Return the finished history."""
         incarnations = self._incarnations()
         accepted: dict[int, list[int]] = defaultdict(list)
         for row in self._run.published:
@@ -134,7 +134,7 @@ class Histories:
         self._history.stamp(event, place, self._deps(row), when - error, stamped)
 
     def _unrecorded(self) -> None:
-        """Timestamps of events that no recorded publisher published: they were made before the first arrival."""
+        """Add timestamps of events without a recorded publisher, which were made before the first arrival."""
         first: dict[Place, tuple[float, Row]] = {}
         for row in self._run.notifications:
             place = self._place(row)
@@ -243,8 +243,7 @@ class Histories:
         return [part for pair in pairs for part in pair]
 
     def _when(self, row: Row, value: int | None) -> tuple[float, float]:
-        """Return a time of a row by the worker's clock, in s, and the bound of its error, which is infinite where
-        nobody knows."""
+        """Return a row's time by the worker's clock, in s, with its error bound, which is infinite if unknown."""
         offset, error = self._run.clock_of(row)
         if value is None:
             return (row.recorded_at or 0) / 1e6, inf

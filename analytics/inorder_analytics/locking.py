@@ -1,4 +1,4 @@
-"""A folder of this machine in which one process works at a time."""
+"""A lock for a folder of this machine in which one process works at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def locked(file: Any) -> bool:
-    """Take the lock of an open file, which ends with it; return whether no other process has it."""
+    """Lock an open file until it is closed; return whether no other process holds the lock."""
     try:
         import fcntl
     except ImportError:  # pragma: no cover (Windows: nothing is promised there)

@@ -1,4 +1,4 @@
-"""Looking into traces: rows that match, the latest ones, new ones as they come, and how many of what there are."""
+"""Queries of traces: matching rows, the latest ones, new ones as they come, and counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSTANTS: Final = frozenset(each.name for each in arrow_schema() if pa.types.is_
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which rows are looked at: those that fit all that is given.
+    """The conditions for rows, all of which must hold.
 
     Attributes:
         topic: its name, or space and name with a colon between.
@@ -37,7 +37,7 @@ class Filter:
     number: int | None = None
 
     def of(self, table: pa.Table) -> pa.Table:
-        """Return the rows of a table that fit."""
+        """Return the matching rows of a table."""
         for name in ("run", "client", "kind"):
             wanted = getattr(self, name)
             if wanted is not None:
@@ -54,14 +54,13 @@ class Filter:
 
 
 def matching(traces: Traces, wanted: Filter, copies: Copies | None = None) -> Iterator[dict[str, Any]]:
-    """Return the rows that fit, file by file, as :func:`plain`; those that ``copies`` knows are left out."""
+    """Return the matching rows, file by file, as :func:`plain`, without those that ``copies`` knows."""
     for _, table in traces.tables(copies=copies):
         yield from plain(wanted.of(table))
 
 
 def latest(traces: Traces, wanted: Filter, count: int, copies: Copies | None = None) -> list[dict[str, Any]]:
-    """Return the rows that fit and were made last, in the order of their times; ``copies`` gets to know all there
-    are."""
+    """Return the matching rows recorded last, in the order of their times; ``copies`` learns all rows."""
     found = arrow_schema().empty_table()
     for _, table in traces.tables(copies=copies):
         found = pa.concat_tables([found, wanted.of(table)]).sort_by("recorded_at")
@@ -71,7 +70,7 @@ def latest(traces: Traces, wanted: Filter, count: int, copies: Copies | None = N
 
 @dataclass(slots=True)
 class Following:
-    """What is new under a path since the last look: rows, as files may grow, and be merged into others.
+    """Follows the new rows under a path, as files may grow, and be merged into others.
 
     Attributes:
         damaged: files that could not be read at the last look; they are looked at again when they change.
@@ -84,13 +83,13 @@ class Following:
     _rows: Copies = field(default_factory=Copies)
 
     def begin(self, count: int) -> list[dict[str, Any]]:
-        """Return the ``count`` rows that fit and were made last; what is there now is not new."""
+        """Return the ``count`` matching rows recorded last; present rows do not count as new."""
         self.traces.files = self._new()
         self.damaged = self.traces.damaged
         return latest(self.traces, self.wanted, count, self._rows)
 
     def look(self) -> Iterator[dict[str, Any]]:
-        """Return the rows that fit and are new. Raises InvalidOption where the path is gone."""
+        """Return the new matching rows. Raises InvalidOption where the path is gone."""
         self.traces.files = self._new()
         self.traces.damaged = self.damaged = []
         yield from matching(self.traces, self.wanted, self._rows)
@@ -102,7 +101,7 @@ class Following:
 
 
 def plain(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Return rows as JSON has them: columns that are null left out, instants in ISO 8601."""
+    """Return rows in plain JSON types: without null columns, instants in ISO 8601."""
     columns = {name: table.column(name) for name in NAMES}
     for name in INSTANTS:
         columns[name] = pc.strftime(columns[name], "%Y-%m-%dT%H:%M:%SZ", locale="C")
@@ -115,7 +114,7 @@ def plain(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 @dataclass(slots=True)
 class Statistics:
-    """How many of what there are.
+    """Counts of the contents of traces.
 
     Attributes:
         first, last: when the first and the last row were made, by their clients' clocks.
@@ -154,7 +153,7 @@ class Statistics:
         self.dropped += pc.sum(table.column("count").filter(is_dropped)).as_py() or 0
 
     def to_plain(self) -> dict[str, Any]:
-        """Return it as what a JSON encoder takes; the largest counts first."""
+        """Return the counts in plain JSON types, the largest first."""
         counts = {name: dict(_ranked(getattr(self, name))) for name in ("kinds", "runs", "clients", "topics")}
         return {
             "path": self.path,
@@ -172,7 +171,7 @@ class Statistics:
 
 
 def statistics(traces: Traces) -> Statistics:
-    """Count what there is."""
+    """Count the contents of traces."""
     found = Statistics(traces.path)
     names = ("kind", "run", "client", "space", "topic", "recorded_at", "count")
     for file, table in traces.tables(names):

@@ -1,4 +1,4 @@
-"""Generated runs as trace files, as clients would have written them."""
+"""Generated runs as trace files in the form of clients' own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Columns = dict[str, Any]
 
 @dataclass(slots=True)
 class Client:
-    """Who writes a trace.
+    """The recorder of a generated trace.
 
     Attributes:
         offset: the worker's clock minus this one's, in microseconds; measured with an error of at most ``error``.
@@ -53,11 +53,11 @@ class Client:
     domain: int
 
     def own(self, times: Ints) -> Ints:
-        """Return times of the worker's clock as this client's clock shows them."""
+        """Return times of the worker's clock by this client's clock."""
         return times - self.offset
 
     def table(self, kind: str, count: int, columns: Columns) -> pa.Table:
-        """Return rows of one kind; what is not given is null."""
+        """Return rows of one kind; columns not given are null."""
         common: Columns = {
             "run": _same(self.run.name, count),
             "client": _same(self.name, count),
@@ -71,7 +71,7 @@ class Client:
 
 
 def generate(out: str | Path, plan: Plan, *, rows_per_file: int = ROWS_PER_FILE) -> dict[str, Any]:
-    """Write generated traces, and what is true of them as ``_truth.json``; return that, with files and rows.
+    """Write generated traces, and their truth as ``_truth.json``; return that, with files and rows.
 
     Args:
         out: a folder or fsspec URL; made where it is not there.
@@ -107,7 +107,7 @@ def generate(out: str | Path, plan: Plan, *, rows_per_file: int = ROWS_PER_FILE)
 
 
 def _check_is_new(out: str | Path) -> None:
-    """What is true of these traces is not of those that may be there."""
+    """Refuse a place with traces, for which the new truth would not hold."""
     try:
         there = Traces(out).files
     except InvalidOption:  # it is not there yet; that it cannot be is found when it is made
@@ -128,7 +128,7 @@ def _client(run: MadeRun, name: str, domain: int, chance: np.random.Generator) -
 
 
 def _stages(run: MadeRun, topics: int) -> tuple[Ints, Ints]:
-    """Return the home stage of each event, and the highest that its timestamp visited: popular topics are high."""
+    """Return each event's home stage and the highest stage that its timestamp visited: popular topics are high."""
     stages = min(STAGES, topics)
     home = run.order.topic * stages // topics
     top = home.copy()
@@ -177,7 +177,7 @@ def _notified(
     reached: Ints,
     slice_: int,
 ) -> Iterator[pa.Table]:
-    """``latest`` and ``reached`` are raised: when each event was notified last, and how often."""
+    """Yield one client's notifications; raise ``latest`` and ``reached``: when last, and how often, per event."""
     run, order = client.run, client.run.order
     seen = run.seen[int(client.name.rsplit("-", 1)[1]) - 1]
     began = BEGAN_US + run.at * 86_400_000_000 - _SECOND_US
@@ -213,7 +213,7 @@ def _stream(
     arrived: Ints,
     index: Ints,
 ) -> Iterator[pa.Table]:
-    """Return a part of what a subscriber was told: events, then gaps."""
+    """Return a part of a subscriber's notifications: events, then gaps."""
     order = client.run.order
     places = np.arange(at + 1, at + len(told) + 1)
     events, times = told[heard], when[heard]
@@ -297,7 +297,7 @@ def _array(field: pa.Field, values: Any) -> pa.Array:
 
 
 def _cut(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Return the same rows in tables of so many; the last may have fewer."""
+    """Return the same rows in tables of so many; only the last may have fewer."""
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:

@@ -1,4 +1,4 @@
-"""What is known of each run, and how runs become a result: each figure is defined here once, for every way to count.
+"""The parts of each run, and their combination into a result: each figure is defined here once, for every engine.
 
 Everything but percentiles can be added up. What each figure means stands in :mod:`inorder_analytics.results`."""
 
@@ -66,22 +66,22 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def degree(self) -> float | None:
-        """Ordering degree: the sum of (S - D) / S^2."""
+        """The ordering degree: the sum of (S - D) / S^2."""
         return (self.length * self.length - self.displaced) / (self.length * self.length) if self.length else None
 
     @property
     def occurred(self) -> int:
-        """Sequences of three neighbours that one of them has."""
+        """The number of sequences of three neighbours that one of the two has."""
         return 2 * max(self.length - 2, 0) - self.detected
 
     @property
     def witnesses(self) -> list[int]:
-        """Places of the two events that show a violation, where there is one."""
+        """The places of the two events that show a violation, or nothing."""
         return [place for place in (self.before, self.after) if place is not None]
 
 
 class ComparedPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two subscribers of a run; a sorts before b."""
+    """The comparison of two subscribers of a run; a sorts before b."""
 
     a: str
     b: str
@@ -90,7 +90,7 @@ class ComparedPair(msgspec.Struct, frozen=True, kw_only=True):
     witness: Witness | None = None
 
     def figures(self, run: str) -> PairFigures:
-        """Return what a result tells of the pair."""
+        """Return the pair's figures in a result."""
         return PairFigures(
             run=run,
             a=self.a,
@@ -147,7 +147,7 @@ class Ranks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPart(msgspec.Struct, kw_only=True):
-    """Everything about one run that a result needs, whatever other runs there are."""
+    """The part of a result that belongs to one run, whatever other runs there are."""
 
     run: str
     subscribers: list[str]
@@ -163,7 +163,7 @@ class RunPart(msgspec.Struct, kw_only=True):
     dropped: int = 0
 
     def by_topic(self) -> list[TopicFigures]:
-        """Return the figures of each topic, by its label."""
+        """Return the figures of each topic by its label."""
         return [
             TopicFigures(
                 run=self.run,
@@ -177,7 +177,7 @@ class RunPart(msgspec.Struct, kw_only=True):
         ]
 
     def popularity(self) -> list[TopicPopularity]:
-        """Return how many of 1,000 events are of each topic, the most popular first."""
+        """Return each topic's events per 1,000, the most popular first."""
         total = sum(each.events for each in self.topics)
         return [
             TopicPopularity(run=self.run, topic=each.label, events=each.events, per_1000=1000 * each.events / total)
@@ -185,7 +185,7 @@ class RunPart(msgspec.Struct, kw_only=True):
         ]
 
     def overhead(self) -> list[StageOverhead]:
-        """Return what each stage handled, for its own topics and for others."""
+        """Return what each stage handled for its own topics and for others."""
         own: dict[int, int] = {}
         foreign: dict[int, int] = {}
         for home, entry, top, events in self.paths:
@@ -207,7 +207,7 @@ class RunPart(msgspec.Struct, kw_only=True):
         ]
 
     def topic_order(self) -> TopicOrder:
-        """Return what the run's popularity suggests for the topic order (R15)."""
+        """Return the topic order that the run's popularity suggests (R15)."""
         known = [(each, each.home) for each in self.topics if each.home is not None]
         if not known:
             return TopicOrder(run=self.run)
@@ -270,14 +270,14 @@ def summary(parts: Iterable[RunPart], ranks: Ranks) -> Summary:
 
 
 def order_figures(pairs: Sequence[ComparedPair]) -> dict[str, Any]:
-    """Return what pairs of subscribers say of the order, by the names of a summary."""
+    """Return the order figures of pairs of subscribers, by the names of a summary."""
     return stream_figures([each.raw for each in pairs], "raw") | stream_figures(
         [each.delivered for each in pairs], "delivered"
     )
 
 
 def stream_figures(streams: Sequence[Compared], which: str) -> dict[str, Any]:
-    """Return what the common streams of pairs say of the order, by the names of a summary.
+    """Return the order figures of pairs' common streams, by the names of a summary.
 
     Args:
         which: ``raw`` or ``delivered``.
@@ -342,7 +342,7 @@ def _fields(found: Summary) -> dict[str, Any]:
 
 
 def _pairs_together(parts: Iterable[RunPart], limit: int, seed: int) -> Pairs:
-    """Return how many pairs there are in all runs, and how many were compared."""
+    """Return the numbers of all pairs and of the compared ones in all runs."""
     samples = [part.sample for part in parts]
     return Pairs(
         total=sum(each.total for each in samples), used=sum(each.used for each in samples), limit=limit, seed=seed
@@ -350,7 +350,7 @@ def _pairs_together(parts: Iterable[RunPart], limit: int, seed: int) -> Pairs:
 
 
 def worst_first(pairs: Iterable[PairFigures]) -> list[PairFigures]:
-    """Return pairs by ordering degree, delivered first, then raw, the lowest first; those without any come last."""
+    """Return pairs by ordering degree, delivered first, then raw, the lowest first; those without one come last."""
 
     def rank(each: PairFigures) -> tuple[float, float, str, str, str]:
         delivered, raw = _or_last(each.ordering_degree_delivered), _or_last(each.ordering_degree_raw)
@@ -370,22 +370,22 @@ def witness(events: Mapping[int, tuple[str, int]], compared: Compared) -> Witnes
 
 
 def percent(part: int, whole: int) -> float | None:
-    """Return how many per cent of the whole a part is."""
+    """Return a part of a whole in per cent."""
     return 100 * part / whole if whole else None
 
 
 def mean(total: float, count: int) -> float | None:
-    """Return a mean, ``None`` of nothing."""
+    """Return a mean, or ``None`` of nothing."""
     return total / count if count else None
 
 
 def nearest_rank(rising: Sequence[int], percent: int) -> int | None:
-    """Return the smallest of rising values such that at least this share of them is no greater."""
+    """Return the smallest of rising values with at least this share of them no greater."""
     return rising[(percent * len(rising) + 99) // 100 - 1] if rising else None
 
 
 def ranked(values: Iterable[int | None]) -> list[int]:
-    """Return the 50th, 90th and 99th percentile and the maximum of what is known of values; nothing of nothing."""
+    """Return the 50th, 90th and 99th percentile and the maximum of the known values; nothing of nothing."""
     rising = sorted(each for each in values if each is not None)
     return [found for percent in (50, 90, 99, 100) if (found := nearest_rank(rising, percent)) is not None]
 

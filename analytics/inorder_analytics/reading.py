@@ -1,4 +1,4 @@
-"""Trace files under a path: which there are, whether they are whole, and what is in them.
+"""The trace files under a path: their list, their integrity and their rows.
 
 Names that begin with ``.`` or ``_`` are passed over, folders too (writers use them for what is not finished), and so is
 what is not called ``*.parquet``. Files that are damaged are listed with the reason and left out; they never end a run.
@@ -48,7 +48,7 @@ class TraceFile:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A file whose footer is whole.
+    """A file with a whole footer.
 
     Attributes:
         schema: its columns, as they are in the file.
@@ -65,13 +65,13 @@ class Surveyed:
 
     @property
     def is_newer(self) -> bool:
-        """It has rows of a newer release: what is new in them is not seen."""
+        """Tell whether a file has rows of a newer release, whose additions are not seen."""
         return self.schema_version is not None and self.schema_version > SCHEMA_VERSION
 
 
 @dataclass(slots=True)
 class Survey:
-    """What lies under a path, by the footers alone: a damaged page shows only when it is read."""
+    """The files under a path by their footers alone: a damaged page shows only when it is read."""
 
     path: str
     files: list[Surveyed] = field(default_factory=list)
@@ -79,24 +79,24 @@ class Survey:
 
     @property
     def rows(self) -> int:
-        """Rows of all files."""
+        """The number of rows of all files."""
         return sum(each.rows for each in self.files)
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
+        """The size of all files in bytes."""
         return sum(each.file.bytes for each in self.files)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know, in words."""
+        """Remarks for a reader, in words."""
         newer = sum(each.is_newer for each in self.files)
         text = f"{newer} of {len(self.files)} files have rows of a newer release; columns that are new are not read"
         return [text] if newer else []
 
 
 class Traces:
-    """The trace files under a path or fsspec URL, as they were found when it was made.
+    """The trace files under a path or fsspec URL at the time of construction.
 
     Args:
         path: a folder (with all below it) or one file.
@@ -118,7 +118,7 @@ class Traces:
         self.copies = 0
 
     def listed(self) -> list[TraceFile]:
-        """Return the files that are there now. Raises InvalidOption where the path is gone, or cannot be read."""
+        """Return the present files. Raises InvalidOption where the path is gone, or cannot be read."""
         try:
             return self._listed()
         except InorderError:
@@ -151,15 +151,15 @@ class Traces:
 
     @property
     def is_local(self) -> bool:
-        """They are files of this machine."""
+        """Tell whether the files are this machine's."""
         return _is_local(self.filesystem)
 
     def looked_at(self, path: Path) -> TraceFile:
-        """Return what a file of this machine is now."""
+        """Return the present state of a file of this machine."""
         return self._file(self.filesystem.info(str(path)), path.name)
 
     def survey(self) -> Survey:
-        """Look at the footer of each file."""
+        """Read the footer of each file."""
         survey = Survey(self.path)
         for each in self.files:
             try:
@@ -177,7 +177,7 @@ class Traces:
     def tables(
         self, names: Iterable[str] = NAMES, copies: Copies | None = None
     ) -> Iterator[tuple[TraceFile, pa.Table]]:
-        """Return each whole file with its rows, in our types; the others are added to ``damaged``.
+        """Yield each whole file with its rows in our types, and add the others to ``damaged``.
 
         A file is read as a whole before anything of it is returned: of a damaged one no part is. A row that is in
         several files is returned once.
@@ -200,7 +200,7 @@ class Traces:
                 yield each, table.select(names)
 
     def table(self, names: Iterable[str] = NAMES) -> pa.Table:
-        """Return the rows of all whole files as one table, which has all columns even where there is no file."""
+        """Return the rows of all whole files as one table with all columns, even without files."""
         names = tuple(names)
         return pa.concat_tables([arrow_schema(names).empty_table(), *(table for _, table in self.tables(names))])
 
@@ -227,12 +227,12 @@ class Traces:
 
 
 def survey(path: str | Path) -> Survey:
-    """Look at the footers of all trace files under a path. Raises InvalidOption where there is no such path."""
+    """Read the footers of all trace files under a path. Raises InvalidOption where there is no such path."""
     return Traces(path).survey()
 
 
 def rows(table: pa.Table) -> Iterator[Row]:
-    """Return the rows of a table; columns that it does not have are null."""
+    """Return the rows of a table; missing columns are null."""
     columns = {name: _values(table.column(name)) for name in table.column_names}
     nothing = [None] * table.num_rows
     return map(Row, *(columns.get(name, nothing) for name in NAMES))
@@ -252,7 +252,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 class Place:
-    """A folder to write into, whole files only. Raises InvalidOption for a URL that nothing opens.
+    """A folder for whole files. Raises InvalidOption for a URL that nothing opens.
 
     Attributes:
         folder: it, where it is of this machine.
@@ -270,7 +270,7 @@ class Place:
         return self._path
 
     def names(self) -> list[str]:
-        """Return the names of what is in it."""
+        """Return the names in the folder."""
         self._filesystem.invalidate_cache()
         if not self._filesystem.exists(self._root):
             return []
@@ -281,7 +281,7 @@ class Place:
         return self._filesystem.open(f"{self._root}/{name}", "rb")
 
     def write(self, name: str, fill: Callable[[Any], Any]) -> None:
-        """Make a file, or replace it, whole or not at all; ``fill`` is called with what to write it to."""
+        """Make or replace a file, whole or not at all; ``fill`` gets the stream to write to."""
         self._files.write(name, fill)
 
     def rename(self, name: str, to: str) -> None:
@@ -324,6 +324,6 @@ def _schema_version(metadata: pq.FileMetaData, schema: pa.Schema) -> int | None:
 
 
 def _reason(error: Exception) -> str:
-    """Say in one line why a file cannot be read."""
+    """Return in one line why a file cannot be read."""
     lines = str(error).strip().splitlines()
     return f"{lines[0]}" if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""The result of an analysis, as data: what `inorder analyze` writes, the store keeps, and pages and reports show.
+"""The result of an analysis as data, for `inorder analyze`, the store, pages and reports.
 
 Names of papers in the docstrings: *TR* is "Dynamic Message Ordering for Topic-Based Publish/Subscribe Systems" (metrics
 in section 6.1, popularity in section 5), *content-based* is "Total Order in Content-Based Publish/Subscribe Systems"
@@ -36,7 +36,7 @@ WORST_PAIRS: Final = 50
 
 
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Nearest rank, in milliseconds: the smallest value of the data such that at least this share is no greater."""
+    """Percentiles by nearest rank, in milliseconds: the smallest value with at least this share no greater."""
 
     p50: float | None = None
     p90: float | None = None
@@ -44,15 +44,15 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Displacement(msgspec.Struct, frozen=True, kw_only=True):
-    """By how many places events of common streams are displaced: |rank at the one - rank at the other|."""
+    """The displacement of events of common streams in places: |rank at the one - rank at the other|."""
 
     mean: float | None = None
     max: int | None = None
 
 
 class ClockError(msgspec.Struct, frozen=True, kw_only=True):
-    """The bound of the error of latencies, in milliseconds: the publisher's clock error plus the subscriber's, each at
-    the time of the event."""
+    """The error bound of latencies, in milliseconds: the publisher's clock error plus the subscriber's, each at the
+    time of the event."""
 
     p50: float | None = None
     p99: float | None = None
@@ -60,7 +60,7 @@ class ClockError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pairs(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pairs of subscribers were compared: all of a run, or a sample of ``limit`` pairs that ``seed`` determines.
+    """The compared pairs of subscribers: all of a run, or a sample of ``limit`` pairs that ``seed`` determines.
 
     Attributes:
         total: pairs that there are, summed over runs.
@@ -75,14 +75,14 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Damaged(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was skipped, and why."""
+    """A skipped file, and why."""
 
     file: str
     reason: str
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read. ``bytes`` counts the files that were read, as they are stored."""
+    """The files that were read. ``bytes`` counts the files that were read, as they are stored."""
 
     read: int = 0
     bytes: int = 0
@@ -162,14 +162,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFigures(Summary, frozen=True, kw_only=True):
-    """One run: its whole summary, and the pairs that were compared in it."""
+    """The figures of one run: its whole summary, and its compared pairs."""
 
     run: str
     pairs: Pairs
 
 
 class TopicFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic of one run."""
+    """The figures of one topic of one run."""
 
     run: str
     topic: str
@@ -180,7 +180,7 @@ class TopicFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscriberFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One subscriber of one run.
+    """The figures of one subscriber of one run.
 
     Attributes:
         client: its client id; all its incarnations together.
@@ -198,7 +198,7 @@ class SubscriberFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WindowFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The accepted events of one run whose publish calls fell into one window of time, ``start`` included.
+    """The accepted events of one run with their publish calls in one window of time, ``start`` included.
 
     Windows are aligned to 1970-01-01T00:00:00Z; the publisher's own clock counts.
     """
@@ -212,21 +212,21 @@ class WindowFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventName(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as people name it."""
+    """An event's name for people."""
 
     topic: str
     number: int
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
-    """Two events that follow each other at subscriber ``a`` of a pair, and stand the other way round at ``b``."""
+    """Two events that follow each other at subscriber ``a`` of a pair, and stand in the opposite order at ``b``."""
 
     first: EventName
     second: EventName
 
 
 class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Two subscribers of one run; ``a`` sorts before ``b``.
+    """The figures of two subscribers of one run; ``a`` sorts before ``b``.
 
     Attributes:
         length, length_raw: of their common delivered stream, and of the raw one.
@@ -246,8 +246,8 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageOverhead(msgspec.Struct, frozen=True, kw_only=True):
-    """Message overhead (TR, section 6.1): what a stage handles for the topics of others. With one topic per stage this
-    is the paper's figure for a topic manager.
+    """The message overhead of a stage (TR, section 6.1): its messages for the topics of others. With one topic per
+    stage this is the paper's figure for a topic manager.
 
     Attributes:
         own: accepted events whose topic is at home on this stage.
@@ -263,7 +263,7 @@ class StageOverhead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicPopularity(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a run's events are of one topic (R15): ``per_1000`` is the papers' x."""
+    """One topic's share of a run's events (R15): ``per_1000`` is the papers' x."""
 
     run: str
     topic: str
@@ -272,7 +272,7 @@ class TopicPopularity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run's popularity suggests for the topic order (R15; TR, section 5). Null where no home stage is known.
+    """The topic order that a run's popularity suggests (R15; TR, section 5). Null where no home stage is known.
 
     Attributes:
         suggested: the topics of each stage from the top, by falling number of events (ties by topic id), in stages of
@@ -286,8 +286,8 @@ class TopicOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(Summary, frozen=True, kw_only=True):
-    """All of an analysis. Lists are sorted by their first fields, except ``worst_pairs`` (the lowest delivered ordering
-    degree first, then the lowest raw one) and ``popularity`` (by run, the most popular topic first).
+    """The whole result of an analysis. Lists are sorted by their first fields, except ``worst_pairs`` (the lowest
+    delivered ordering degree first, then the lowest raw one) and ``popularity`` (by run, the most popular topic first).
 
     Attributes:
         version: of this format.
@@ -316,7 +316,7 @@ class Result(Summary, frozen=True, kw_only=True):
     cut: dict[str, int] = msgspec.field(default_factory=dict)
 
     def bounded(self, items: int = MAX_ITEMS, size: int = MAX_BYTES) -> Result:
-        """Return a copy for the store: every list cut to ``items``, and further until it takes ``size`` bytes at most.
+        """Return a copy for the store, with every list cut to ``items``, and further to ``size`` bytes in all.
 
         The summary is never cut. Of topics and subscribers those with the most events stay, of windows and runs the
         latest, of everything else the first.

@@ -1,4 +1,4 @@
-"""Which pairs of subscribers are compared: all, or a sample that everybody who knows the seed draws alike."""
+"""The choice of compared pairs of subscribers: all, or a sample that its seed determines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pairs_of(run: str, clients: Collection[str], limit: int, seed: int) -> tuple
 
 
 def _draw(run: str, total: int, limit: int, seed: int) -> set[int]:
-    """Draw by hashing a counter: `random` promises the same numbers in every release for one method only."""
+    """Draw indices by hashing a counter: `random` promises the same numbers in every release for one method only."""
     drawn: set[int] = set()
     count = 0
     key = f"{seed}\0{run}\0".encode("utf-8", "surrogatepass")
@@ -36,6 +36,7 @@ def _draw(run: str, total: int, limit: int, seed: int) -> set[int]:
 
 
 def _pair(names: list[str], number: int) -> tuple[str, str]:
-    """Pair 0 is (0, 1), then (0, 2), (1, 2), (0, 3), ...: those whose second is `at` begin at `at` (at - 1) / 2."""
+    """Return a pair by its index: (0, 1), (0, 2), (1, 2), ...: those whose second is `at` begin at `at` (at - 1) /
+    2."""
     at = (1 + isqrt(1 + 8 * number)) // 2
     return names[number - at * (at - 1) // 2], names[at]

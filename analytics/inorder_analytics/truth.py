@@ -1,4 +1,4 @@
-"""What is true of generated runs, by their construction: in the names of :class:`inorder_analytics.results.Summary`."""
+"""The truth of generated runs, known by construction, in the names of :class:`inorder_analytics.results.Summary`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMED: Final = 1_000
 
 @dataclass(slots=True)
 class Truth:
-    """Collects what is true, run by run.
+    """Collects the truth run by run.
 
     Attributes:
         pairs: raw and delivered streams of two subscribers; ``None`` where there are too many to say.
@@ -42,7 +42,7 @@ class Truth:
     runs: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, run: MadeRun, latencies: Ints, reached: Ints, stages: Ints, names: Sequence[str]) -> None:
-        """Take one run.
+        """Add one run.
 
         Args:
             latencies: of each event, to the last subscriber that was notified.
@@ -73,7 +73,7 @@ class Truth:
         self.runs.append({**figures, **_order(pairs), "notified_1s_percent": percent(prompt, run.events)})
 
     def to_plain(self) -> dict[str, Any]:
-        """Return it as what a JSON encoder takes."""
+        """Return the truth in plain JSON types."""
         plan = self.plan
         late, lost = (sum(run[name] for run in self.runs) for name in ("late", "lost"))
         notifications = plan.events * plan.subscribers - lost
@@ -125,7 +125,7 @@ def _pairs(run: MadeRun) -> tuple[list[Compared], list[Compared]]:
 
 
 def _raw(events: int, one: Seen, two: Seen) -> Compared:
-    """Of shuffled blocks nothing is lost, so each adds what its two shuffles differ by."""
+    """Compare two subscribers' arrivals: each block adds what its two shuffles differ by, as nothing is lost."""
     kinds = len(SHUFFLES)
     both = np.bincount(one.shuffles * kinds + two.shuffles, minlength=kinds**2).reshape(kinds, kinds)
     each = [(int(both[a, b]), _COMPARED[a][b]) for a in range(kinds) for b in range(kinds) if both[a, b]]
@@ -138,7 +138,7 @@ def _raw(events: int, one: Seen, two: Seen) -> Compared:
 
 
 def _delivered(events: int, one: Seen, two: Seen, planted: int) -> Compared:
-    """Each planted violation swaps two neighbours, which both have."""
+    """Compare two subscribers' notifications: each planted violation swaps two neighbours that both have."""
     gone = np.union1d(np.union1d(one.lost, two.lost), np.union1d(one.late, two.late))
     sums = {"displaced": 2 * planted, "opposite": planted, "descents": planted}
     return Compared(length=events - len(gone), farthest=int(planted > 0), **sums)

@@ -118,7 +118,7 @@ class Limits:
 
 
 def alarms(seen: Seen, limits: Limits) -> list[Alarm]:
-    """Return the alarms of what is seen, critical ones first."""
+    """Return the alarms for observations, critical ones first."""
     is_outdated = bool(seen.outdated)  # then no worker can have a stage, or show that it lives: that is said once
     found = [
         *_unreachable(seen),

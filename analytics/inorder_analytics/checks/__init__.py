@@ -1,5 +1,5 @@
-"""The protocol's checks: what was recorded in, violations out. Standard library only, and nothing of the core, so that
-tests, simulation and jobs over traces judge by the same rules."""
+"""The protocol's checks, which turn a recorded run into violations. Standard library only, and nothing of the core, so
+that tests, simulation and jobs over traces judge by the same rules."""
 
 from inorder_analytics.checks.history import (
     EventId,

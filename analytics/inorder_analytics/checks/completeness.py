@@ -1,4 +1,4 @@
-"""Nothing is left out silently (R7, R12, R17, R20), a gap is what it says, and every wait ends.
+"""Checks that nothing is left out silently (R7, R12, R17, R20), that gaps are true, and that every wait ends.
 
 Numbers are counted as ranges, so that what a check costs grows with what was recorded, not with the size of a gap:
 O(n log n) for each subscriber.
@@ -20,7 +20,7 @@ _NONE = Ranges()
 
 
 def check_convergence(history: History) -> Iterator[Violation]:
-    """Nothing waits at the end, and every subscriber has reached the heads of its topics (R17)."""
+    """Check that nothing waits at the end, and that every subscriber has reached the heads of its topics (R17)."""
     for left in history.unfinished:
         yield Violation("convergence", (), (left.client,), f"{left.client} is left with {left.what}")
     for publish in history.publishes.values():
@@ -42,8 +42,8 @@ def check_convergence(history: History) -> Iterator[Violation]:
 
 
 def check_gaps(history: History) -> Iterator[Violation]:
-    """R17: a number is reported once, in its turn, for the reason that its stage knows, and is not notified too, unless
-    it comes afterwards, as late (R5)."""
+    """Check that a number is reported once, in its turn, for the reason that its stage knows, and is notified only
+    afterwards, as late (R17, R5)."""
     states = _by_state(history)
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
@@ -72,7 +72,7 @@ def _check_gaps_of(history: History, subscriber: SubscriberHistory, run: Run) ->
 
 
 def _check_turns(history: History, subscriber: SubscriberHistory, run: Run) -> Iterator[Violation]:
-    """In strict mode the numbers of a topic only rise, reported or notified."""
+    """Check that a topic's numbers, reported or notified, only rise in strict mode."""
     if subscriber.mode != "strict":
         return
     reached: dict[int, int] = {}
@@ -101,8 +101,8 @@ def _check_reason(
 
 
 def check_completeness(history: History) -> Iterator[Violation]:
-    """R7, R17: every number of a span was notified, is void (by whoever's word; or perhaps, where nobody recorded what
-    it is), or was reported; R12: and so was every one between the two spans of an interruption.
+    """Check that every number of a span, and between two spans of an interruption (R12), was notified, is void (by
+    whoever's word; or perhaps, without a record), or was reported (R7, R17).
 
     Of spans that a bounded or tag subscriber dropped nothing is said: what it had jumped might still have come.
     """
@@ -142,7 +142,7 @@ def _check_range(
 
 
 def _latest_published(history: History) -> dict[int, tuple[list[int], list[Stamped]]]:
-    """Return, by topic, numbers in order, and for each the event up to it that was published last."""
+    """Return each topic's numbers in order, and with each the event up to it that was published last."""
     latest: dict[int, tuple[list[int], list[Stamped]]] = {}
     for each in sorted(history.stamped.values(), key=lambda each: each.place):
         numbers, events = latest.setdefault(each.place[0], ([], []))
@@ -157,7 +157,7 @@ def _check_start(
     span: Span,
     latest: dict[int, tuple[list[int], list[Stamped]]],
 ) -> Iterator[Violation]:
-    """R7: what is published after a subscription is complete belongs to it."""
+    """Check that a subscription begins below all events published after it was complete (R7)."""
     numbers, events = latest.get(span.topic, ([], []))
     at = bisect_right(numbers, span.start)
     if at and events[at - 1].published > span.completed:
@@ -170,8 +170,8 @@ def _check_start(
 
 
 def check_publishes(history: History) -> Iterator[Violation]:
-    """R16, R17: a publish that was acknowledged has a number, is not void, and is notified or reported to every
-    subscriber that has held its topic since before it (unless an operator has released its number)."""
+    """Check that an acknowledged publish has a number, is not void, and is notified or reported to every subscriber of
+    its topic since before it, unless an operator has released its number (R16, R17)."""
     acknowledged = [each for each in history.publishes.values() if each.outcome == "acknowledged"]
     places: list[Place] = []
     for each in acknowledged:
@@ -199,14 +199,14 @@ def check_publishes(history: History) -> Iterator[Violation]:
 
 
 def _seen(run: Run) -> dict[int, Ranges]:
-    """Return what was notified or reported."""
+    """Return the numbers that were notified or reported."""
     places = [each.place for each in run.notified if each.place is not None and each.verdict in SEQUENCED]
     ranges = [(topic, number, number) for topic, number in places]
     return by_topic(ranges + [(each.topic, each.first, each.last) for each in run.gaps])
 
 
 def _end(span: Span, seen: dict[int, Ranges]) -> int:
-    """Return how far a span came: as recorded, else to the last that was heard of."""
+    """Return the end of a span: the recorded one, else the last number observed."""
     return span.end if span.end is not None else max(span.start, seen.get(span.topic, _NONE).highest)
 
 

@@ -1,4 +1,4 @@
-"""What happened in a run, as recorded at its edges: plain data, with nothing of the core in it.
+"""The history of a run, recorded at its edges: plain data that shares nothing with the core.
 
 A recorder (a simulation, a test over real clients, a job over traces) fills a :class:`History`; the checks only read
 it. What a recorder cannot see it leaves out, and the checks that would need it stay silent: each field says which.
@@ -43,7 +43,7 @@ class Publish:
 
 
 def highest(deps: Sequence[int]) -> dict[int, int]:
-    """Return the dependencies of a timestamp, given as flat pairs; it may name a topic more than once."""
+    """Return a timestamp's dependencies, given as flat pairs, with the highest number for each topic."""
     found: dict[int, int] = {}
     for topic, number in zip(deps[::2], deps[1::2], strict=True):
         found[topic] = max(number, found.get(topic, 0))
@@ -73,7 +73,7 @@ class Stamped:
 
 @dataclass(slots=True)
 class Notified:
-    """An event as a subscriber got it.
+    """A notification of an event to a subscriber.
 
     Attributes:
         event: who it is, ``None`` for what no recorded publisher published.
@@ -92,7 +92,7 @@ class Notified:
 
 @dataclass(slots=True)
 class Report:
-    """A gap as a subscriber got it: numbers ``first`` to ``last`` of a topic (R17), after ``behind`` notifications."""
+    """A reported gap: numbers ``first`` to ``last`` of a topic (R17), after ``behind`` notifications."""
 
     topic: int
     first: int
@@ -126,7 +126,7 @@ class Span:
 
 @dataclass(slots=True)
 class Resume:
-    """A durable subscriber came back with its saved clock (R18), after so many notifications, gaps and spans."""
+    """A durable subscriber's return with its saved clock (R18), after so many notifications, gaps and spans."""
 
     clock: Mapping[int, int]
     notified: int
@@ -136,7 +136,7 @@ class Resume:
 
 @dataclass(slots=True)
 class Run:
-    """What a subscriber got between two resumes.
+    """The notifications and gaps of a subscriber between two resumes.
 
     Attributes:
         clock: the saved clock that it began with.
@@ -150,7 +150,7 @@ class Run:
     before: int
 
     def stream(self) -> Iterator[Notified | Report]:
-        """Return notifications and gaps in the order in which they came."""
+        """Return notifications and gaps in the order of their arrival."""
         gaps = iter(self.gaps)
         gap = next(gaps, None)
         for at, each in enumerate(self.notified, start=self.before):
@@ -165,7 +165,7 @@ class Run:
 
 @dataclass(slots=True)
 class SubscriberHistory:
-    """All that one client was notified of, over all its incarnations.
+    """All notifications of one client over all its incarnations.
 
     Attributes:
         mode: ``strict``, ``bounded`` or ``tag``.
@@ -186,24 +186,24 @@ class SubscriberHistory:
     def notify(
         self, event: EventId | None, place: Place | None, verdict: str, when: float, *, redelivered: bool = False
     ) -> None:
-        """It was notified of an event."""
+        """Record a notification."""
         self.notified.append(Notified(event, place, verdict, when, redelivered))
 
     def report(self, topic: int, first: int, last: int, reason: str) -> None:
-        """It was told of a gap."""
+        """Record a reported gap."""
         self.gaps.append(Report(topic, first, last, reason, len(self.notified)))
 
     def resume(self, clock: Mapping[int, int]) -> None:
-        """It begins again after its saved clock; its spans begin again, too."""
+        """Record a resume after the saved clock, which begins new spans."""
         self.resumes.append(Resume(dict(clock), len(self.notified), len(self.gaps), len(self.spans)))
 
     @property
     def in_order(self) -> list[Notified]:
-        """What it got in order."""
+        """The notifications in order."""
         return [each for each in self.notified if each.verdict == "in_order"]
 
     def runs(self) -> list[Run]:
-        """Return what it got from each resume to the next: one run, where it never resumed."""
+        """Return the runs from each resume to the next; one run without any resume."""
         cuts = [Resume({}, 0, 0, 0), *self.resumes]
         ends = [*self.resumes, Resume({}, len(self.notified), len(self.gaps), len(self.spans))]
         return [
@@ -223,7 +223,7 @@ class SubscriberHistory:
 
 @dataclass(slots=True)
 class Unfinished:
-    """Something that was to end and did not: who waits, and for what, in words."""
+    """A wait that should have ended: the waiter and the reason, in words."""
 
     client: str
     what: str
@@ -231,7 +231,7 @@ class Unfinished:
 
 @dataclass(slots=True)
 class History:
-    """One run.
+    """The history of one run.
 
     Attributes:
         linger: seconds; order across an unsubscription longer ago is not promised (R20).
@@ -272,23 +272,23 @@ class History:
     is_direct: bool = False
 
     def publish(self, event: EventId, topic: int, order: str = "total") -> Publish:
-        """A client published; what it is told is set as the outcome."""
+        """Record a publish, whose outcome is set later."""
         made = self.publishes[event] = Publish(event, topic, order)
         return made
 
     def stamp(self, event: EventId, place: Place, deps: Sequence[int], published: float, now: float) -> None:
-        """A publisher got a timestamp, for the first time or again; ``deps`` as flat pairs."""
+        """Record a publisher's timestamp, new or repeated; ``deps`` as flat pairs."""
         made = Stamped(event, place, highest(deps), published, now)
         self.stamps.append(made)
         self.stamped.setdefault(event, made)
         self.places.setdefault(place, event)
 
     def subscriber(self, name: str, mode: str = "strict") -> SubscriberHistory:
-        """Return the client's history, made when it is first asked for."""
+        """Return the client's history, made at the first call."""
         return self.subscribers.setdefault(name, SubscriberHistory(name, mode))
 
     def deps_of(self, place: Place) -> Mapping[int, int] | None:
-        """Return the dependencies of a number, ``None`` where nobody recorded them."""
+        """Return the dependencies of a number, or ``None`` if nobody recorded them."""
         event = self.places.get(place)
         return self.unheard.get(place) if event is None else self.stamped[event].deps
 

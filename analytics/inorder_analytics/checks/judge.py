@@ -1,4 +1,4 @@
-"""All checks together: what inorder promises (R20)."""
+"""All checks of inorder's promises together (R20)."""
 
 from __future__ import annotations
 

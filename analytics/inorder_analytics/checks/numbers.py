@@ -1,4 +1,4 @@
-"""Numbers and identities: one number for one event (R1), and what is notified was published so."""
+"""Checks of numbers and identities: one number for one event (R1), and only published events are notified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNNUMBERED = frozenset({"unsequenced", "fifo", "retained"})
 
 
 def check_unique_numbers(history: History) -> Iterator[Violation]:
-    """R1: no number for two events, no two numbers (or two timestamps) for one event."""
+    """Check that no number is two events', and that no event has two numbers or two timestamps (R1)."""
     for each in history.stamps:
         first, owner = history.stamped[each.event], history.places[each.place]
         if owner != each.event:
@@ -30,7 +30,7 @@ def check_unique_numbers(history: History) -> Iterator[Violation]:
 
 
 def _check_seen(history: History) -> Iterator[Violation]:
-    """A timestamp that its publisher never got is known from its subscribers alone: do they agree?"""
+    """Check that subscribers agree on a timestamp that its publisher never got."""
     owners: dict[Place, EventId] = {}
     numbers: dict[EventId, Place] = {}
     for subscriber in history.subscribers.values():
@@ -45,7 +45,7 @@ def _check_seen(history: History) -> Iterator[Violation]:
 
 
 def check_forgotten(history: History) -> Iterator[Violation]:
-    """R1: only who was away for so long that a stage dropped its session is told that it is forgotten."""
+    """Check that only publishers get ``forgotten`` whose session a stage may have dropped (R1)."""
     for event in history.forgotten:
         if event[:2] not in history.ended:
             sentence = f"{event} was forgotten, though no stage ever dropped its publisher's session"
@@ -63,7 +63,7 @@ def _two_numbers(history: History, event: EventId, one: Place, two: Place) -> Vi
 
 
 def check_phantoms(history: History) -> Iterator[Violation]:
-    """What is notified was published, under that number, and was not void (R16)."""
+    """Check that a notified event was published under that number and is not void (R16)."""
     for subscriber in history.subscribers.values():
         for each in subscriber.notified:
             place, event = each.place, each.event

@@ -1,4 +1,4 @@
-"""The order in which one subscriber is notified: per topic and by dependencies (R4), per publisher (R19), fifo.
+"""Checks of one subscriber's order: per topic and by dependencies (R4), per publisher (R19), fifo.
 
 All checks read each subscriber once. A durable subscriber that resumes is judged anew from there (R18).
 """
@@ -17,7 +17,7 @@ IN_TURN = frozenset({"lost", "abandoned", "unstamped"})
 
 
 def check_topic_order(history: History) -> Iterator[Violation]:
-    """R4: per topic the numbers notified in order rise."""
+    """Check that the numbers notified in order rise in each topic (R4)."""
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
             last: dict[int, Notified] = {}
@@ -32,8 +32,8 @@ def check_topic_order(history: History) -> Iterator[Violation]:
 
 
 def check_dependencies(history: History) -> Iterator[Violation]:
-    """R4: nothing is notified in order after an event that depends on it. R17: in strict mode a number that is skipped
-    takes its turn in the same way."""
+    """Check that no event is notified in order after an event that depends on it (R4). R17: in strict mode a number
+    that is skipped takes its turn in the same way."""
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
             floor: dict[int, tuple[int, Witness, str]] = {}
@@ -61,7 +61,7 @@ def check_dependencies(history: History) -> Iterator[Violation]:
 
 
 def _step(subscriber: SubscriberHistory, each: Notified | Report) -> tuple[int, int] | None:
-    """Return the number whose turn it was, if it was one."""
+    """Return the number of an entry in its turn, or ``None``."""
     if isinstance(each, Notified):
         return each.place if each.verdict == "in_order" else None
     return (each.topic, each.first) if subscriber.mode == "strict" else None
@@ -73,8 +73,8 @@ def _passed(history: History, seen: Witness, reason: str) -> str:
 
 
 def check_publisher_order(history: History) -> Iterator[Violation]:
-    """R19: what one session published arrives in its order, across topics. R20: in bounded mode not across numbers that
-    were jumped over: dependencies on older events go through the newer ones."""
+    """Check that the events of one session arrive in its order, across topics (R19). R20: in bounded mode not across
+    numbers that were jumped over: dependencies on older events go through the newer ones."""
     numbers = {event: place for place, event in history.owners.items()}  # also of those that were taken back (R16)
     numbers.update((event, each.place) for event, each in history.stamped.items())
     for subscriber in history.subscribers.values():
@@ -103,7 +103,7 @@ def _publisher_order(
 def _is_between_jumped(
     numbers: Mapping[EventId, Place], subscriber: SubscriberHistory, first: Notified, second: Notified
 ) -> bool:
-    """Tell whether a bounded subscriber went past an event that its publisher published between these two."""
+    """Tell whether a bounded subscriber passed over an event published between these two."""
     if subscriber.mode == "strict" or first.event is None or second.event is None:
         return False
     client, incarnation, low = first.event
@@ -115,7 +115,7 @@ def _is_between_jumped(
 
 
 def check_fifo(history: History) -> Iterator[Violation]:
-    """Verdict ``fifo``: per session and topic, in the order of publishing and without repetition."""
+    """Check that ``fifo`` events come in the order of publishing, without repetition, per session and topic."""
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
             last: dict[tuple[Any, ...], Notified] = {}

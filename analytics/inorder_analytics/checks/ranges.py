@@ -1,4 +1,4 @@
-"""Sets of numbers as ranges: gaps may cover more numbers than one would like to count one by one."""
+"""Sets of numbers as ranges, as gaps may cover too many numbers to count them one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 
 class Ranges:
-    """Numbers, given as ranges (first, last) that may overlap; making it costs a sort, asking it O(log n)."""
+    """A set of numbers from ranges (first, last) that may overlap; building it sorts, a query takes O(log n)."""
 
     def __init__(self, given: Iterable[tuple[int, int]] = ()) -> None:
         self._firsts: list[int] = []
@@ -25,11 +25,11 @@ class Ranges:
 
     @property
     def highest(self) -> int:
-        """The highest number, 0 where there is none."""
+        """The highest number, or 0."""
         return self._lasts[-1] if self._lasts else 0
 
     def missing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Return the ranges of ``first`` to ``last`` that are not in it."""
+        """Return the ranges of ``first`` to ``last`` outside of the set."""
         at = max(bisect_right(self._firsts, first) - 1, 0)
         while first <= last and at < len(self._firsts) and self._firsts[at] <= last:
             if first < self._firsts[at]:
@@ -40,7 +40,7 @@ class Ranges:
             yield first, last
 
     def common(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the lowest range of ``first`` to ``last`` that is in it."""
+        """Return the lowest range of ``first`` to ``last`` inside the set."""
         at = bisect_right(self._firsts, first) - 1
         if at < 0 or self._lasts[at] < first:
             at += 1
@@ -50,7 +50,7 @@ class Ranges:
 
 
 def by_topic(ranges: Iterable[tuple[int, int, int]]) -> dict[int, Ranges]:
-    """Return the numbers of each topic, of ranges (topic, first, last)."""
+    """Return each topic's numbers from ranges (topic, first, last)."""
     found: dict[int, list[tuple[int, int]]] = {}
     for topic, first, last in ranges:
         found.setdefault(topic, []).append((first, last))

@@ -1,4 +1,4 @@
-"""Total notification order (TNO): no two subscribers get two events in opposite orders, both in order.
+"""The check of total notification order (TNO): no two subscribers get two events in opposite orders, both in order.
 
 Cost: the positions of a subscriber's notifications are looked up once, O(n). For two subscribers the events that both
 got are read once in the order of the one, with their positions at the other: they rise if and only if every neighbour
@@ -21,7 +21,7 @@ Sequence = dict[EventId, tuple[int, Notified]]
 
 
 def check_total_order(history: History) -> Iterator[Violation]:
-    """TNO: one violation for each two subscribers that saw any two events in opposite orders."""
+    """Return one violation for each two subscribers that saw any two events in opposite orders (TNO)."""
     sequences = [(each, sequence_of(each)) for each in history.subscribers.values()]
     for (one, first), (two, second) in combinations(sequences, 2):
         found = _find_opposite(history, (one, two), (first, second))
@@ -38,7 +38,7 @@ def check_total_order(history: History) -> Iterator[Violation]:
 
 
 def sequence_of(subscriber: SubscriberHistory) -> Sequence:
-    """Return what a subscriber got in order, each event where it came first (R18: later ones are repeats)."""
+    """Return a subscriber's events in order, each at its first notification (R18: later ones are repeats)."""
     sequence: Sequence = {}
     for each in subscriber.notified:
         if each.verdict == "in_order" and each.event is not None:
@@ -61,14 +61,14 @@ def _inversions(numbers: list[int]) -> int:
 
 
 def _common(one: Sequence, two: Sequence) -> list[tuple[Notified, int]]:
-    """Return the events of both in the order of the first, with their positions at the second."""
+    """Return the common events in the order of the first subscriber, with their positions at the second."""
     return [(each, two[event][0]) for event, (_, each) in one.items() if event in two]
 
 
 def _find_opposite(
     history: History, pair: tuple[SubscriberHistory, SubscriberHistory], sequences: tuple[Sequence, Sequence]
 ) -> tuple[Notified, Notified] | None:
-    """Return two events that the first got in this order and the second in the other one, which is not excused."""
+    """Return two events that the two subscribers got in opposite orders without an excuse."""
     common = _common(*sequences)
     descents = [at for at in range(1, len(common)) if common[at - 1][1] > common[at][1]]
     if not descents:
@@ -85,7 +85,7 @@ def _find_among_all(
     sequences: tuple[Sequence, Sequence],
     common: list[tuple[Notified, int]],
 ) -> tuple[Notified, Notified] | None:
-    """All neighbours in opposite orders are excused; two events further apart may not be."""
+    """Look for two events further apart when all neighbours in opposite orders are excused."""
     earlier: list[tuple[int, int]] = []
     for at, (after, position) in enumerate(common):
         for _, index in earlier[bisect_right(earlier, (position, at)) :]:
@@ -117,8 +117,8 @@ def _is_beyond_linger(
     before: Notified,
     after: Notified,
 ) -> bool:
-    """R20: not promised across an unsubscription longer ago than ``linger``. But while both go on holding what they
-    shared at its end, the removed topic is carried once more and the order stays (R10)."""
+    """Tell whether an unsubscription longer ago than ``linger`` excuses a pair of events (R20). But while both go on
+    holding what they shared at its end, the removed topic is carried once more and the order stays (R10)."""
     if before.place is None or after.place is None or before.event is None:
         return False
     stamps = [history.stamped[each.event].stamped for each in (before, after) if each.event in history.stamped]

@@ -1,4 +1,4 @@
-"""Each notification's verdict is the right one: late only what is late (R5, R6), nothing twice (R5), nothing in order
+"""Checks of each notification's verdict: ``late`` only where it is true (R5, R6), nothing twice (R5), nothing in order
 without a lease (R12), nothing lost that arrives (R24), and repeats after a resume marked (R18)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SEQUENCED = frozenset({"in_order", "late"})
 
 
 def check_repetition(history: History) -> Iterator[Violation]:
-    """R5: no number is notified twice (copies that the broker kept are ``retained``)."""
+    """Check that no number is notified twice (the broker's retained copies have the verdict ``retained``) (R5)."""
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
             seen: set[Place] = set()
@@ -29,8 +29,8 @@ def check_repetition(history: History) -> Iterator[Violation]:
 
 
 def check_verdicts(history: History) -> Iterator[Violation]:
-    """The verdict is one that reaches applications; ``late`` is for bounded waiting (R6) and for what comes after its
-    gap (R5), ``unsequenced`` for what has no timestamp, ``retained`` for a copy of what is not above the clock (R5)."""
+    """Check that each verdict may reach applications: ``late`` is for bounded waiting (R6) and for events after their
+    gap (R5), ``unsequenced`` for events without a timestamp, ``retained`` for copies not above the clock (R5)."""
     for subscriber in history.subscribers.values():
         after_gap = set[Place]().union(*map(numbers_after_gap, subscriber.runs()))
         topics = {span.topic for span in subscriber.spans}
@@ -50,14 +50,13 @@ def check_verdicts(history: History) -> Iterator[Violation]:
 
 
 def _is_ordered(history: History, subscriber: SubscriberHistory, each: Notified) -> bool:
-    """Tell whether an event has a timestamp, in a topic of which the subscriber wants it: where it asked for another
-    ordering there is no span."""
+    """Tell whether an event has a timestamp in a topic that its subscriber reads in total order, which has a span."""
     stamped = None if each.event is None else history.stamped.get(each.event)
     return stamped is not None and any(span.topic == stamped.place[0] for span in subscriber.spans)
 
 
 def _check_retained(history: History, subscriber: SubscriberHistory, run: Run) -> Iterator[Violation]:
-    """R5: a retained copy above the clock is the event itself."""
+    """Check that a retained copy above the clock counts as the event itself (R5)."""
     retained: set[Place] = set()
     reached: dict[int, int] = dict(run.clock)
     for span in subscriber.spans:
@@ -79,7 +78,7 @@ def _check_retained(history: History, subscriber: SubscriberHistory, run: Run) -
 
 
 def numbers_after_gap(run: Run) -> set[Place]:
-    """Return what came as late after a gap had told of it (R5)."""
+    """Return the numbers that came as late after their gap (R5)."""
     told: dict[int, list[tuple[int, int]]] = {}
     found: set[Place] = set()
     if not run.gaps:
@@ -96,8 +95,7 @@ def numbers_after_gap(run: Run) -> set[Place]:
 
 
 def check_lost(history: History) -> Iterator[Violation]:
-    """R24: what was reported lost does not arrive; said only where a topic has one broker, which was the one to accept
-    its events."""
+    """Check that no event reported lost arrives (R24), in topics with one broker, which accepted their events."""
     if not history.is_direct:
         return
     for subscriber in history.subscribers.values():
@@ -110,7 +108,7 @@ def check_lost(history: History) -> Iterator[Violation]:
 
 
 def check_late(history: History) -> Iterator[Violation]:
-    """R5, R6: ``late`` is what comes after something that follows it, or while the lease had run out (R12).
+    """Check that a ``late`` event follows one that comes after it, or an expired lease (R5, R6, R12).
 
     What is before the start of a topic counts by its publisher's order (R19) too: the base of its first event has it
     (R8), also of topics that nobody shared and no timestamp therefore names.
@@ -128,8 +126,8 @@ def check_late(history: History) -> Iterator[Violation]:
 
 
 def _earlier(history: History) -> dict[Place, Place]:
-    """Return, for each number, that of the event which its publisher published just before, whether or not it ever
-    got the timestamps."""
+    """Return for each number that of its publisher's event just before, whether or not its publisher got the
+    timestamps."""
     last: dict[tuple[str, int], Place] = {}
     earlier: dict[Place, Place] = {}
     owned = {**history.owners, **history.places}
@@ -168,8 +166,7 @@ def _is_within(when: float, lapses: list[tuple[float, float]]) -> bool:
 
 
 class _Passed:
-    """Everything that is before what was notified, by the timestamps, and before the start of a topic also by the
-    publishers' order."""
+    """The numbers before notified events: by their timestamps, and below a topic's start by the publishers' order."""
 
     def __init__(self, history: History, starts: dict[int, int], earlier: dict[Place, Place]) -> None:
         self._history, self._starts, self._earlier = history, starts, earlier
@@ -177,7 +174,7 @@ class _Passed:
         self.is_sure = True
 
     def rise(self, topic: int, number: int) -> None:
-        """Something up to this number was notified."""
+        """Record a notification up to this number."""
         todo = [(topic, number)]
         while todo:
             topic, number = todo.pop()
@@ -196,7 +193,7 @@ class _Passed:
 
 
 def check_lease(history: History) -> Iterator[Violation]:
-    """R12: nothing is notified in order while the lease had run out: strict holds it, bounded tags it."""
+    """Check that nothing is notified in order without a valid lease: strict holds it, bounded tags it (R12)."""
     for subscriber in history.subscribers.values():
         for each in subscriber.notified:
             if each.verdict == "in_order" and any(
@@ -206,8 +203,8 @@ def check_lease(history: History) -> Iterator[Violation]:
 
 
 def check_resumes(history: History) -> Iterator[Violation]:
-    """R18: after a resume, what was notified before is marked ``redelivered``, begins after the saved clock and comes
-    in its old order. (That nothing after the saved clock is left out is part of completeness.)"""
+    """Check that repeats after a resume are marked ``redelivered``, begin after the saved clock and come in their old
+    order (R18). (That nothing after the saved clock is left out is part of completeness.)"""
     for subscriber in history.subscribers.values():
         first: dict[Place, int] = {}
         for run in subscriber.runs():

@@ -1,4 +1,4 @@
-"""A broken rule, as data."""
+"""Violations of rules, as data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inorder_analytics.checks.history import EventId, Notified, Place
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An event or number that shows a violation; what is not known of it is ``None``."""
+    """An event or number that shows a violation; unknown fields are ``None``."""
 
     event: EventId | None
     place: Place | None
@@ -18,7 +18,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a run broke.
+    """A broken rule in a run.
 
     Attributes:
         rule: its number in the design (``"R17"``), or ``"TNO"``.
@@ -36,7 +36,7 @@ class Violation:
         return f"{self.rule} {self.sentence}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as what a JSON encoder takes."""
+        """Return the violation in plain JSON types."""
         return {
             "rule": self.rule,
             "events": [

@@ -1,5 +1,5 @@
-"""Every metric in plain Python: the reference that other ways to compute them are compared with, and quick enough for
-traces that fit into memory. What each figure means stands in :mod:`inorder_analytics.results`."""
+"""Every metric in plain Python: the reference for other implementations, and quick enough for traces that fit into
+memory. What each figure means stands in :mod:`inorder_analytics.results`."""
 
 from inorder_analytics.plain.measuring import WINDOW_S, measure, measure_rows
 from inorder_analytics.plain.recorded import Event, Recorded, recorded_runs

@@ -1,4 +1,4 @@
-"""From publish to notification: how long it took, and what it took that long."""
+"""Latency from publish to notification, in parts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SECOND_US: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Lived:
-    """An accepted event, and what became of it at those for whom it was meant. All in microseconds, corrected by the
-    clocks' offsets.
+    """An accepted event with its times at the subscribers that wanted it. All in microseconds, corrected by the clocks'
+    offsets.
 
     Attributes:
         published_at: by the publisher's own clock.
@@ -37,17 +37,17 @@ class Lived:
 
     @property
     def is_interesting(self) -> bool:
-        """It was meant for somebody."""
+        """Tell whether some subscriber wanted the event."""
         return bool(self.own) or self.missing > 0
 
     @property
     def is_prompt(self) -> bool:
-        """All for whom it was meant were notified within a second."""
+        """Tell whether all subscribers that wanted the event were notified within a second."""
         return not self.missing and bool(self.own) and max(self.own.values()) <= SECOND_US
 
     @property
     def is_negative(self) -> bool:
-        """A part is below zero: the clocks are further apart than was measured."""
+        """Tell whether a part is below zero, as the clocks are further apart than was measured."""
         return any(each is not None and each < 0 for each in (self.latency, self.timestamp, self.ens, self.waiting))
 
 
@@ -89,7 +89,7 @@ def _split(
 
 
 def _corrected(run: Recorded, row: Row, name: str) -> int | None:
-    """Return a time of a row by the worker's clock."""
+    """Return a row's time by the worker's clock."""
     value: int | None = getattr(row, name)
     return None if value is None else value + run.clock_of(row)[0]
 

@@ -1,4 +1,4 @@
-"""From rows to the whole result."""
+"""Computation of the whole result from rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def measure(
     seed: int = 0,
     made_at: datetime | None = None,
 ) -> Result:
-    """Measure all that lies under a path.
+    """Measure all traces under a path.
 
     Args:
         window_s: seconds of a time window.
@@ -122,7 +122,7 @@ def _paths(run: Recorded) -> list[tuple[int, int | None, int | None, int]]:
 
 
 def _entries(row: Row) -> int | None:
-    """Return how many entries a publish's timestamp had, its own number included."""
+    """Return the entries of a publish's timestamp, its own number included."""
     if row.entries is not None:
         return int(row.entries)
     return None if row.dependencies is None else 1 + len(row.dependencies) // 2
@@ -173,7 +173,7 @@ def _add_accepted(topic: Topic, run: Recorded, living: Sequence[Lived]) -> None:
 
 
 def _sum(values: Iterable[int | None]) -> tuple[int, int]:
-    """Return the sum and the number of what is known."""
+    """Return the sum and the number of the known values."""
     known = [each for each in values if each is not None]
     return sum(known), len(known)
 

@@ -1,4 +1,4 @@
-"""Subscribers of one run, two by two."""
+"""Comparison of a run's subscribers in pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inorder_analytics.sampling import pairs_of
 
 
 def compared(run: Recorded, max_pairs: int, seed: int) -> tuple[Pairs, list[ComparedPair]]:
-    """Return which pairs of a run's subscribers are compared, and what became of it."""
+    """Return the chosen pairs of a run's subscribers, compared."""
     total, used = pairs_of(run.run, run.raw.keys() | run.delivered.keys(), max_pairs, seed)
     return Pairs(total=total, used=len(used), limit=max_pairs, seed=seed), [_pair(run, a, b) for a, b in used]
 

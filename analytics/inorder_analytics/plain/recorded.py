@@ -1,4 +1,4 @@
-"""The rows of one run, sorted out: who published what, in which order each subscriber got it, who wanted what.
+"""The sorted rows of one run: publishes, each subscriber's order, and subscriptions.
 
 What the rows leave open is settled here once, for all metrics:
 
@@ -36,15 +36,15 @@ ARRIVED: Final = (*NOTIFIED, *DROPPED_VERDICTS)
 
 @dataclass(slots=True)
 class Interest:
-    """One client's subscriptions of one topic: when each began and ended (in the order of its rows), and at which
-    number."""
+    """One client's subscriptions of one topic: the beginnings and ends (in the order of its rows), with their
+    numbers."""
 
     began: list[tuple[tuple[int, int], int]] = field(default_factory=list)
     ended: list[tuple[tuple[int, int], int]] = field(default_factory=list)
 
     def covers(self, number: int) -> bool:
-        """Tell whether an event was meant for the client: a subscription began below its number, and no later end of
-        one is below it too."""
+        """Tell whether the client wanted an event: a subscription began below its number, and no later end is below it
+        too."""
         return any(
             start < number and not any(later > at and end < number for later, end in self.ended)
             for at, start in self.began
@@ -53,7 +53,7 @@ class Interest:
 
 @dataclass
 class Recorded:
-    """One run.
+    """The rows of one run.
 
     Attributes:
         accepted: by event, the row of its publish.
@@ -87,7 +87,7 @@ class Recorded:
     _began: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
-        """Take one row."""
+        """Add one row."""
         self.rows += 1
         client, kind = row.client, row.kind
         if client is None or kind is None:
@@ -152,19 +152,19 @@ class Recorded:
 
     @property
     def dropped_rows(self) -> int:
-        """Rows that could not be recorded."""
+        """The number of rows that could not be recorded."""
         return self.dropped.total()
 
     # -- what the rows say together ------------------------------------------------------------------------------
 
     def sessions(self) -> Iterator[tuple[Session, int]]:
-        """Return all sessions, each with which of its client's it is, from 0."""
+        """Return all sessions, each with its index among its client's, from 0."""
         for client in sorted(self._orders):
             for incarnation, order in self._orders[client].items():
                 yield (client, incarnation), order
 
     def order_of(self, row: Row) -> int:
-        """Return which of its client's incarnations a row is of, from 0."""
+        """Return the index of a row's incarnation among its client's, from 0."""
         return self._orders[row.client][_or(row.incarnation, 0)]
 
     @cached_property
@@ -176,18 +176,18 @@ class Recorded:
 
     @cached_property
     def events(self) -> set[Event]:
-        """What the broker accepted, or any subscriber got."""
+        """The events that the broker accepted, or any subscriber got."""
         return self.accepted.keys() | {event for row in self._arrivals if (event := event_of(row)) is not None}
 
     @cached_property
     def raw(self) -> dict[str, list[Event]]:
-        """By client: what the broker gave it, each event where it came first."""
+        """The broker's deliveries by client, each event at its first arrival."""
         came = [row for row in self._arrivals if row.arrival_index is not None and not row.repaired]
         return self._streams(came, "arrival_index")
 
     @cached_property
     def delivered(self) -> dict[str, list[Event]]:
-        """By client: what its application was notified of in order."""
+        """The notifications in order by client."""
         told = [row for row in self.notifications if row.verdict == "in_order" and row.delivery_index is not None]
         return self._streams(told, "delivery_index")
 
@@ -201,7 +201,7 @@ class Recorded:
 
     @cached_property
     def first_notified(self) -> dict[Event, dict[str, Row]]:
-        """By event and client: the first notification, in order or late."""
+        """The first notification by event and client, in order or late."""
         found: dict[Event, dict[str, Row]] = {}
         for row in sorted(self.notifications, key=lambda row: (self.order_of(row), _or(row.delivery_index, 0))):
             event = event_of(row)
@@ -210,8 +210,8 @@ class Recorded:
         return found
 
     def interested(self, event: Event) -> list[str]:
-        """Return the clients for which an event was meant, sorted: those that were subscribed; of a topic of which
-        nobody recorded a subscription, those that were notified of anything in it."""
+        """Return the clients that wanted an event, sorted: the subscribed ones; for a topic without a recorded
+        subscription, all clients notified of anything in it."""
         topic, number = event[:2], event[2]
         spans = self._spans.get(topic)
         if spans is None:
@@ -243,8 +243,8 @@ class Recorded:
         return {topic: sorted(clients) for topic, clients in found.items()}
 
     def clock_of(self, row: Row) -> tuple[int, int | None]:
-        """Return offset and error bound of the clock that a row was written by, in microseconds; (0, None) where it was
-        never measured."""
+        """Return offset and error bound of the clock by which a row was written, in microseconds; (0, None) without a
+        measurement."""
         found = self._clocks.get((row.client, _or(row.incarnation, 0)))
         if found is None:
             return 0, None
@@ -256,12 +256,12 @@ class Recorded:
         return {session: clocks(measured) for session, measured in self._measured.items()}
 
     def label(self, topic: Topic) -> str:
-        """Return a topic's name with its space; its id where no row names it."""
+        """Return a topic's name with its space, or its id if no row names it."""
         return self.labels.get(topic, f"topic {topic[1]}")
 
 
 def recorded_runs(rows: Iterable[Row]) -> dict[str, Recorded]:
-    """Sort rows out by run; sorted by its name."""
+    """Sort rows by run and return the runs by name."""
     runs: dict[str, Recorded] = {}
     for row in rows:
         run = _or(row.run, "")
@@ -270,13 +270,13 @@ def recorded_runs(rows: Iterable[Row]) -> dict[str, Recorded]:
 
 
 def topic_of(row: Row) -> Topic | None:
-    """Return the topic of a row, ``None`` where it has none."""
+    """Return the topic of a row, or ``None``."""
     domain, topic = row.domain, row.topic_id
     return None if domain is None or topic is None else (domain, topic)
 
 
 def event_of(row: Row) -> Event | None:
-    """Return the event of a row, ``None`` where it has none."""
+    """Return the event of a row, or ``None``."""
     domain, topic, number = row.domain, row.topic_id, row.number
     return None if domain is None or topic is None or number is None else (domain, topic, number)
 

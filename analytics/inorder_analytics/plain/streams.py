@@ -1,4 +1,4 @@
-"""Two subscribers' common stream: how far their orders are apart."""
+"""The common stream of two subscribers, and the distance between their orders."""
 
 from __future__ import annotations
 

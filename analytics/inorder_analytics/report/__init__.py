@@ -1,4 +1,4 @@
-"""An analysis as one HTML file that needs nothing else: no network, no script, light and dark."""
+"""An analysis as one self-contained HTML file: no network, no script, light and dark."""
 
 from inorder_analytics.report.page import DEFAULT_TITLE, render
 from inorder_analytics.report.sources import RESULT_FILE, result_of

@@ -21,7 +21,7 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line; ``color`` is 1 to 5. ``None`` among the values interrupts it."""
+    """One line of a chart; ``color`` is 1 to 5. ``None`` among the values interrupts it."""
 
     label: str
     values: Sequence[Value]
@@ -71,7 +71,7 @@ def line_chart(
 
 
 def bar(value: float, most: float, color: int = 2) -> Markup:
-    """Return a bar that is as long as the value is of the most."""
+    """Return a bar whose length is the value's share of the largest one."""
     share = 0.0 if most <= 0 else max(0.0, min(1.0, value / most))
     return tag(
         "svg",
@@ -85,7 +85,7 @@ def bar(value: float, most: float, color: int = 2) -> Markup:
 
 
 def scale_of(greatest: float, steps: int = 4) -> tuple[float, float]:
-    """Return the top of an axis that begins at zero, and the distance of its lines: 1, 2 or 5 times a power of ten."""
+    """Return the top of an axis from zero, and the distance of its lines: 1, 2 or 5 times a power of ten."""
     if greatest <= 0 or not math.isfinite(greatest):
         return 1.0, 0.5
     wanted = greatest / steps

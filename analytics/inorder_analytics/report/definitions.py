@@ -1,4 +1,4 @@
-"""What the figures mean, for readers of a report."""
+"""Explanations of the figures for readers of a report."""
 
 from typing import Final
 

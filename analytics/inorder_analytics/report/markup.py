@@ -1,4 +1,4 @@
-"""HTML and SVG that cannot be broken by what stands in it: all text is escaped where it is put in."""
+"""HTML and SVG that no content can break: all text is escaped where it is inserted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOID: Final = frozenset(("meta", "br", "line", "rect", "path", "circle", "polyli
 
 
 class Markup(str):
-    """Text that is markup already. Only :func:`tag` and :func:`joined` make it."""
+    """A text that is markup already. Only :func:`tag` and :func:`joined` make it."""
 
     __slots__ = ()
 
@@ -33,13 +33,13 @@ def tag(element: str, /, *children: Child, **attributes: str | float | None) -> 
 
 
 def joined(children: Iterable[Child]) -> Markup:
-    """Return elements and texts one after the other."""
+    """Return elements and texts joined."""
     return Markup("".join(each if isinstance(each, Markup) else _text(each) for each in children if each is not None))
 
 
 def name(text: str) -> Markup:
-    """Return what users named (a topic, a client, a file): as it is, whatever its direction of writing, and with what
-    cannot be seen as escapes."""
+    """Return a user's name (of a topic, a client, a file) unchanged, isolated in its direction of writing, with
+    invisible characters escaped."""
     return tag("bdi", text)
 
 
@@ -48,7 +48,7 @@ def _text(value: str | int) -> str:
 
 
 def _visible(text: str) -> str:
-    """Control characters, marks that turn the direction of writing, halves of surrogate pairs: written out."""
+    """Return a text with control characters, marks of the writing direction and lone surrogates escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -57,5 +57,5 @@ def _visible(text: str) -> str:
 
 
 def _plain(value: str | float) -> str:
-    """Return an attribute's value; coordinates with as many digits as can be seen."""
+    """Return an attribute's value; coordinates are rounded to visible digits."""
     return value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""The whole page: its head, with a policy that allows nothing but its own style, and its sections."""
+"""The whole page: its head, with a policy that allows only its own style, and its sections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_TITLE: Final = "Order of events"
 
 
 def render(result: Result, title: str = DEFAULT_TITLE) -> str:
-    """Return the report of an analysis as one HTML file, which asks for nothing else.
+    """Return the report of an analysis as one HTML file that loads nothing else.
 
     Nothing in it runs or is fetched: there is no script, and its policy allows its own style only. Whatever users named
     is text. The same result and title give the same bytes.

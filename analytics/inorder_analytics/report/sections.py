@@ -47,7 +47,7 @@ SET_MS: Final = 1000.0
 
 
 def headline(result: Result) -> Markup:
-    """The verdict, with the two figures that it is made of."""
+    """Return the verdict with the two figures behind it."""
     verdict = verdict_of(result)
     return tag(
         "section",
@@ -66,7 +66,7 @@ def headline(result: Result) -> Markup:
 
 
 def sections(result: Result) -> Iterator[Markup]:
-    """All sections that have something to say, in order."""
+    """Return all sections with contents, in order."""
     yield _size(result)
     if len(result.by_run) > 1:
         yield section("Recorded runs", None, run_table(result.by_run))
@@ -97,7 +97,7 @@ def sections(result: Result) -> Iterator[Markup]:
 
 
 def section(title: str, about: str | None, *children: Child) -> Markup:
-    """A section with its heading and a sentence on what it shows."""
+    """Return a section with its heading and a sentence on its contents."""
     return tag("section", tag("h2", title), tag("p", about, class_="about") if about else None, *children)
 
 
@@ -188,7 +188,7 @@ def _course(windows: Sequence[WindowFigures], window_s: float) -> Markup:
 
 
 def _filled(windows: Sequence[WindowFigures], window_s: float) -> tuple[list[datetime], list[WindowFigures | None]]:
-    """Where windows are missing nothing was published: there the line is interrupted."""
+    """Return windows with the missing ones, in which nothing was published: there a line is interrupted."""
     times: list[datetime] = []
     rows: list[WindowFigures | None] = []
     step = timedelta(seconds=window_s)

@@ -1,4 +1,4 @@
-"""What a report can be made of: a result, the folder that an analysis wrote to, or traces."""
+"""The sources of a report: a result, the folder of an analysis, or traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESULT_FILE: Final = "result.json"
 
 
 def result_of(path: str, measure: Callable[[Traces], Result]) -> Result:
-    """Return the result that is at a path or URL, or that ``measure`` makes of the traces there.
+    """Return the result at a path or URL, or the one that ``measure`` makes of the traces there.
 
     A file that is not called ``*.parquet`` is a result as JSON; a folder with RESULT_FILE is what an analysis wrote.
 
@@ -30,7 +30,7 @@ def result_of(path: str, measure: Callable[[Traces], Result]) -> Result:
 
 
 def _written(traces: Traces) -> Traces | None:
-    """Return the one file that is a result."""
+    """Return the one file with a result."""
     if len(traces.files) == 1 and not traces.files[0].name.endswith(".parquet"):
         return traces
     try:

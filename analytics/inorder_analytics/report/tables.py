@@ -1,4 +1,4 @@
-"""Tables of a report: figures with their meaning, and lists of topics, subscribers, pairs and stages."""
+"""The tables of a report: figures with explanations, and lists of topics, subscribers, pairs and stages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Column = tuple[str, Callable[[Any], Child], bool]
 
 
 def table(columns: Sequence[Column], rows: Sequence[Row]) -> Markup:
-    """Return a table of as many rows as are bearable; where there are more, it says so."""
+    """Return a table of a readable number of rows, with a note if there are more."""
     shown = rows[:MOST_ROWS]
     head = tag("tr", *(tag("th", title, scope="col", class_=_side(is_number)) for title, _, is_number in columns))
     body = [
@@ -49,7 +49,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row]) -> Markup:
 
 
 def figure_table(figures: Iterable[Figure], summary: Summary) -> Markup:
-    """Return figures with one line of explanation each; where the broker alone has some, both side by side."""
+    """Return figures with one line of explanation each; the broker's own, if any, stand beside them."""
     figures = tuple(figures)
     has_raw = any(each.raw for each in figures)
     columns: list[Column] = [("Figure", lambda each: explained(each.label, each.meaning), False)]
@@ -60,7 +60,7 @@ def figure_table(figures: Iterable[Figure], summary: Summary) -> Markup:
 
 
 def latency_table(summary: Summary) -> Markup:
-    """Return where the time goes: percentiles of each part, with a bar to the 99th."""
+    """Return percentiles of each part of the latency, with a bar to the 99th."""
     most = max((spread.p99 or 0.0 for spread in (getattr(summary, path) for _, _, path in PARTS)), default=0.0)
     columns: list[Column] = [
         ("Part", lambda part: explained(part[0], part[1]), False),
@@ -124,7 +124,7 @@ def pair_table(rows: Sequence[PairFigures]) -> Markup:
 
 
 def stage_table(rows: Sequence[StageOverhead]) -> Markup:
-    """Return what stages handle for each other."""
+    """Return the messages that stages handle for each other."""
     return table(
         [
             ("Stage", lambda row: f"Stage {row.stage}", False),
@@ -139,7 +139,7 @@ def stage_table(rows: Sequence[StageOverhead]) -> Markup:
 
 
 def popularity_table(rows: Sequence[TopicPopularity]) -> Markup:
-    """Return how much of the events is of each topic."""
+    """Return each topic's share of the events."""
     most = max((row.per_1000 for row in rows), default=0.0)
     return table(
         [
@@ -167,12 +167,12 @@ def _notification(rows: Sequence[TopicFigures | SubscriberFigures]) -> list[Colu
 
 
 def _run(rows: Iterable[Any]) -> list[Column]:
-    """Return the column of the recorded run, where rows are of several."""
+    """Return the column of the recorded run if rows are of several."""
     return [] if len({row.run for row in rows}) < 2 else [("Run", lambda row: name(row.run), False)]
 
 
 def explained(label: str, meaning: str | None) -> Markup:
-    """Return a name with one line below that says what it means."""
+    """Return a name with one line of explanation below."""
     return tag("span", tag("b", label), tag("small", meaning) if meaning else None, class_="explained")
 
 

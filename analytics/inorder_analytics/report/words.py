@@ -1,4 +1,4 @@
-"""Figures in words: how each is written, what it says, and what they say together."""
+"""Figures in words: their format, their meaning, and their conclusion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def count(value: float | None) -> str:
 
 
 def degree(value: float | None) -> str:
-    """Return a share of one with up to six digits, cut: what is less than 1 never looks like it."""
+    """Return a share of one with up to six digits, cut, so that a share below 1 never looks like 1."""
     if value is None:
         return NONE
     if value in (0, 1):
@@ -31,7 +31,7 @@ def degree(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a percentage; neither rounded up to 100 nor down to 0."""
+    """Return a percentage that is never rounded up to 100 nor down to 0."""
     if value is None:
         return NONE
     if 0 < value < 0.01:
@@ -40,7 +40,7 @@ def percent(value: float | None) -> str:
 
 
 def decimal(value: float | None, digits: int = 2) -> str:
-    """Return a number with so many digits after the point at most."""
+    """Return a number with at most so many digits after the point."""
     if value is None:
         return NONE
     text = f"{value:,.{digits}f}"
@@ -48,7 +48,7 @@ def decimal(value: float | None, digits: int = 2) -> str:
 
 
 def ms(value: float | None) -> str:
-    """Return milliseconds as people write them."""
+    """Return milliseconds in a readable form."""
     if value is None:
         return NONE
     size = abs(value)
@@ -58,7 +58,7 @@ def ms(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Return bytes as people write them."""
+    """Return bytes in a readable form."""
     if value is None:
         return NONE
     for unit in ("B", "kB", "MB", "GB"):
@@ -105,12 +105,12 @@ class Figure:
     ideal: float | None = None
 
     def of(self, summary: Summary, which: str) -> str:
-        """Return the value, written; ``which`` is raw or delivered."""
+        """Return the value as text; ``which`` is raw or delivered."""
         path = self.raw if which == "raw" else self.delivered
         return self.write(attrgetter(path)(summary)) if path else ""
 
     def is_ideal(self, summary: Summary) -> bool | None:
-        """Whether what was delivered is as it should be; ``None``: there is no telling."""
+        """Tell whether the delivered value is ideal; ``None`` if that is open."""
         value = attrgetter(self.delivered)(summary)
         return None if self.ideal is None or value is None else value == self.ideal
 
@@ -197,7 +197,7 @@ GAPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The headline: ``tone`` is good, bad or open."""
+    """The headline of a report: ``tone`` is good, bad or open."""
 
     tone: str
     headline: str
@@ -205,7 +205,7 @@ class Verdict:
 
 
 def verdict_of(summary: Summary) -> Verdict:
-    """Return what the analysis found, in two sentences."""
+    """Return the analysis' conclusion in two sentences."""
     if summary.ordering_degree_delivered is None:
         return Verdict(
             "open",

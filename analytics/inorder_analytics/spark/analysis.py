@@ -1,4 +1,4 @@
-"""The transforms put together: from rows of runs to their facts and figures."""
+"""The transforms in sequence, from rows of runs to their facts and figures."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _add_facts(ranks: Rows, topics: Rows, windows: Rows, paths: Rows, parts: dic
 
 
 def by_generation(facts: dict[str, int], runs: Iterable[str]) -> dict[int, list[str]]:
-    """Return which runs have their facts in which generation."""
+    """Return the runs by the generation that has their facts."""
     found: dict[int, list[str]] = defaultdict(list)
     for run in runs:
         found[facts[run]].append(run)

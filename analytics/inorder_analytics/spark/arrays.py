@@ -28,6 +28,6 @@ def over_arrays(function: Callable[..., Any], returns: str) -> Callable[..., Col
 
 
 def collected(*tables: DataFrame) -> list[list[dict[str, Any]]]:
-    """Bring small tables to the driver, computed side by side; by Arrow, which knows no time zone of a process."""
+    """Bring small tables to the driver, computed side by side; Arrow knows no process's time zone."""
     with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="collect") as pool:
         return [table.to_pylist() for table in pool.map(lambda each: each.toArrow(), tables)]

@@ -1,4 +1,4 @@
-"""One row for each event: what the figures of runs, topics and windows are sums and percentiles of."""
+"""One row for each event, from which the figures of runs, topics and windows are computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def events(told: DataFrame, accepted: DataFrame, covered: DataFrame, names: Names) -> DataFrame:
-    """Return one row for each event that was accepted or reached anybody.
+    """Return one row for each event that was accepted or reached any subscriber.
 
     Columns: run, label (the topic's), topic_id, number; is_accepted; late, in_order (notifications); of accepted events
     published_at, is_asked (somebody was interested), is_whole (all of them were notified within a second), latency_us,
@@ -69,7 +69,7 @@ def events(told: DataFrame, accepted: DataFrame, covered: DataFrame, names: Name
 
 
 def _asked(joined: DataFrame, covered: DataFrame) -> DataFrame:
-    """Add how many subscribers were interested in an event, nothing where nobody was."""
+    """Add the number of subscribers interested in an event, null for none."""
     table = F.broadcast(covered.withColumnRenamed("topic", "its_topic"))
     is_in = (
         (F.col("topic") == F.col("its_topic"))

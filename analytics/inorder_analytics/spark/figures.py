@@ -1,4 +1,4 @@
-"""Sums and percentiles over events and over what subscribers heard."""
+"""Sums and percentiles over events and over subscribers' receptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTS: Final = ("latency", "timestamp", "ens", "waiting", "clock_error")
 
 
 def percentiles(values: DataFrame, *key: str) -> DataFrame:
-    """Return by key, where there are values, ``ranked``: the 50th, 90th and 99th percentile by nearest rank and the
+    """Return ``ranked`` by key, where there are values: the 50th, 90th and 99th percentile by nearest rank and the
     maximum.
 
     Equal values are counted first, which can be put together from any parts; the counts are then summed in the order of
@@ -40,7 +40,7 @@ def _count(condition: Column) -> Column:
 
 
 def by_topic(facts: DataFrame) -> DataFrame:
-    """Return for each run and topic what can be added up, and the stage where the topic was at home last.
+    """Return the sums for each run and topic, and the topic's last home stage.
 
     Args:
         facts: of :func:`~.events.events`.
@@ -110,7 +110,7 @@ def by_window(facts: DataFrame, window_us: int) -> DataFrame:
 
 
 def paths(facts: DataFrame) -> DataFrame:
-    """Return how many accepted events of a run went which way: home stage, and entry and top stage (both or none)."""
+    """Return how many accepted events of a run took each way: home stage, entry and top stage (both or none)."""
     is_known = F.col("entry_stage").isNotNull() & F.col("top_stage").isNotNull()
     ends = {name: F.when(is_known, F.col(name)) for name in ("entry_stage", "top_stage")}
     return (
@@ -122,7 +122,7 @@ def paths(facts: DataFrame) -> DataFrame:
 
 
 def by_subscriber(told: DataFrame) -> DataFrame:
-    """Return by who: events that it was notified of, late, in_order and in_time.
+    """Return by who: its notified, late, in_order and in_time events.
 
     Args:
         told: of :func:`~.reception.with_latency`.
@@ -141,7 +141,7 @@ def ranks_of_subscribers(told: DataFrame) -> DataFrame:
 
 
 def asked_of(accepted: DataFrame, found: DataFrame) -> DataFrame:
-    """Return by who in how many accepted events it was interested.
+    """Return by who the number of accepted events in which it was interested.
 
     Many subscribers have the same interval of a topic: each is counted once.
 
@@ -159,7 +159,7 @@ def asked_of(accepted: DataFrame, found: DataFrame) -> DataFrame:
 
 
 def gaps(rows: DataFrame) -> DataFrame:
-    """Return by run and reason the numbers that subscribers were told to be missing."""
+    """Return by run and reason the numbers reported to subscribers as missing."""
     numbers = F.coalesce(F.col("last_number") - F.col("number") + 1, F.lit(1))
     return (
         without_copies(rows.where("kind = 'gap' and number is not null"))

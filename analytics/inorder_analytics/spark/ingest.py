@@ -1,4 +1,4 @@
-"""New trace files become few, in our columns and types, wherever Spark has a free processor.
+"""Ingestion of new trace files into few files with our columns and types, on any free processor of Spark.
 
 They are read by pyarrow and not by Spark's own reader: a damaged file is then known by name and left out as a whole,
 types are brought into ours exactly as everywhere else (:mod:`inorder_analytics.columns`), and no column of a folder's
@@ -33,7 +33,7 @@ MANY: Final = 8
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What became of one trace file: its rows, or why it was left out."""
+    """The outcome of one trace file: its rows, or why it was left out."""
 
     name: str
     rows: int = 0
@@ -41,7 +41,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """One ingested file; without rows it does not count."""
+    """One ingested file; a file without rows does not count."""
 
     name: str
     rows: int
@@ -50,7 +50,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct):
-    """What goes into one ingested file: trace files, and smaller ingested ones."""
+    """The inputs of one ingested file: trace files, and smaller ingested ones."""
 
     name: str
     files: list[TraceFile] = msgspec.field(default_factory=list)
@@ -59,7 +59,7 @@ class Batch(msgspec.Struct):
 
 
 def ingest(session: SparkSession, store: Store, manifest: Manifest, traces: Traces) -> set[str]:
-    """Bring a manifest up to what lies under the path now; return the runs whose rows changed.
+    """Update a manifest to the present files of the path; return the runs whose rows changed.
 
     A file that is gone or was written anew takes back what came from it: the other files of the same part are read
     again. The manifest is changed in place and not committed.
@@ -74,7 +74,7 @@ def ingest(session: SparkSession, store: Store, manifest: Manifest, traces: Trac
 
 
 def _planned(manifest: Manifest, traces: Traces, parallelism: int) -> tuple[list[Batch], dict[str, Part]]:
-    """Drop from a manifest what does not hold any more; return what to read and write, and the parts that were lost."""
+    """Drop outdated entries from a manifest; return what to read and write, and the lost parts."""
     manifest.generation += 1
     present = {each.name: each for each in traces.files}
     stale = {
@@ -136,7 +136,7 @@ def _run(session: SparkSession, store: Store, traces: Traces, plan: Sequence[Bat
 
 
 def write(reader: Traces, folder: Path, batch: Batch) -> Written:
-    """Read the files of a batch, one after the other, and write what is whole of them as one file."""
+    """Read the files of a batch, one after the other, and write their whole contents as one file."""
     schema = arrow_schema()
     taken: list[Taken] = []
     runs: set[str] = set()

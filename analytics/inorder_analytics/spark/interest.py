@@ -1,4 +1,4 @@
-"""Who was to be notified of which numbers: what the traces tell of subscriptions."""
+"""Subscribers' interest in numbers, from the recorded subscriptions."""
 
 from __future__ import annotations
 

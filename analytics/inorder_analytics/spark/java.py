@@ -1,4 +1,4 @@
-"""Is there a Java that Spark can run on? Looked at before PySpark is started, which would only say that it failed."""
+"""The check for a Java that Spark can use. Comes before the start of PySpark, which would only say that it failed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOK_SECONDS = 60.0
 
 
 class JavaNeeded(InorderError):
-    """There is no Java, or it is too old. Attribute ``found``: its major version, ``None`` where there is none."""
+    """Java is missing or too old. Attribute ``found``: its major version, ``None`` where there is none."""
 
     def __init__(self, reason: str, found: int | None = None) -> None:
         self.found = found
@@ -51,7 +51,7 @@ def check_java() -> int:
 
 
 def install_line() -> str:
-    """Return the command that installs a Java on this machine, as far as one can tell."""
+    """Return the command that installs a Java on this machine, as far as it is known."""
     if sys.platform == "darwin":
         return "brew install openjdk@17"
     if sys.platform == "win32":

@@ -35,7 +35,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Job:
-    """What to analyse, and how.
+    """The traces to analyse, and the options.
 
     Attributes:
         path: folder, file or fsspec URL of traces.
@@ -64,7 +64,7 @@ class Job:
 
 
 def run(job: Job, *, session: SparkSession | None = None, on_progress: Progress | None = None) -> Result:
-    """Analyse traces and return the result, which then also stands in the folder of the analysis.
+    """Analyse traces and return the result, which is also written to the folder of the analysis.
 
     Args:
         session: one that is open already; else one is started, and stopped at the end.

@@ -1,4 +1,4 @@
-"""Topics and clients as small numbers: events and subscribers are then joined and sorted by integers, not by texts.
+"""Topics and clients as small numbers, so that events and subscribers are joined and sorted by integers.
 
 Both tables are small, one row for each topic or incarnation of a run; they go through the driver once and are then
 broadcast.
@@ -56,12 +56,12 @@ _TOPICS: Final = pa.schema(
 
 
 def is_numbered() -> Column:
-    """The row names an event."""
+    """Return the condition that a row names an event."""
     return F.col("domain").isNotNull() & F.col("topic_id").isNotNull() & F.col("number").isNotNull()
 
 
 def is_heard() -> Column:
-    """The row is an arrival or a notification of a numbered event."""
+    """Return the condition that a row is an arrival or a notification of a numbered event."""
     return (F.col("kind") == "notified") & F.col("verdict").isin(*ARRIVALS) & is_numbered()
 
 
@@ -76,7 +76,7 @@ def is_delivered() -> Column:
 
 
 def without_copies(rows: DataFrame) -> DataFrame:
-    """Return rows each once, however often they are there; for few rows, as all of them are moved."""
+    """Return each row once, however often it is there; only for few rows, as all are moved."""
     return rows.dropDuplicates(list(KEY))
 
 
@@ -114,7 +114,7 @@ def measured_clocks(rows: DataFrame) -> DataFrame:
 
 
 def dropped(rows: DataFrame) -> DataFrame:
-    """Return by run, client and incarnation ``dropped``: how many rows it could not record."""
+    """Return by run, client and incarnation ``dropped``: the number of rows that it could not record."""
     told = without_copies(rows.where("kind = 'dropped'"))
     return told.groupBy(*_SESSION).agg(F.sum("count").alias("dropped"))
 
@@ -141,7 +141,7 @@ def topics(rows: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Names:
-    """Topics and clients with their numbers, which hold within one analysis only.
+    """Topics and clients with their numbers, which are valid within one analysis only.
 
     Attributes:
         clients: (run, client) by number.
@@ -159,13 +159,13 @@ class Names:
     all_subscribed: bool
 
     def with_client(self, rows: DataFrame) -> DataFrame:
-        """Add who, incarnation_rank, and of their time offset_us and error_us to rows."""
+        """Add who, incarnation_rank, and the clock's offset_us and error_us at their time to rows."""
         table, when = F.broadcast(self.clients_table), F.coalesce("recorded_at", F.lit(0))
         joined = rows.drop("offset_us", "error_us").join(table, [*_SESSION])
         return joined.where((when >= F.col("since_us")) & (when < F.col("until_us"))).drop("since_us", "until_us")
 
     def with_topic(self, rows: DataFrame, *columns: str) -> DataFrame:
-        """Add the topic's number to rows of numbered events, instead of its name, and further columns of the table."""
+        """Replace the topic's name in rows of numbered events by its number, and add further columns of the table."""
         table = F.broadcast(self.topics_table.select("run", "domain", "topic_id", F.col("topic"), *columns))
         return rows.drop("topic", *columns).join(table, ["run", "domain", "topic_id"])
 
@@ -200,7 +200,7 @@ def _session(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _by_time(row: dict[str, Any], known: Sequence[dict[str, int]]) -> Iterator[dict[str, Any]]:
-    """Return a row for each offset of an incarnation's clock; one without where it was never measured."""
+    """Return a row for each offset of an incarnation's clock, or one row without an offset."""
     if not known:
         yield {**row, "since_us": EVER, "until_us": _NEVER, "offset_us": None, "error_us": None}
     for at, each in enumerate(known):

@@ -1,4 +1,4 @@
-"""Subscribers compared two by two: ordering degree, violations, conflicts, displacement, detected sequences."""
+"""Comparison of subscribers in pairs: ordering degree, violations, conflicts, displacement, detected sequences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TABLE: Final = pa.schema([("pair", pa.int32()), ("a", pa.int32()), ("b", pa.int
 
 @dataclass(frozen=True)
 class Sample:
-    """The pairs to compare: their subscribers' numbers by their own number, and by run how many there are."""
+    """The pairs to compare: their numbers with those of their subscribers, and the number of pairs by run."""
 
     pairs: list[tuple[int, int]]
     by_run: dict[str, Pairs]
@@ -55,7 +55,7 @@ def sample(names: Names, limit: int, seed: int) -> Sample:
 
 
 def joined(told: DataFrame, table: DataFrame) -> DataFrame:
-    """Return one row for each pair and event that both heard of: pair, and for a and b the places in both streams.
+    """Return one row for each pair and common event: pair, and for a and b the places in both streams.
 
     What was heard lies together by event already, so nothing is moved for this: the rows of a are looked up under the
     event and b. A subscriber in many pairs costs many rows here, and an event costs as many as pairs heard of it; no
@@ -73,7 +73,7 @@ def joined(told: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def compare(both: DataFrame) -> DataFrame:
-    """Return for each pair the figures of its two streams, raw and delivered (:func:`~.ranks.compared`).
+    """Return the figures of each pair's two streams, raw and delivered (:func:`~.ranks.compared`).
 
     Args:
         both: of :func:`joined`.

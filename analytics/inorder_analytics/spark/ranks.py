@@ -1,4 +1,4 @@
-"""Two streams of the same events compared, on arrays: how far, how often and how much they differ."""
+"""Comparison of two streams of the same events, on arrays: how far, how often and how much they differ."""
 
 from __future__ import annotations
 
@@ -65,10 +65,8 @@ def inversions(ranks: Places) -> int:
 
 
 def _merged(ranks: Places) -> int:
-    """A merge sort from the top bit down, each level on whole arrays: before a level the ranks stand in blocks of
-    2^(bit + 1) that follow each other; inside a block those with the bit that stand before those without it are pairs
-    in the wrong order.
-    """
+    """Count inversions by a merge sort on whole arrays, from the top bit down: before a level the ranks stand in blocks
+    of 2^(bit + 1); inside a block those with the bit ahead of those without it are pairs in the wrong order."""
     count = 0
     size = len(ranks)
     for bit in reversed(range(max(size - 1, 0).bit_length())):

@@ -1,4 +1,4 @@
-"""What each subscriber heard of each event: one row for both, however often it came."""
+"""The reception of each event by each subscriber: one row for both, however often the event came."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _NEVER: Final = (1 << 63) - 1
 
 
 def published(rows: DataFrame, names: Names) -> DataFrame:
-    """Return one row for each event that the broker accepted, as the first publish of it tells: topic, number, and
-    published_us and stamped_us (corrected), published_at (as the publisher's clock had it), publisher_error_us,
-    stage, entry_stage, top_stage, entries and stamp_bytes.
-    """
+    """Return one row for each event that the broker accepted, by its first publish: topic, number, and published_us and
+    stamped_us (corrected), published_at (by the publisher's clock), publisher_error_us, stage, entry_stage, top_stage,
+    entries and stamp_bytes."""
     entries = F.coalesce("entries", (1 + F.size("dependencies") / 2).cast("long"))
     accepted = rows.where(
         (F.col("kind") == "published")
@@ -101,8 +100,8 @@ def receptions(rows: DataFrame, names: Names) -> DataFrame:
 
 
 def with_latency(told: DataFrame, accepted: DataFrame, found: DataFrame) -> DataFrame:
-    """Add to what was heard: interested (the subscriber was, in this number), and of accepted events that it was
-    interested in latency_us (from the publish call to its notification) and in_time (that took a second at most).
+    """Add to receptions: interested (the subscriber was, in this number), and for accepted events of interest
+    latency_us (from the publish call to the notification) and in_time (that took a second at most).
 
     Args:
         told, accepted, found: of :func:`receptions`, :func:`published` and :func:`~.interest.intervals`.
@@ -127,5 +126,5 @@ def with_latency(told: DataFrame, accepted: DataFrame, found: DataFrame) -> Data
 
 
 def _corrected(name: str) -> Column:
-    """The instant by the worker's clock; where the client's offset is not known it is taken as none."""
+    """Return an instant by the worker's clock; an unknown offset counts as none."""
     return F.col(name) + F.coalesce("offset_us", F.lit(0))

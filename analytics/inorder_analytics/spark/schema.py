@@ -43,8 +43,8 @@ def read_rows(session: SparkSession, files: Sequence[Path]) -> DataFrame:
 
 
 def prepared(rows: DataFrame) -> DataFrame:
-    """Return the rows that say of whom and what they are, with instants as microseconds since 1970 in UTC, which no
-    time zone can change. A row without a run belongs to the run of the empty name."""
+    """Return the rows with a client and a kind, with instants as microseconds since 1970 in UTC, which no time zone can
+    change. A row without a run belongs to the run of the empty name."""
     instants = {each.name: F.unix_micros(each.name) for each in COLUMNS if each.type == "instant"}
     known = rows.where(F.col("client").isNotNull() & F.col("kind").isNotNull())
     return known.withColumns(

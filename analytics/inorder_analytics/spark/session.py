@@ -41,7 +41,7 @@ class WrongPython(InorderError):
 def open_session(
     master: str | None = None, *, partitions: int | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start a session, or return the one that there is.
+    """Start a session, or return the existing one.
 
     Times are in UTC, data go to and from Python by Arrow, and a local master listens on the loopback address only.
 
@@ -109,7 +109,7 @@ def _properties(is_submitted: bool, is_local: bool, partitions: int | None) -> d
 
 
 def reason_of(text: str) -> str:
-    """Return in one line why Spark did not start, of all that it has to say: Java's own reason, where there is one."""
+    """Return in one line why Spark did not start: Java's own reason, if there is one."""
     lines = [line.strip() for line in text.strip().splitlines()]
     if "JAVA_GATEWAY_EXITED" in text:
         return "Java ended at once, and has said why on standard error"
@@ -118,7 +118,7 @@ def reason_of(text: str) -> str:
 
 
 def _has_name() -> bool:
-    """Tell whether the system knows the user: containers may be run under any number."""
+    """Tell whether the system knows the user, as containers may run under any number."""
     try:
         import pwd
     except ImportError:  # pragma: no cover (Windows)
@@ -131,14 +131,14 @@ def _has_name() -> bool:
 
 
 def _home() -> str:
-    """Return a folder for what Java would put into that of the user, where the system knows of none."""
+    """Return a home folder for Java if the system knows none."""
     home = os.environ.get("HOME", "")
     return home if os.path.isabs(home) and os.path.isdir(home) and '"' not in home else tempfile.gettempdir()
 
 
 def _start_nameless(properties: Mapping[str, str]) -> None:
-    """Start Java, and tell Hadoop who the user is before anybody asks: it asks the system, and ends where that has no
-    name. PySpark has no public way to come in between."""
+    """Start Java and tell Hadoop the user, whom Hadoop would ask of the system and fail without a name. PySpark has no
+    public way to come in between."""
     from pyspark import SparkConf, SparkContext
 
     context: Any = SparkContext
@@ -152,7 +152,7 @@ def _start_nameless(properties: Mapping[str, str]) -> None:
 
 
 def _memory() -> int:
-    """A quarter of the machine's memory in MiB, within bounds: Python's tasks need some beside the JVM."""
+    """Return a quarter of the machine's memory in MiB, within bounds: Python's tasks need some beside the JVM."""
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     except (AttributeError, ValueError, OSError):
@@ -161,7 +161,7 @@ def _memory() -> int:
 
 
 def _check_python() -> None:
-    """The tasks of a local master run this very Python, unless PYSPARK_PYTHON says otherwise."""
+    """Check that the tasks of a local master run this Python, unless PYSPARK_PYTHON names another."""
     python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if python == sys.executable:
         return

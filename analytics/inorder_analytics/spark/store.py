@@ -1,4 +1,4 @@
-"""The folder of an analysis (`--out`): what was ingested, what was computed of it, and the results.
+"""The folder of an analysis (`--out`): ingested files, computed facts, and results.
 
 ``rows/`` has the ingested rows, in our columns and types and in files of a bearable size; ``facts/`` one row for each
 event and the figures of each run, by generation; ``results/`` and ``result.json`` are for readers. ``manifest.json``
@@ -26,7 +26,7 @@ VERSION: Final = 1
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A trace file as it was when it was looked at.
+    """A trace file in its state at the last look.
 
     Attributes:
         bytes, version: its size, and what changes with its content.
@@ -43,14 +43,14 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """An ingested file: how many rows it has, and of which runs."""
+    """An ingested file: its number of rows and its runs."""
 
     rows: int
     runs: list[str]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What the figures depend on beside the rows. With others every run is computed anew."""
+    """The settings on which the figures depend beside the rows. With others every run is computed anew."""
 
     window_s: float
     max_pairs: int
@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct):
-    """What counts in the folder.
+    """The list of valid files in the folder.
 
     Attributes:
         path: what is analysed.
@@ -80,7 +80,7 @@ class Manifest(msgspec.Struct):
 
 
 class Busy(InorderError):
-    """Another analysis is at work in the folder. Attribute ``folder``."""
+    """Another analysis works in the folder. Attribute ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -127,7 +127,7 @@ class Store:
         self._lock.close()
 
     def load(self, settings: Settings, *, full: bool = False) -> Manifest:
-        """Return what counts so far. Raises UsageError where it is of other traces, unless ``full``."""
+        """Return the valid manifest. Raises UsageError where it is of other traces, unless ``full``."""
         fresh = Manifest(path=self.path, settings=settings)
         try:
             found = msgspec.json.decode(self._manifest.read_bytes(), type=Manifest)
@@ -148,12 +148,12 @@ class Store:
         return found
 
     def commit(self, manifest: Manifest) -> None:
-        """Make a manifest the one that counts, and remove what it does not name."""
+        """Make a manifest the valid one, and remove files that it does not name."""
         self.write(self._manifest, msgspec.json.encode(manifest))
         self.sweep(manifest)
 
     def sweep(self, manifest: Manifest) -> None:
-        """Remove ingested files and facts that do not count."""
+        """Remove ingested files and facts that are not valid."""
         for part in self.rows.iterdir():
             if part.name not in manifest.parts:
                 part.unlink()
@@ -167,7 +167,7 @@ class Store:
         return self.facts / f"g{number:06}"
 
     def write(self, path: Path, data: bytes) -> None:
-        """Write a file as a whole or not at all."""
+        """Write a file whole or not at all."""
         with replacing(path) as temporary:
             temporary.write_bytes(data)
 

@@ -1,4 +1,4 @@
-"""The result as tables, for whoever reads Parquet rather than JSON."""
+"""The result as tables, for readers of Parquet rather than JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SCHEMAS: Final[dict[str, dict[str, pa.DataType]]] = {
 
 
 def write_tables(store: Store, result: Result, parts: Sequence[RunPart]) -> None:
-    """Write ``results/*.parquet``: all lists of a result, and every pair that was compared, not the worst alone.
+    """Write ``results/*.parquet``: all lists of a result, and every compared pair, not only the worst.
 
     ``by_run`` has no table: it is in ``result.json``, as no two releases have the same columns there.
     """

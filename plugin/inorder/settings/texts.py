@@ -30,7 +30,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether it is ``host:port``."""
+    """Tell whether a text is ``host:port``."""
     with contextlib.suppress(InvalidOption):
         return bool(address_of(text))
     return False

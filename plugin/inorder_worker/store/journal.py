@@ -147,8 +147,8 @@ class Journal(Protocol):
         """Return all workers that have shown themselves by a beat, dead or alive."""
 
     def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> bool:
-        """These workers are gone, or leave; one that is not shows itself again. ``are_silent``: that is all that is
-        known of them, so raise StoreOutdated in an older copy, where those that live show nothing either; and do not
+        """Delete workers that are gone or leave; one that is not shows itself again. ``are_silent``: that is all that
+        is known of them, so raise StoreOutdated in an older copy, where those that live show nothing either; and do not
         wait for a lock, which one of them may have. Return whether that was done."""
 
     def unblock(self, owner: str) -> bool:

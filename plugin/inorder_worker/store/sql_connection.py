@@ -89,12 +89,12 @@ class SqlConnection:
         return self._patiently(lambda: self._attempt(work))
 
     def write(self, work: Callable[[sa.Connection], T], size: int = 0) -> T:
-        """Do work in one transaction that has the write lock from its start; ``size``: bytes that it writes, where
-        these are many. Repeated while the store is locked. Raises StoreMoved after a commit that does not count."""
+        """Run work in one transaction with the write lock from its start; ``size``: bytes that it writes, if these are
+        many. Repeated while the store is locked. Raises StoreMoved after a commit that does not count."""
         return self._patiently(lambda: self.write_at_once(work, size))
 
     def write_at_once(self, work: Callable[[sa.Connection], T], size: int = 0) -> T:
-        """As ``write``, once: raises Busy where an SQLite store is locked for more than a moment."""
+        """Run work as ``write`` does, but once: raise Busy if an SQLite store is locked for more than a moment."""
         begin = "BEGIN IMMEDIATE" if self.is_sqlite else _postgresql().begin(self.settings)
         return self._attempt(lambda connection: self._in_transaction(connection, begin, work), size)
 

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from tests.core.cluster import Cluster
 
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import NewEvent, SpaceFilter
@@ -35,6 +36,7 @@ from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.sequencing import bit_set, members
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.subscribing import LINGER_PAUSE_MS
 
 ALL = [SpaceFilter("s", Filter("#", FilterKind.MQTT, "#"))]
 
@@ -100,6 +102,17 @@ def _end_of_a_linger(there_are: int) -> int:
     return _steps(lambda: stage.step(Tick(), 10**6))
 
 
+def _ends_of_lingers_among_subscribers(there_are: int) -> int:
+    """A subscriber leaves eight topics that two others have; all subscribers beside have other topics."""
+    stage = _stage(40)
+    for at in range(there_are + 3):
+        of = range(8) if at < 3 else [8 + at % 32]
+        stage.step(OpenSession(f"one-{at}", 1), 0)
+        _subscribe(stage, f"one-{at}", 1, [SpaceFilter("s", exact(f"t{topic}")) for topic in of])
+    _subscribe(stage, "one-0", 2, [])
+    return _steps(lambda: stage.step(Tick(), 10**6))
+
+
 def _look_at_lingers(there_are: int) -> int:
     """Nothing is due yet of as many subscribers that have left their topics, one after the other."""
     stage = _stage(8)
@@ -135,7 +148,15 @@ def _open_numbers_of_the_gone(there_are: int) -> int:
 
 
 @pytest.mark.parametrize(
-    "kind", [_new_topic, _new_subscriber, _end_of_a_linger, _look_at_lingers, _open_numbers_of_the_gone]
+    "kind",
+    [
+        _new_topic,
+        _new_subscriber,
+        _end_of_a_linger,
+        _ends_of_lingers_among_subscribers,
+        _look_at_lingers,
+        _open_numbers_of_the_gone,
+    ],
 )
 def test_a_command_costs_the_same_however_much_there_is_beside(kind: Callable[[int], int]) -> None:
     few, many = kind(20), kind(400)
@@ -199,6 +220,77 @@ def test_who_takes_and_leaves_topics_again_and_again_leaves_no_more_behind(monke
     assert len(known.lingering) == 20
     stage.step(Tick(), 60_000)
     assert (known.lingering, len(state.lingers)) == ({}, 0)
+
+
+def _leave_all(topics: int) -> Stage:
+    """Two read everything, and one of them leaves all of it."""
+    stage = _stage(topics)
+    stage.step(Configure(StageSettings(linger_work=5_000)), 0)
+    for client_id in ("one", "two"):
+        stage.step(OpenSession(client_id, 1), 0)
+        _subscribe(stage, client_id, 1, ALL)
+    _subscribe(stage, "one", 2, [])
+    return stage
+
+
+def _dearest_tick(topics: int) -> int:
+    stage, steps = _leave_all(topics), list[int]()
+    while (due := stage.next_deadline()) is not None:
+        steps.append(_steps(lambda due=due: stage.step(Tick(), due)))  # type: ignore[misc]
+    known = stage._state.overlaps.get("one")
+    assert known is None, "all of them have ended"
+    return max(steps)
+
+
+def test_a_tick_ends_no_more_lingers_than_it_may() -> None:
+    """R10: the others linger longer, and whoever asks for something meanwhile is served between them."""
+    few, many = _dearest_tick(150), _dearest_tick(600)
+    assert many < 4.5 * few, "each tells its topic's group, once; there are not more of them"
+    stage = _leave_all(600)
+    stage.step(Tick(), 60_000)
+    known = stage._state.overlaps.get("one")
+    assert known is not None
+    assert 500 < len(known.lingering) < 600
+    assert stage.next_deadline() == 60_000 + LINGER_PAUSE_MS
+
+
+def test_what_is_carried_once_more_takes_a_bit_for_each_pair() -> None:
+    """A set of 4,000 for each of 4,000 topics, which a subscriber of everything leaves behind, would be a gigabyte."""
+    stage = _leave_all(topics := 200)
+    while (due := stage.next_deadline()) is not None:
+        stage.step(Tick(), due)
+    kept = [each.removed for each in stage._state.topics.values()]
+    assert all(kept)
+    assert sum(map(len, kept)) <= topics * (topics // 8 + 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lingers_that_end_in_portions_leave_what_all_at_once_leave(seed: int) -> None:
+    """R10: each timestamp carries the same. On two stages, so the ends ride up as well."""
+    found = []
+    for work in (0, 300):
+        rng, names = random.Random(seed), [f"t{each}" for each in range(24)]
+        cluster = Cluster({each: at % 2 for at, each in enumerate(names)}, settings=StageSettings(linger_work=work))
+        clients = ["a", "b", "c", "d"]
+        for client in ("p", *clients):
+            cluster.open(client)
+        for _ in range(5):
+            for client in rng.sample(clients, 2):
+                cluster.subscribe(client, *rng.sample(names, rng.randrange(12)))
+            for name in rng.sample(names, 6):
+                cluster.stamp("p", name)
+        cluster.now += 60_000
+        bottom, ticks = cluster.stages[1], 0
+        while (due := bottom.next_deadline()) is not None and due < cluster.now + 59_000:
+            cluster.now = max(due, cluster.now)
+            cluster.step(1, Tick())
+            cluster.run()
+            ticks += 1
+        assert len(bottom._state.lingers) == 0
+        assert ticks > 1 or not work
+        found.append([sorted(zip(*[iter(cluster.stamp("p", each).deps)] * 2, strict=True)) for each in names])
+    assert found[0] == found[1]
+    assert any(found[0])
 
 
 def _first_given_up(stage: Stage) -> int | None:

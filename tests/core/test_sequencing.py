@@ -10,7 +10,7 @@ from tests.core.cluster import Cluster, wild
 from inorder.protocol.names import exact
 from inorder.protocol.wire import SpaceFilter
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics
-from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members
+from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members, turned
 
 CLIENTS, TOPICS = ("A", "B", "C"), range(1, 7)
 Change = tuple[str, set[int], set[int], bool, set[int]]
@@ -69,15 +69,26 @@ def test_a_topic_more_and_a_topic_less_are_as_the_whole_subscription_anew(
     overlaps.stale = 0
     if topic not in known.active and topic not in known.lingering:
         known.active.add(topic)
-        overlaps.gained(known, 1 << topic)
+        overlaps.gained([known], 1 << topic)
     elif topic in known.lingering and topic not in known.active:
+        _, before = overlaps.group(topic)
         del known.lingering[topic]
-        overlaps.lost(known, topic)
+        left = overlaps.lost(known, topic)
+        _, after = overlaps.group(topic)
+        assert left == before & ~after, "and nothing joins a group by it"
     else:
         return
     assert overlaps.stale >> topic & 1, "its group is another one"
     assert all(overlaps.stale >> each & 1 for each in known.active | known.lingering.keys())
     _check(overlaps)
+
+
+@given(st.dictionaries(st.integers(0, 90), st.sets(st.integers(0, 300)), max_size=20))
+def test_sets_that_are_turned_round_have_the_same_pairs(sets: dict[int, set[int]]) -> None:
+    pairs = {(topic, other) for topic, others in sets.items() for other in others}
+    found = list(turned({topic: bit_set(others) for topic, others in sets.items()}))
+    assert {(topic, other) for other, topics in found for topic in members(topics)} == pairs
+    assert len(found) == len({other for _, other in pairs}), "each once"
 
 
 def test_a_topic_that_another_client_still_has_is_somebodys() -> None:

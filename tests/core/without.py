@@ -178,7 +178,7 @@ def expired_linger(patch: Patch) -> None:
         for topic in members(had):
             had &= ~(1 << topic)
             once, twice = overlaps.group(topic)
-            self._carry_once(topic, members(had & once & ~twice))
+            self._carry_once({topic: had & once & ~twice})
 
     patch.setattr(Subscribing, "expired", expired)
 

@@ -7,19 +7,15 @@ command. Rides are the messages of the belt (R2): they go up one stage at a time
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
 from inorder.protocol.wire import ENDED_KEPT_MS, Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
 from inorder_worker.sequencer.moved import MovedSession, MovedTopic
-from inorder_worker.sequencer.topic_manager import NumberRecord
+from inorder_worker.sequencer.topic_manager import ANSWERS_KEPT, NumberRecord
 
 SessionKey = tuple[str, int]
 """(client id, incarnation)"""
-ANSWERS_KEPT: Final = 100_000
-"""Of a session at a stage, where its client lets go of none. Ours may have 20,000 publishes unfinished, unless that is
-set otherwise (``max_pending``), and waits for the answers to a thousand at most."""
 
 
 # -- rides: between stages -------------------------------------------------------------------------------------
@@ -162,13 +158,14 @@ class SubscribedRide(Ride, tag=5):
 
 
 class LingerEndRide(Ride, tag=6):
-    """The end of a topic's linger in one client's subscription (R10); ignored where the topic is not lingering
-    since just this change (a client's versions begin anew with its incarnation)."""
+    """The end of a topic's linger in one client's subscription (R10), and of ``more`` that one change dropped; ignored
+    where a topic is not lingering since just this change (a client's versions begin anew with its incarnation)."""
 
     client_id: str
     topic: int
     incarnation: int
     version: int
+    more: list[int] = []
 
 
 class ExpireRide(Ride, tag=7):
@@ -301,6 +298,8 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
         ended_kept_ms: how long a stage knows which sessions it has dropped (R1).
         answers_kept: to how many requests of a session answers are kept that its client does not let go.
+        linger_work: how much one tick may do to end lingers (R10), in subscriptions and topics that it looks at; 0: all
+            that are due, as in the journals of workers that knew no bound.
     """
 
     linger_ms: int = 60_000
@@ -314,6 +313,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     topic_ttl_ms: int = 0
     ended_kept_ms: int = ENDED_KEPT_MS
     answers_kept: int = ANSWERS_KEPT
+    linger_work: int = 0
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 import msgspec
+
+LINGER_WORK: Final = 20_000
+"""What one tick may do to end lingers, in subscriptions that it looks at: some milliseconds."""
 
 
 class Linger(msgspec.Struct):
@@ -48,6 +52,20 @@ class Lingers:
             due.append(heappop(self._heap)[1:])
         return [linger for _, linger in sorted(due, key=lambda each: each[0])]
 
+    def take_of_one(self, now: int, count: int) -> list[Linger]:
+        """Take out the one that was due first, and those behind it that the same change dropped; at most so many."""
+        taken: list[Linger] = []
+        while self._heap and self._heap[0][0] <= now and len(taken) < count:
+            each = self._heap[0][2]
+            if taken and _change_of(each) != _change_of(taken[0]):
+                break
+            taken.append(heappop(self._heap)[2])
+        return taken
+
     def next_deadline(self) -> int | None:
         """Return the stage time at which the next one ends."""
         return self._heap[0][0] if self._heap else None
+
+
+def _change_of(linger: Linger) -> tuple[str, int, int]:
+    return linger.client_id, linger.incarnation, linger.version

@@ -49,7 +49,7 @@ from inorder_worker.sequencer.commands import (
 )
 from inorder_worker.sequencer.moved import MovedSession, MovedTopic
 from inorder_worker.sequencer.popularity import swaps
-from inorder_worker.sequencer.sequencing import bit_set
+from inorder_worker.sequencer.sequencing import bit_set, members, packed
 from inorder_worker.sequencer.sessions import Sessions, take_ended
 from inorder_worker.sequencer.state import Outbox, StageState, Switch
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
@@ -277,7 +277,7 @@ class Reordering:
         state = self._state
         mine = [each for each in state.topics.values() if each.stage == state.index]
         numbers = [part for each in mine for part in (each.id, each.number)]
-        removed = {each.id: sorted(each.removed) for each in mine if each.removed}
+        removed = {each.id: list(members(int.from_bytes(each.removed, "little"))) for each in mine if each.removed}
         for other in range(state.count):
             if other != state.index:
                 going = [
@@ -385,18 +385,16 @@ class Reordering:
     def _take_numbers(self, parts: list[SwitchRide]) -> None:
         """Every ``LLC`` becomes the topic's ``LC``; what left a group is carried once more by whoever fills it in."""
         state, here = self._state, self._state.index
-        removed = {each.id: each.removed for each in state.topics.values() if each.removed}
+        removed = {each.id: int.from_bytes(each.removed, "little") for each in state.topics.values() if each.removed}
         for part in parts:
-            removed.update({topic: set(others) for topic, others in part.removed.items()})
+            removed.update({topic: bit_set(others) for topic, others in part.removed.items()})
             for at in range(0, len(part.numbers), 2):
                 manager, number = state.topics[part.numbers[at]], part.numbers[at + 1]
                 if manager.stage >= here and number > manager.number:
                     state.raise_number(manager, number)
         for manager in state.topics.values():
-            others = removed.get(manager.id, set()) if manager.stage >= here else set()
-            if manager.stage > here:
-                others = {other for other in others if state.topics[other].stage == here}
-            manager.removed = others
+            others = removed.get(manager.id, 0) if manager.stage >= here else 0
+            manager.removed = packed(others & state.on_stage[here] if manager.stage > here else others)
 
     def _take_state(self, part: SwitchRide) -> None:
         """Topics that come here, with their numbers and what sessions had to do with them. Timers start anew."""

@@ -7,7 +7,7 @@ thousand topics is 1,250 bytes, and the sequencing group of a topic is two big-i
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -19,6 +19,8 @@ from inorder.protocol.wire import SpaceFilter
 _FEW = 8
 """Up to so many topics, arithmetic with the whole set is quicker than going through its words."""
 _WORD = 64
+_SPARSE = 4
+"""With fewer bits than one in so many, one after the other is quicker than all at once."""
 
 
 def bit_set(topics: Collection[int]) -> int:
@@ -61,6 +63,83 @@ def shared_twice(masks: Iterable[int]) -> tuple[int, int]:
         twice |= once & mask
         once |= mask
     return once, twice
+
+
+def add_all_to(bits: bytearray, topics: int) -> None:
+    """Add the topics of a bit set to one that is kept as bytes."""
+    bits[:] = packed(int.from_bytes(bits, "little") | topics)
+
+
+def packed(bits: int) -> bytearray:
+    """Return a bit set as bytes."""
+    return bytearray(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
+
+
+def turned(sets: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Turn bit sets by topic round: yield each member of any of them, and the bit set of the topics that have it."""
+    width = max((each.bit_length() for each in sets.values()), default=0)
+    if sum(each.bit_count() for each in sets.values()) < width // _SPARSE:
+        found: dict[int, int] = {}
+        for topic, its in sets.items():
+            for other in members(its):
+                found[other] = found.get(other, 0) | 1 << topic
+        yield from found.items()
+        return
+    # a byte for each member and eight topics: as digits of a text the bits stand that far apart
+    topics, ones = list(sets), int.from_bytes(b"\1" * width, "big")
+    rows = [topics[at : at + 8] for at in range(0, len(topics), 8)]
+    columns = []
+    for row in rows:
+        column = 0
+        for bit, topic in enumerate(row):
+            column |= (int.from_bytes(f"{sets[topic]:0{width}b}".encode(), "big") & ones) << bit
+        columns.append(column.to_bytes(width, "little"))
+    known: dict[tuple[int, int], int] = {}
+    for other, key in enumerate(zip(*columns, strict=True)):
+        its = 0
+        for at, value in enumerate(key):
+            if value:
+                if (some := known.get((at, value))) is None:
+                    some = known[at, value] = sum(1 << topic for bit, topic in enumerate(rows[at]) if value >> bit & 1)
+                its |= some
+        if its:
+            yield other, its
+
+
+class Counts:
+    """How many sets each topic is in, of sets that come and go. Bit *t* of plane *p* is bit *p* of topic *t*'s count: a
+    set is added to all counts at once, and what that costs does not grow with how many sets there are."""
+
+    __slots__ = ("_planes",)
+
+    def __init__(self) -> None:
+        self._planes: list[int] = []
+
+    def change(self, before: int, now: int) -> None:
+        """One set has become another."""
+        if carry := now & ~before:
+            for at, plane in enumerate(self._planes):
+                self._planes[at], carry = plane ^ carry, plane & carry
+            if carry:
+                self._planes.append(carry)
+        if borrow := before & ~now:
+            for at, plane in enumerate(self._planes):
+                self._planes[at], borrow = plane ^ borrow, ~plane & borrow
+            while self._planes and not self._planes[-1]:
+                self._planes.pop()
+
+    @property
+    def once(self) -> int:
+        """Topics in any of the sets."""
+        return self.twice | (self._planes[0] if self._planes else 0)
+
+    @property
+    def twice(self) -> int:
+        """Topics in two or more of them."""
+        found = 0
+        for plane in self._planes[1:]:
+            found |= plane
+        return found
 
 
 class Subscription(msgspec.Struct):
@@ -134,13 +213,21 @@ class Overlaps:
     SG(T) = the topics that share at least two subscriptions with T (DESIGN, "Vocabulary"). Groups are computed when
     a topic is next stamped after a change: ``stale`` holds the topics that changed. ``anyone`` holds all topics that
     somebody subscribes to.
+
+    What a change, or a topic's group, costs is bounded by the topics of that subscription and by the subscriptions that
+    have that topic: each has a place, and each topic the bit set of the places that have it.
     """
 
     def __init__(self) -> None:
         self._subscriptions: dict[str, Subscription] = {}
         self._masks: dict[str, int] = {}
-        self._bounded: dict[str, int] = {}
-        self._plain: dict[str, set[int]] = {}
+        self._bounded_masks: dict[str, int] = {}
+        self._plain_masks: dict[str, int] = {}
+        self._all, self._bounded, self._plain = Counts(), Counts(), Counts()
+        self._places: dict[str, int] = {}
+        self._free: list[int] = []
+        self._mask_at: list[int] = []
+        self._readers: dict[int, int] = {}
         self._kept: dict[str, tuple[int, int]] = {}
         self._coverage: dict[str, Coverage] = {}
         self._coverages = WeakValueDictionary[frozenset[tuple[str, Filter, bool]], Coverage]()
@@ -165,7 +252,9 @@ class Overlaps:
             self._coverage.pop(subscription.client_id, None)
         else:
             self._coverage[subscription.client_id] = coverage
-        self._put(subscription, subscription.mask())
+        mask = subscription.mask()
+        self._tell_topics(subscription.client_id, self._mask_of(subscription.client_id) ^ mask)
+        self._put(subscription, mask, bit_set(subscription.plain))
 
     def coverage_of(self, filters: Iterable[SpaceFilter]) -> Coverage | None:
         """Return what those filters that have wildcards cover, ``None`` without any. Subscriptions that have the same
@@ -194,47 +283,99 @@ class Overlaps:
             else:
                 del self._kept[subscription.owner]
 
-    def gained(self, subscription: Subscription, topics: int) -> None:
-        """Note that a stored subscription has got these topics (a bit set): what it has beside is not gone through."""
-        self._put(subscription, self._masks.get(subscription.client_id, 0) | topics)
+    def gained(self, subscriptions: Collection[Subscription], topics: int, plain: int = 0) -> None:
+        """Note that stored subscriptions have got these topics (bit sets; ``plain``: of them those whose stamps they
+        can read in the payload only): what they have beside is not gone through."""
+        places = 0
+        for each in subscriptions:
+            mask, before = self._mask_of(each.client_id), self._plain_masks.get(each.client_id, 0)
+            places |= 1 << self._place_of(each.client_id)
+            self._put(each, mask | topics, before | plain)
+        for topic in members(topics):
+            self._readers[topic] = self._readers.get(topic, 0) | places
 
-    def lost(self, subscription: Subscription, topic: int) -> None:
-        """Note that a topic does not count in a stored subscription any more."""
-        self._put(subscription, self._masks.get(subscription.client_id, 0) & ~(1 << topic))
+    def lost(self, subscription: Subscription, topic: int) -> int:
+        """Note that a topic does not count in a stored subscription any more; return what leaves its group by that."""
+        client_id, bit = subscription.client_id, 1 << topic
+        mask = self._mask_of(client_id) & ~bit
+        left = self._shared_once(topic, mask & self._all.twice, self._places.get(client_id, -1))
+        self._tell_topics(client_id, self._mask_of(client_id) & bit)
+        self._put(subscription, mask, self._plain_masks.get(client_id, 0))
+        return left
 
-    def _put(self, subscription: Subscription, mask: int) -> None:
+    def _shared_once(self, topic: int, among: int, without: int) -> int:
+        """Return those of some topics that just one subscription has together with ``topic``, one place left aside."""
+        once = twice = 0
+        for place in members(self._readers.get(topic, 0)) if among else ():
+            if place != without:
+                both = self._mask_at[place] & among
+                twice |= once & both
+                once |= both
+                if twice == among:
+                    break
+        return once & ~twice
+
+    def count_of(self, topic: int) -> int:
+        """Return how many subscriptions have a topic, active or lingering: so many are looked at for its group."""
+        return self._readers.get(topic, 0).bit_count()
+
+    def _mask_of(self, client_id: str) -> int:
+        return self._masks.get(client_id, 0)
+
+    def _put(self, subscription: Subscription, mask: int, plain: int) -> None:
         client_id = subscription.client_id
-        before = self._masks.get(client_id, 0)
+        before = self._mask_of(client_id)
         self.stale |= mask | before
-        self._bounded.pop(client_id, None)
-        self._plain.pop(client_id, None)
+        if mask:
+            self._mask_at[self._place_of(client_id)] = mask
+        elif (place := self._places.pop(client_id, None)) is not None:
+            self._free.append(place)
+        _replace(self._bounded_masks, self._bounded, client_id, mask if subscription.bounded else 0)
+        _replace(self._plain_masks, self._plain, client_id, plain)
         if mask or subscription.filters:
             self._subscriptions[client_id] = subscription
-            self._masks[client_id] = mask
-            if subscription.bounded:
-                self._bounded[client_id] = mask
-            if subscription.plain:
-                self._plain[client_id] = subscription.plain
         else:
             self._subscriptions.pop(client_id, None)
-            self._masks.pop(client_id, None)
-        self.anyone |= mask
-        if gone := before & ~mask:
-            self.anyone &= ~gone
-            for each in self._masks.values():
-                self.anyone |= each & gone
+        _replace(self._masks, self._all, client_id, mask)
+        self.anyone = self._all.once
+
+    def _place_of(self, client_id: str) -> int:
+        """Return a subscription's place; it takes one where it has none."""
+        if (place := self._places.get(client_id)) is None:
+            if not self._free:
+                self._free.append(len(self._mask_at))
+                self._mask_at.append(0)
+            place = self._places[client_id] = self._free.pop()
+        return place
+
+    def _tell_topics(self, client_id: str, changed: int) -> None:
+        """A subscription gets or loses each of these topics."""
+        readers, bit = self._readers, 1 << self._place_of(client_id) if changed else 0
+        for topic in members(changed):
+            now = readers.get(topic, 0) ^ bit
+            if now:
+                readers[topic] = now
+            else:
+                del readers[topic]
 
     def group(self, topic: int) -> tuple[int, int]:
         """Return (topics in some subscription with ``topic``, its sequencing group), as bit sets without itself."""
         bit = 1 << topic
-        once, twice = shared_twice(mask for mask in self._masks.values() if mask & bit)
+        once, twice = shared_twice(self._mask_at[place] for place in members(self._readers.get(topic, 0)))
         return once & ~bit, twice & ~bit
 
     def has_bounded(self, topic: int) -> bool:
         """Tell whether a subscription that may take events out of turn contains the topic (R21)."""
-        bit = 1 << topic
-        return any(mask & bit for mask in self._bounded.values())
+        return bool(self._bounded.once >> topic & 1)
 
     def has_plain(self, topic: int) -> bool:
         """Tell whether some subscriber can read this topic's stamps in the payload only."""
-        return any(topic in each for each in self._plain.values())
+        return bool(self._plain.once >> topic & 1)
+
+
+def _replace(masks: dict[str, int], counts: Counts, client_id: str, mask: int) -> None:
+    counts.change(masks.get(client_id, 0), mask)
+    if mask:
+        masks[client_id] = mask
+    else:
+        masks.pop(client_id, None)

@@ -242,7 +242,7 @@ class Stage:
         """Return the stage time (ms) at which a ``Tick`` is due, or ``None``."""
         if self._state.is_sealed:
             return None  # timers stand still while the topic order changes (R14)
-        timed = (self._state.lingers, self._settling, self._sessions, self._reordering, self._retiring)
+        timed = (self._subscribing, self._settling, self._sessions, self._reordering, self._retiring)
         return min((when for each in timed if (when := each.next_deadline()) is not None), default=None)
 
     # -- queries: nothing changes ------------------------------------------------------------------------------

@@ -183,8 +183,8 @@ class Stamping:
         return None
 
     def _top_of(self, manager: TopicManager, group: Group) -> int:
-        topics = self._state.topics
-        return min([group.top, *(topics[other].stage for other in manager.removed)])
+        left, on_stage = int.from_bytes(manager.removed, "little"), self._state.on_stage
+        return next((stage for stage in range(group.top) if left & on_stage[stage]), group.top)
 
     def _add_publisher_order(
         self, session: Session, manager: TopicManager, counter: int, group: Group, after: list[int], deps: list[int]
@@ -274,9 +274,9 @@ class Stamping:
                 self._carry(manager, still, deps)
         group.gained = 0
         if manager.removed:
-            left = bit_set([each for each in manager.removed if state.topics[each].stage >= state.index])
+            left = int.from_bytes(manager.removed, "little") & sum(state.on_stage[state.index :])
             self._carry(manager, left & ~fills, deps)
-            manager.removed = set()
+            manager.removed = bytearray()
         manager.filled = state.tick
 
     def _fill_from_many(self, manager: TopicManager, fills: int, deps: list[int]) -> None:

@@ -7,7 +7,7 @@ subscriptions and timestamps in one order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ from inorder_worker.sequencer.commands import (
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
 from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topics_created
-from inorder_worker.sequencer.sequencing import Subscription, bit_set, members
+from inorder_worker.sequencer.sequencing import Subscription, add_all_to, bit_set, turned
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
 from inorder_worker.sequencer.topic_manager import Session
 
@@ -35,6 +35,14 @@ PARTS_OF_A_START = 20
 """What a topic's start without base and name is reckoned at, against ``MAX_ENTRIES``."""
 LINGERS_UNCHECKED = 1_000
 """So many of them may be over before that is looked at."""
+LINGER_COST = 100
+"""Of the end of a linger that concerns nobody else, where each subscription it looks at costs 1."""
+ENDS_AT_ONCE = 64
+"""Lingers that end with one ride at most."""
+PARTED_AT_ONCE = 16
+"""Topics that leave a group for the same cost: they are told of many lingers together."""
+LINGER_PAUSE_MS = 50
+"""Between two ticks that end lingers, so that commands of clients come between them."""
 PART_BYTES = 9
 """Bytes of a name that count for one: as many as an entry takes at most."""
 
@@ -44,6 +52,8 @@ class Subscribing:
 
     def __init__(self, state: StageState, outbox: Outbox) -> None:
         self._state, self._outbox = state, outbox
+        # when the next tick goes on, and what this one has done: no part of the state, as each does what it finds
+        self._resume_at = self._worked = 0
 
     def command(self, command: CreateTopics | ChangeSubscription | Place) -> None:
         """A command of this department."""
@@ -103,17 +113,17 @@ class Subscribing:
     def topics_created(self, topics: list[TopicInfo]) -> None:
         """Add new topics to the subscriptions whose filters cover them, with clock 0, and send them up."""
         state = self._state
-        found: dict[Coverage, tuple[set[int], set[int], int]] = {}
+        alike: dict[Coverage, list[Subscription]] = {}
         for subscription, coverage in state.overlaps.with_wildcards():
-            if coverage not in found:
-                gained, plain = coverage.of(topics)
-                found[coverage] = gained, plain, bit_set(gained)
-            gained, plain, bits = found[coverage]
+            alike.setdefault(coverage, []).append(subscription)
+        for coverage, subscriptions in alike.items():
+            gained, plain = coverage.of(topics)
             if gained:
-                subscription.active |= gained
-                subscription.plain |= plain
-                topics_created(state, subscription, gained)
-                state.overlaps.gained(subscription, bits)
+                for subscription in subscriptions:
+                    subscription.active |= gained
+                    subscription.plain |= plain
+                    topics_created(state, subscription, gained)
+                state.overlaps.gained(subscriptions, bit_set(gained), bit_set(plain))
         if self._state.index > 0:
             self._outbox.up(TopicRide(topics))
 
@@ -297,22 +307,40 @@ class Subscribing:
         return known is not None and known.lingering.get(linger.topic) == (linger.incarnation, linger.version)
 
     def end_lingers(self) -> None:
-        """Send the due ends of lingers up the belt; at the bottom stage only."""
-        for each in self._state.lingers.take_due(self._state.now):
-            self.linger_ended(LingerEndRide(each.client_id, each.topic, each.incarnation, each.version))
+        """Send the due ends of lingers up the belt, as many as one tick may do; at the bottom stage only. The others
+        linger longer, which is always safe (R10): a client that leaves ten thousand topics must not stop a stage."""
+        state, lingers, work = self._state, self._state.lingers, self._state.settings.linger_work
+        self._resume_at = self._worked = 0
+        if not work:
+            for each in lingers.take_due(state.now):
+                self.linger_ended(LingerEndRide(each.client_id, each.topic, each.incarnation, each.version))
+        while work and (ended := lingers.take_of_one(state.now, ENDS_AT_ONCE)):
+            first, more = ended[0], [each.topic for each in ended[1:]]
+            self.linger_ended(LingerEndRide(first.client_id, first.topic, first.incarnation, first.version, more))
+            if self._worked > work:
+                self._resume_at = state.now + LINGER_PAUSE_MS
+                break
+
+    def next_deadline(self) -> int | None:
+        """Return the stage time at which lingers end next."""
+        due = self._state.lingers.next_deadline()
+        return None if due is None else max(due, self._resume_at)
 
     def linger_ended(self, ride: LingerEndRide) -> None:
-        """A dropped topic stops counting; what leaves a sequencing group by it is carried once more."""
-        state = self._state
-        subscription = state.overlaps.get(ride.client_id)
-        change = ride.incarnation, ride.version
-        if subscription is not None and subscription.lingering.get(ride.topic) == change:
-            _, before = state.overlaps.group(ride.topic)
-            del subscription.lingering[ride.topic]
-            state.overlaps.lost(subscription, ride.topic)
-            _, after = state.overlaps.group(ride.topic)
-            self._carry_once(ride.topic, members(before & ~after))
-        if state.index > 0:
+        """Dropped topics stop counting; what leaves a sequencing group by it is carried once more."""
+        overlaps = self._state.overlaps
+        subscription, change = overlaps.get(ride.client_id), (ride.incarnation, ride.version)
+        parted: dict[int, int] = {}
+        for topic in (ride.topic, *ride.more):
+            self._worked += LINGER_COST
+            if subscription is not None and subscription.lingering.get(topic) == change:
+                self._worked += overlaps.count_of(topic)
+                del subscription.lingering[topic]
+                if others := overlaps.lost(subscription, topic):
+                    parted[topic] = others
+                    self._worked += others.bit_count() // PARTED_AT_ONCE
+        self._carry_once(parted)
+        if self._state.index > 0:
             self._outbox.up(ride)
 
     # -- expiry (R12) ------------------------------------------------------------------------------------------
@@ -339,11 +367,18 @@ class Subscribing:
         if state.index > 0:
             self._outbox.up(ride)
 
-    def _carry_once(self, topic: int, others: Iterable[int]) -> None:
-        """Remember on both sides of each pair that its next timestamp still carries the other (R10)."""
-        topics, here = self._state.topics, self._state.index
-        for other in others:
-            for one, two in ((topics[topic], topics[other]), (topics[other], topics[topic])):
-                # a topic's home needs all it lost, for the way up; a stage above just what it fills in itself
-                if one.stage == here or (one.stage > here and two.stage == here):
-                    one.removed.add(two.id)
+    def _carry_once(self, parted: Mapping[int, int]) -> None:
+        """Remember on both sides of each pair that its next timestamp still carries the other (R10): each of these
+        topics has left the groups of a bit set of others."""
+        topics, here, on_stage = self._state.topics, self._state.index, self._state.on_stage
+        with_them: dict[int, int] = {}
+        for topic, others in parted.items():
+            manager = topics[topic]
+            # a topic's home needs all it lost, for the way up; a stage above just what it fills in itself
+            if manager.stage >= here:
+                add_all_to(manager.removed, others if manager.stage == here else others & on_stage[here])
+            with_it = sum(on_stage[here:]) if manager.stage == here else on_stage[here]
+            if others & with_it:
+                with_them[topic] = others & with_it
+        for other, its in turned(with_them):
+            add_all_to(topics[other].removed, its)

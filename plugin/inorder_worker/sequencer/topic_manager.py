@@ -8,6 +8,7 @@ and what was carried, so one class serves both.
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,9 @@ from inorder.protocol.wire import NumberState
 
 _NEVER = (0, 0)
 _CONFIRMED = NumberState.CONFIRMED
+ANSWERS_KEPT: Final = 100_000
+"""Of a session at a stage, where its client lets go of none. Ours may have 20,000 publishes unfinished, unless that is
+set otherwise (``max_pending``), and waits for the answers to a thousand at most."""
 
 
 class NumberRecord(msgspec.Struct, array_like=True, gc=False):
@@ -56,7 +60,7 @@ class TopicManager(msgspec.Struct):
         tick: when ``number`` last rose, in the stage's own count of events.
         filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21).
         bounded: a reader that takes events out of turn is subscribed: every timestamp is full.
-        removed: topics that left the group; carried once more (R10).
+        removed: topics that left the group, as a bit set that grows in place; carried once more (R10).
         in_payload: stamps of this topic go into the payload, some subscriber cannot read properties.
         base: the highest dependency carried for each topic, all timestamps together (R8), and what none
             names but cannot be told later, when somebody begins the topic (see ``bases``).
@@ -89,7 +93,7 @@ class TopicManager(msgspec.Struct):
     tick: int = 0
     filled: int = 0
     bounded: bool = False
-    removed: set[int] = set()
+    removed: bytearray = bytearray()
     in_payload: bool = False
     base: dict[int, int] = {}
     head: int = 0

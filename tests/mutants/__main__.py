@@ -3,178 +3,118 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.abc
-import importlib.util
+import gc
 import os
-import pickle
-import signal
+import random
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
-from typing import Any
 
 import pytest
 from tests.mutants import __doc__ as what
 from tests.mutants.making import Mutant, mutants_of
+from tests.mutants.planting import Planter
+from tests.mutants.records import EQUIVALENT, Results, Score, equivalents, total
+from tests.mutants.running import Laboratory
 
 PROJECT = Path(__file__).parents[2]
 TESTS = ("tests/core", "tests/scenarios")
-MOST_TESTS = 400
-"""Tests that run for one mistake; who comes by a line most often does so in many."""
-HANGS = 60
-"""Seconds beyond those of the tests after which one that hangs has noticed, too."""
-Runs = dict[str, tuple[float, set[int]]]
-"""By test, how long it took and which lines of the module it came by."""
+DEEP = (
+    *(f"tests/simulation/test_simulation.py::test_random_runs_keep_every_promise[{at}]" for at in range(1, 301, 50)),
+    "tests/explorer/test_explorer.py::test_every_interleaving_keeps_every_promise",
+)
+"""300 seeds, and all interleavings of the smaller systems: seconds each, so for what no quicker test noticed."""
+QUIET = ("-q", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
-class _Lines:
-    """Notes which lines of a file each test comes by."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.runs: Runs = {}
-        self.failed = ""
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Any:
-        lines, path = set[int](), self._path
-
-        def on_line(frame: FrameType, event: str, _: object) -> Any:
-            lines.add(frame.f_lineno)
-            return on_line
-
-        def on_call(frame: FrameType, event: str, _: object) -> Any:
-            return on_line if frame.f_code.co_filename == path else None
-
-        began = time.perf_counter()
-        sys.settrace(on_call)
-        try:
-            return (yield)
-        finally:
-            sys.settrace(None)
-            if lines:
-                self.runs[item.nodeid] = time.perf_counter() - began, lines
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.failed = report.nodeid
-
-
-class _Planted(importlib.abc.MetaPathFinder):
-    """Gives a module another source than its file has."""
-
-    def __init__(self, name: str, path: str, source: str) -> None:
-        self._name, self._path, self._source = name, path, source
-
-    def find_spec(
-        self, name: str, path: Any, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._name:
-            return None
-        source, where = self._source, self._path
-
-        class Loader(SourceFileLoader):
-            def get_code(self, fullname: str) -> CodeType:
-                return compile(source, where, "exec", dont_inherit=True)
-
-        return importlib.util.spec_from_file_location(name, where, loader=Loader(name, where))
-
-
-def in_child(call: Callable[[], object], seconds: int) -> Any:
-    """Return what a call returns in a process of its own, without a word; ``None`` where it took too long."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        signal.alarm(seconds)
-        silence = os.open(os.devnull, os.O_RDWR)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        answer = call()
-        with os.fdopen(writing, "wb") as out:
-            pickle.dump(answer, out)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as answered:
-        data = answered.read()
-    os.waitpid(child, 0)
-    return pickle.loads(data) if data else None
-
-
-def run_tests(tests: list[str], plugin: object | None = None) -> int:
-    quiet = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    return int(pytest.main([*quiet, *tests], plugins=[] if plugin is None else [plugin]))
-
-
-def look(path: str, tests: list[str]) -> tuple[Runs, list[str], str]:
-    """Return which tests come by which lines of a module, what they imported that is not ours, and what failed."""
-    lines = _Lines(path)
-    run_tests(tests, lines)
-    theirs = [
-        name for name, module in sys.modules.items()
-        if "site-packages" in (getattr(module, "__file__", None) or "") and "pytest" not in name
-    ]  # fmt: skip
-    return lines.runs, theirs, lines.failed
-
-
-def plant(mutant: Mutant, module: str, path: str, tests: list[str]) -> int:
-    """Return the exit code of the tests with a mistake in a module."""
-    sys.meta_path.insert(0, _Planted(module, path, mutant.source))
-    return run_tests(tests)
-
-
-def main() -> int:
-    """Run; 1 if there is nothing to run."""
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m tests.mutants", description=what, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("modules", nargs="+", help="files, like plugin/inorder_worker/sequencer/bases.py")
+    parser.add_argument("modules", nargs="+", help="files or folders, like plugin/inorder_worker/sequencer/bases.py")
     parser.add_argument("--tests", nargs="*", default=list(TESTS), help="what could notice (%(default)s)")
-    parser.add_argument("--every", type=int, default=1, help="only each so-manieth mistake")
+    parser.add_argument("--deep", action="store_true", help="then 300 seeds of the simulation, and the short explorer")
+    parser.add_argument("--sample", type=int, default=sys.maxsize, help="only so many mistakes a module, by chance")
+    parser.add_argument("--seed", type=int, default=1, help="of that chance (%(default)s)")
+    parser.add_argument("--results", type=Path, default=PROJECT / "build/mutants.jsonl", help="(%(default)s)")
+    parser.add_argument("--again", choices=("all", "survivors"), help="try those again whose results are there")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run; 1 if something survived, or there is nothing to run."""
+    options = parsed()
     os.chdir(PROJECT)
-    until = time.monotonic() + options.seconds
-    noticed = planted = 0
-    for file in options.modules:
-        found = of_module(file, options.tests, options.every, until)
-        noticed, planted = noticed + found[0], planted + found[1]
-    print(f"{noticed} of {planted} mistakes were noticed")  # noqa: T201
-    return 0 if planted else 1
+    paths = [PROJECT / each for each in options.modules]
+    files = [file for path in paths for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
+    trial = Trial(options, files)
+    deep = DEEP if options.deep else ()
+    pytest.main([*QUIET, *options.tests, *deep], plugins=[Laboratory(trial.run)])
+    for file, score in trial.scores.items():
+        print(f"{file}: {score}", *score.survivors, sep="\n    ")  # noqa: T201
+    print(total(trial.scores.values()))  # noqa: T201
+    return int(not trial.scores or any(each.survivors for each in trial.scores.values()))
 
 
-def of_module(file: str, tests: list[str], every: int, until: float) -> tuple[int, int]:
-    """Return how many mistakes were noticed of how many; print the others."""
-    path = PROJECT / file
-    module = ".".join(path.relative_to(PROJECT).with_suffix("").parts[1:])
-    runs, theirs, failed = in_child(partial(look, str(path), tests), 3600) or ({}, [], "the run, which took too long")
-    if failed:
-        raise SystemExit(f"without any mistake fails {failed}")
-    for name in theirs:
-        try:
-            importlib.import_module(name)  # once for all children
-        except ImportError:
-            continue
-    noticed = planted = 0
-    for mutant in list(mutants_of(path.read_text()))[::every]:
-        if time.monotonic() > until:
-            break
-        first, last = mutant.lines
-        chosen = sorted((time_, test) for test, (time_, lines) in runs.items() if lines & set(range(first, last + 1)))
-        chosen = chosen[:MOST_TESTS]
-        limit = int(HANGS + sum(each for each, _ in chosen))
-        ids = [test for _, test in chosen]
-        code = in_child(partial(plant, mutant, module, str(path), ids), limit) if ids else 0
-        planted += 1
-        noticed += code != 0
-        if not code:
-            reached = "" if ids else " (no test comes by)"
-            print(f"{file}:{first}: {mutant.what}{reached}", flush=True)  # noqa: T201
-    return noticed, planted
+class Trial:
+    """The mistakes of some modules, and what became of them."""
+
+    def __init__(self, options: argparse.Namespace, paths: list[Path]) -> None:
+        self._options = options
+        self._paths = paths
+        self._results = Results(options.results)
+        self._until = time.monotonic() + options.seconds
+        self._quick: list[str] = []
+        self._deep: list[str] = []
+        self.scores: dict[str, Score] = {}
+
+    def run(self, laboratory: Laboratory) -> None:
+        """Try all that there are no results of."""
+        planters = {path: Planter(path) for path in self._paths}  # before the freeze, which hides what there is
+        gc.freeze()  # else each child's first collection copies all of the memory
+        self._quick = laboratory.collected(self._options.tests)
+        self._deep = [each for each in laboratory.collected(DEEP) if each not in self._quick]
+        laboratory.look(self._quick, self._paths, closely=True)
+        laboratory.look(self._deep, self._paths, closely=False)
+        nothing = equivalents(EQUIVALENT.read_text())
+        for path, planter in planters.items():
+            file = str(path.relative_to(PROJECT))
+            mutants = list(mutants_of(planter.source))
+            for name in nothing.get(file, set()).difference(each.name for each in mutants):
+                print(f"{EQUIVALENT.name}: {file} has this no more: {name}")  # noqa: T201
+            chance = random.Random(f"{self._options.seed} {file}")
+            chosen = chance.sample(mutants, min(self._options.sample, len(mutants)))
+            for mutant in sorted(chosen, key=lambda each: each.lines):
+                if time.monotonic() < self._until:
+                    self._judge(laboratory, planter, path, mutant, mutant.name in nothing.get(file, ()))
+
+    def _judge(self, laboratory: Laboratory, planter: Planter, path: Path, mutant: Mutant, is_nothing: bool) -> None:
+        file = str(path.relative_to(PROJECT))
+        score = self.scores.setdefault(file, Score())
+        if is_nothing:
+            score.equivalent += 1
+            return
+        by = self._results.of(file, mutant)
+        if by is None or self._options.again == "all" or (self._options.again and not by):
+            began = time.monotonic()
+            try:
+                by = self._notices(laboratory, planter, path, mutant)
+            except ValueError:
+                return  # it cannot be planted
+            self._results.add(file, mutant, by, time.monotonic() - began)
+        if by:
+            score.noticed += 1
+            return
+        score.survivors.append(f"{file}:{mutant.lines[0]}: {mutant.name}")
+        print(score.survivors[-1], flush=True)  # noqa: T201
+
+    def _notices(self, laboratory: Laboratory, planter: Planter, path: Path, mutant: Mutant) -> str:
+        near = laboratory.near(path, mutant.lines, self._quick)
+        by = laboratory.notices(mutant, planter, laboratory.affordable(near)) if near else ""
+        for test in laboratory.near(path, mutant.lines, self._deep):
+            by = by or laboratory.notices(mutant, planter, [test])
+        return by
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -24,13 +25,21 @@ class Mutant:
 
     Attributes:
         lines: the first and the last line of what is changed.
-        what: what was there, and what is.
+        function: where it is; with the next one it tells the mistake from all others of the module, as long as the
+            function does not change.
+        what: what was there, and what is; which of several of the kind.
         source: the whole module with it.
     """
 
     lines: tuple[int, int]
+    function: str
     what: str
     source: str
+
+    @property
+    def name(self) -> str:
+        """The function, and what is wrong there."""
+        return f"{self.function}: {self.what}"
 
 
 def mutants_of(source: str) -> Iterator[Mutant]:
@@ -39,23 +48,35 @@ def mutants_of(source: str) -> Iterator[Mutant]:
     starts = [0]
     for line in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    for first, last, new in sorted(_changes(ast.parse(source)), key=lambda each: (each[0].lineno, each[0].col_offset)):
+    changes = sorted(_changes(ast.parse(source)), key=lambda each: (each[1].lineno, each[1].col_offset))
+    named: Counter[tuple[str, str]] = Counter()
+    for function, first, last, new in changes:
         begin = starts[first.lineno - 1] + first.col_offset
         end = starts[(last.end_lineno or 0) - 1] + (last.end_col_offset or 0)
         was = " ".join(data[begin:end].decode().split())
         changed = (data[:begin] + new.encode() + data[end:]).decode()
-        ast.parse(changed)  # else every test would notice
-        yield Mutant((first.lineno, last.end_lineno or 0), f"{was}  ->  {' '.join(new.split())}", changed)
+        what = f"{was}  ->  {' '.join(new.split())}"
+        named[function, what] += 1
+        if named[function, what] > 1:
+            what += f"  ({named[function, what]})"
+        yield Mutant((first.lineno, last.end_lineno or 0), function, what, changed)
 
 
 Change = tuple[ast.stmt | ast.expr, ast.stmt | ast.expr, str]
 """From where, to where, what is there instead."""
 
 
-def _changes(tree: ast.Module) -> Iterator[Change]:
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            yield from _in_block(function.body)
+def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.stmt | ast.expr, ast.stmt | ast.expr, str]]:
+    for name, function in _functions(tree, ""):
+        yield from ((name, *change) for change in _in_block(function.body))
+
+
+def _functions(node: ast.AST, inside: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        name = f"{inside}{child.name}" if isinstance(child, ast.FunctionDef | ast.ClassDef) else ""
+        if isinstance(child, ast.FunctionDef):
+            yield name, child
+        yield from _functions(child, f"{name}." if name else inside)
 
 
 def _in_block(body: list[ast.stmt]) -> Iterator[Change]:

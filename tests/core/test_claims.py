@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
-from inorder.protocol.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps
+from inorder.protocol.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps, TopicInfo
+from inorder_worker.sequencer.claims import may_pass
 from inorder_worker.sequencer.commands import (
     Create,
     OpenSession,
@@ -14,7 +15,8 @@ from inorder_worker.sequencer.commands import (
     SettleRide,
     StageSettings,
 )
-from inorder_worker.sequencer.topic_manager import NumberRecord
+from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.topic_manager import NumberRecord, Session
 
 CHECKED = StageSettings(session_timeout_ms=20_000, ended_kept_ms=600_000)
 FOREVER = 10**9
@@ -54,6 +56,26 @@ def test_r19_a_number_that_was_not_given_is_never_stored(client: str) -> None:
         assert arrive(module, next_one) == []
         assert arrive(module, follower) == ["2:1", "1:2"]
     assert cluster.subscribe("late", "a", "b").topics[1].base == [1, 1], "who begins later waits for nothing else"
+
+
+def test_r19_a_number_of_a_topic_that_a_stage_does_not_know_does_not_pass() -> None:
+    assert not may_pass(StageState(0, 2), Session("p", 1), [99, 1])
+
+
+@pytest.mark.parametrize(
+    ("stage", "proves", "named", "later"),
+    [(2, True, [5, 3], 5), (2, True, [3, 5], 5), (2, False, [5], 0), (0, True, [5], 0), (1, True, [5], 0)],
+    ids=["the highest counts", "it rises", "believed anyhow", "further up", "here"],
+)
+def test_r19_what_passed_a_stage_may_be_named_there_if_it_is_of_a_topic_further_down(
+    stage: int, proves: bool, named: list[int], later: int
+) -> None:
+    """What is above was looked at by nobody yet; it may be further down after a change of the order."""
+    state, session = StageState(1, 3), Session("p", 1, proves=proves)
+    state.add_topic(TopicInfo(1, "m", "t", stage))
+    for number in named:
+        assert may_pass(state, session, [1, number]) is (stage != 1)
+    assert session.vouched.get(1, 0) == later
 
 
 def test_r19_of_a_topic_further_down_a_client_may_name_what_came_by() -> None:

@@ -135,6 +135,16 @@ def test_a_clock_ahead_of_its_topic_hides_nothing(cluster: Cluster) -> None:
     assert starts(change(cluster, "d", "a", incarnation=3))["a"].start == 3
 
 
+def test_a_number_that_was_not_given_is_not_done_with(cluster: Cluster) -> None:
+    """Else its event would be skipped when it comes: here c is at home at the bottom stage, which knows its numbers."""
+    change(cluster, "d", "c")
+    publish(cluster, "c", 2)
+    save(cluster, "d", c=500)
+    publish(cluster, "c", 2)
+    cluster.open("d", 2)
+    assert starts(change(cluster, "d", "c", incarnation=2))["c"].start == 2
+
+
 def test_an_answer_that_is_given_again_is_the_same(cluster: Cluster) -> None:
     """R11: the connection broke before the client heard where it begins; what came since comes from the broker."""
     publish(cluster, "a", 2)

@@ -7,7 +7,9 @@ from tests.core.cluster import Cluster, arrive, entries, reader, seen, wait
 
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, OrderingTimes
-from inorder.protocol.wire import LoggedEvents, NewEvent, NumberState, Topics
+from inorder.protocol.names import exact
+from inorder.protocol.wire import Done, LoggedEvents, LogRule, Logs, NewEvent, NumberState, Topics
+from inorder_worker.sequencer import event_log
 from inorder_worker.sequencer.commands import (
     Create,
     CreateTopics,
@@ -15,6 +17,7 @@ from inorder_worker.sequencer.commands import (
     LogEvent,
     LogTrim,
     OpenSession,
+    SetLogRule,
     StageSettings,
     Tick,
     TrimLog,
@@ -105,6 +108,25 @@ def test_rules_reach_every_stage_and_topics_to_come() -> None:
     assert cluster.stages[0]._state.topics[3].logged
     again = [each for each in cluster.step(1, OpenSession("p", 1)) if isinstance(each, Topics)]
     assert [info.id for frame in again for info in frame.topics] == [1, 3]
+
+
+def test_an_operator_hears_what_became_of_a_rule_and_which_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster({"a": 0, "b": 0, "c": 0})
+    rules = [LogRule("m", exact(name)) for name in "abc"]
+
+    def change(rule: LogRule, is_on: bool, client: str = "op") -> list[object]:
+        return list(cluster.step(0, SetLogRule(client, 1, 7, rule, is_on)))
+
+    assert change(rules[0], False) == [Done(7, "there is no such rule")]
+    assert cluster.stages[0].show_logs(3) == [Logs(3, [], [])]
+    assert [change(each, True) for each in rules] == [[Done(7)]] * 3
+    assert change(rules[1], False) == [Done(7)]
+    assert change(rules[1], True, client="") == [], "settings ask for it, and hear nothing"
+    told = [rules[0], rules[2], rules[1]]
+    topics = [cluster.stages[0]._state.info(topic) for topic in (1, 2, 3)]
+    assert cluster.stages[0].show_logs(3) == [Logs(3, told, topics)]
+    monkeypatch.setattr(event_log, "TOPICS_IN_FRAME", 2)
+    assert cluster.stages[0].show_logs(3) == [Logs(3, told, topics[:2], True), Logs(3, [], topics[2:])]
 
 
 def test_a_log_that_is_turned_off_is_forgotten() -> None:

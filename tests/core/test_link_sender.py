@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 from inorder.errors import ProtocolError
-from inorder.protocol.wire import HEADER_BYTES
+from inorder.protocol.wire import HEADER_BYTES, MAX_NUMBER, encode_frame
+from inorder_worker.sequencer import link_sender
 from inorder_worker.sequencer.commands import LingerEndRide, Send
 from inorder_worker.sequencer.link_sender import FRAME_BYTES, MAX_RIDES, LinkSender
-from inorder_worker.sequencer.link_wire import Rides, decode_ride, decode_sender_frame
+from inorder_worker.sequencer.link_wire import (
+    LinkHello,
+    Rides,
+    decode_hello,
+    decode_ride,
+    decode_sender_frame,
+    encode_ride,
+)
 
 BIG = 100_000
 
@@ -56,6 +64,28 @@ def test_what_is_under_way_is_bounded_until_it_is_durable() -> None:
     sender.frame(1, sends(sender.sent(1) + 1, sender.sent(1) + 1))
     sender.durable(1, sender.sent(1))
     assert sender.bytes_under_way == 0
+
+
+def test_what_may_be_under_way_is_exact() -> None:
+    sender = LinkSender({1: 0}, BIG)
+    size = len(sender.frame(1, sends(1, 1)))
+    for most, has_room in ((size, False), (size + 1, True)):
+        sender = LinkSender({1: 0}, most)
+        sender.frame(1, sends(1, 1))
+        assert sender.has_room is has_room
+
+
+@pytest.mark.parametrize(("beyond", "count"), [(0, 2), (1, 1)])
+def test_a_frame_takes_what_fits(beyond: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    each = len(encode_ride(sends(1, 1, size=100)[0].ride))
+    monkeypatch.setattr(link_sender, "FRAME_BYTES", 2 * each - beyond)
+    assert len(rides_in(LinkSender({1: 0}, BIG).frame(1, sends(1, 3, size=100)))) == count
+
+
+def test_a_hello_with_a_number_that_no_store_holds_is_refused() -> None:
+    body = encode_frame(LinkHello(1, 1, "", MAX_NUMBER + 1, "w", 0, []))[HEADER_BYTES:]
+    with pytest.raises(ProtocolError, match="domain of LinkHello has a number over"):
+        decode_hello(body)
 
 
 def test_a_frame_is_closed_in_time_and_never_empty() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import os
-import random
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,12 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("modules", nargs="+", help="files or folders, like plugin/inorder_worker/sequencer/bases.py")
     parser.add_argument("--tests", nargs="*", default=list(TESTS), help="what could notice (%(default)s)")
     parser.add_argument("--deep", action="store_true", help="then 300 seeds of the simulation, and the short explorer")
-    parser.add_argument("--sample", type=int, default=sys.maxsize, help="only so many mistakes a module, by chance")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=sys.maxsize,
+        help="only so many mistakes a module, by chance; a larger sample has the smaller one",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of that chance (%(default)s)")
     parser.add_argument("--results", type=Path, default=PROJECT / "build/mutants.jsonl", help="(%(default)s)")
     parser.add_argument("--again", choices=("all", "survivors"), help="try those again whose results are there")
@@ -83,9 +89,8 @@ class Trial:
             mutants = list(mutants_of(planter.source))
             for name in nothing.get(file, set()).difference(each.name for each in mutants):
                 print(f"{EQUIVALENT.name}: {file} has this no more: {name}")  # noqa: T201
-            chance = random.Random(f"{self._options.seed} {file}")
-            chosen = chance.sample(mutants, min(self._options.sample, len(mutants)))
-            for mutant in sorted(chosen, key=lambda each: each.lines):
+            mutants.sort(key=partial(_by_chance, self._options.seed, file))
+            for mutant in sorted(mutants[: self._options.sample], key=lambda each: each.lines):
                 if time.monotonic() < self._until:
                     self._judge(laboratory, planter, path, mutant, mutant.name in nothing.get(file, ()))
 
@@ -115,6 +120,11 @@ class Trial:
         for test in laboratory.near(path, mutant.lines, self._deep):
             by = by or laboratory.notices(mutant, planter, [test])
         return by
+
+
+def _by_chance(seed: int, file: str, mutant: Mutant) -> bytes:
+    """Return a place that stays as it is when the module, or what mistakes are, changes elsewhere."""
+    return hashlib.sha256(f"{seed} {file} {mutant.name}".encode()).digest()
 
 
 if __name__ == "__main__":

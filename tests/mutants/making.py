@@ -85,11 +85,16 @@ def _in_block(body: list[ast.stmt]) -> Iterator[Change]:
             continue
         if _is_plain(statement) or isinstance(statement, ast.Continue | ast.Break):
             yield statement, statement, "pass"
-        if _is_plain(statement) and at + 1 < len(body) and _is_plain(body[at + 1]):
+        if (
+            _is_plain(statement)
+            and at + 1 < len(body)
+            and _is_plain(body[at + 1])
+            and _is_bound(statement, body[at + 1])
+        ):
             swapped = f"{ast.unparse(body[at + 1])}\n{' ' * statement.col_offset}{ast.unparse(statement)}"
             yield statement, body[at + 1], swapped
         for part in ast.iter_child_nodes(statement):
-            if isinstance(part, ast.expr):
+            if isinstance(part, ast.expr) and part is not getattr(statement, "annotation", None):
                 yield from _in_expression(part)
         for inner in _blocks(statement):
             yield from _in_block(inner)
@@ -106,6 +111,32 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 def _is_plain(statement: ast.stmt) -> bool:
     is_call = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
     return is_call or isinstance(statement, _PLAIN)
+
+
+def _is_bound(one: ast.stmt, other: ast.stmt) -> bool:
+    """Tell whether it may matter which of two statements comes first, as far as their names tell."""
+    calls = [any(isinstance(node, ast.Call) for node in ast.walk(each)) for each in (one, other)]
+    names = [_names(each) for each in (one, other)]
+    if all(calls) or any(
+        called and any("." in name for name in read | written)
+        for called, (read, written) in zip(calls, reversed(names), strict=True)
+    ):
+        return True
+    (read, written), (its_read, its_written) = names
+    return not written.isdisjoint(its_read | its_written) or not its_written.isdisjoint(read)
+
+
+def _names(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """Return what a statement reads, and what it writes; of a place in a container, the container."""
+    read, written = set[str](), set[str]()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name | ast.Attribute):
+            (read if isinstance(node.ctx, ast.Load) else written).add(ast.unparse(node))
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            written.add(ast.unparse(node.value))
+    if isinstance(statement, ast.AugAssign):
+        read |= written
+    return read, written
 
 
 def _is_text(statement: ast.stmt) -> bool:

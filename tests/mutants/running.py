@@ -18,12 +18,12 @@ import pytest
 from tests.mutants.making import Mutant
 from tests.mutants.planting import Planter
 
-MOST_SECONDS = 10.0
+MOST_SECONDS = 15.0
 """How long the tests that come by a line may take together; who comes by a line most often does so in many."""
-HANGS = 60
-"""Seconds beyond those of the tests after which one that hangs has noticed, too."""
+HANGS, WAITS = 3, 60
+"""Seconds at work, and in all, beyond three times those of a test after which one that hangs has noticed, too."""
 Runs = dict[str, tuple[float, dict[str, set[int]]]]
-"""By test, how long it took and which lines of which module it came by."""
+"""By test, how long it worked and which lines of which module it came by."""
 
 
 def in_child(call: Callable[[], object], seconds: int) -> Any:
@@ -91,13 +91,13 @@ class Laboratory:
         runs: Runs = {}
         for test in tests:
             lines: dict[str, set[int]] = {path: set() for path in paths}
-            began = time.perf_counter()
+            began = time.process_time()
             sys.settrace(partial(_on_call, lines) if closely else partial(_on_first_call, lines, set()))
             try:
                 self._run([test])
             finally:
                 sys.settrace(None)
-            runs[test] = time.perf_counter() - began, {path: found for path, found in lines.items() if found}
+            runs[test] = time.process_time() - began, {path: found for path, found in lines.items() if found}
         return runs, self._failed
 
     def near(self, path: Path, lines: tuple[int, int], among: list[str]) -> list[str]:
@@ -113,7 +113,7 @@ class Laboratory:
 
     def notices(self, mutant: Mutant, planter: Planter, tests: list[str]) -> str:
         """Return the test that fails with a mistake, "" if none does. Raises ValueError if it cannot be planted."""
-        limit = HANGS + int(sum(self._runs[each][0] for each in tests))
+        limit = WAITS + int(3 * sum(self._runs[each][0] for each in tests))
         answer = in_child(partial(self._planted, mutant, planter, tests), limit)
         if isinstance(answer, BaseException):
             raise answer
@@ -126,6 +126,8 @@ class Laboratory:
     def _run(self, tests: list[str]) -> str:
         for test in tests:
             item = self._items[test]
+            if test in self._runs:
+                signal.setitimer(signal.ITIMER_VIRTUAL, HANGS + 3 * self._runs[test][0])
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             if self._failed:
                 break

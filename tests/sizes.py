@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
+from tests.ratchet import Ratchet
+
 PROJECT = Path(__file__).parent.parent
-LIST = Path(__file__).with_name("sizes.txt")
 FOLDERS = ("plugin", "adapters", "controlplane", "webui/inorder_webui", "analytics", "benchmarks", "tests", "examples")
 LIMITS = {"class": 350, "function": 60, "module": 500}
-STEP = 10
+RATCHET = Ratchet(
+    Path(__file__).with_name("sizes.txt"), "lines", "part it by meaning", lambda name: LIMITS[name.partition(" ")[0]]
+)
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -51,53 +54,9 @@ def definitions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definiti
                 yield from definitions(inner, prefix)
 
 
-def rounded(lines: int) -> int:
-    return -(-lines // STEP) * STEP
-
-
-def read(text: str) -> dict[str, int]:
-    """Read the list. Raises ValueError for a line that is none, or that stands twice."""
-    found: dict[str, int] = {}
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            name, _, lines = line.rpartition(" ")
-            if name in found:
-                raise ValueError(f"sizes.txt has {name} twice")
-            found[name] = int(lines)
-    return found
-
-
-def problems(sizes: Mapping[str, int], allowed: Mapping[str, int]) -> list[str]:
-    """Say what has grown beyond the list, and what of the list is not needed any more."""
-    found = []
-    for name in sorted({*sizes, *allowed}):
-        lines, most, limit = sizes.get(name), allowed.get(name), LIMITS.get(name.partition(" ")[0], 0)
-        if lines is None:
-            found.append(f"{name} is gone, or within its limit of {limit} lines: take its line out of tests/sizes.txt")
-        elif most is None:
-            found.append(f"{name} has {lines} lines, and {limit} at most are allowed: part it by meaning")
-        elif lines > most:
-            found.append(f"{name} has {lines} lines, and tests/sizes.txt allows {most}: let it not grow")
-        elif rounded(lines) < most:
-            found.append(f"{name} has {lines} lines: tests/sizes.txt may say {rounded(lines)} (python -m tests.sizes)")
-    return found
-
-
-def lower(text: str, sizes: Mapping[str, int]) -> str:
-    """Return the list's text with its numbers lowered as far as they go, without the lines that nobody needs."""
-    lines = []
-    for line in text.splitlines():
-        if not line or line.startswith("#"):
-            lines.append(line)
-        elif (name := line.rpartition(" ")[0]) in sizes:
-            lines.append(f"{name} {min(rounded(sizes[name]), int(line.rpartition(' ')[2]))}")
-    return "\n".join([*lines, ""])
-
-
 def main() -> int:
     sizes = measure(PROJECT)
-    LIST.write_text(lower(LIST.read_text(), sizes))
-    left = problems(sizes, read(LIST.read_text()))
+    left = RATCHET.turn(sizes)
     print("\n".join(left) or f"{len(sizes)} modules, classes and functions are beyond their limits")  # noqa: T201
     return bool(left)
 

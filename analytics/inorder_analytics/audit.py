@@ -220,7 +220,7 @@ def _is_one_order(one: Sequence, two: Sequence) -> bool:
 
 
 def _is_certain(judged: Judged, found: Violation, name: str, sequence: Sequence, linger: float) -> bool:
-    """Tell whether no unrecorded unsubscription can excuse two events in opposite orders: none can be longer ago than
+    """Tell whether no unrecorded unsubscription can excuse two events in opposite orders. None can be longer ago than
     the linger, if the incarnation is recorded as a whole or was notified of either not long before."""
     incarnation, subscriber = judged.incarnations[name], judged.history.subscribers[name]
     if incarnation.is_complete and subscriber.spans:

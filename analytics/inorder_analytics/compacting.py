@@ -197,7 +197,7 @@ class _Compaction:
     # -- what was begun ------------------------------------------------------------------------------------------------
 
     def _recovered(self) -> list[Compacted]:
-        """Finish compactions with a manifest, undo those without; return those whose files still exist."""
+        """Finish compactions with a manifest, undo others; return the ones whose files still exist."""
         names = set(self._place.names())
         found = []
         for name in sorted(names):

@@ -33,7 +33,7 @@ HSTS: Final = "max-age=31536000"
 
 
 class SecurityHeaders:
-    """ASGI middleware: it adds HEADERS to every answer, and forbids browsers to keep those not meant for it."""
+    """ASGI middleware: it adds HEADERS to every answer, and forbids browsers to keep private ones."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

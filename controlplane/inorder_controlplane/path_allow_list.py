@@ -1,4 +1,4 @@
-"""The places that analyses may use: folders below those in ``controlplane.traces``, URLs that begin so.
+"""The places that analyses may use: folders below ``controlplane.traces``, and URLs with these beginnings.
 
 Whoever may start an analysis could else have any file of this machine read, and any folder written to. Folders are
 compared as they really are, with all links followed; URLs by whole segments of their paths.

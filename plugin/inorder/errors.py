@@ -1,4 +1,4 @@
-"""Every error that leaves inorder, sorted by whose fault it is.
+"""Every error that leaves inorder, sorted by the side at fault.
 
 One root, four branches: the caller's (:class:`UsageError`), the other side's (:class:`PeerError`), the
 connection's (:class:`LinkError`) and the store's (:class:`StoreError`). No exception of paho-mqtt, redis-py or
@@ -362,8 +362,8 @@ class StoreInUse(StoreError):
 
 
 class StoreMoved(StoreError):
-    """An SQLite store's file, or a file that SQLite keeps beside it, was moved, removed or replaced while this process
-    had it open: later writes would be found nowhere, so there are none."""
+    """A file of an SQLite store, or SQLite's file beside it, was moved, removed or replaced while this process had the
+    store open: later writes would be lost, so there are none."""
 
 
 class StoreReplaced(StoreError):

@@ -140,8 +140,9 @@ class BarrierEns(Ens, Protocol):
 
     async def barrier(self) -> None:
         """Return when the sink has got every message that the broker had for this client at the time of the call (R24),
-        however long that takes: the answer to a question on the connection for subscriptions comes behind them. Where
-        the broker answers ahead of what it still queues, ask again until nothing came meanwhile.
+        however long this takes. The adapter asks a question on the connection for subscriptions, whose answer comes
+        behind those messages. Where the broker answers ahead of what it still queues, ask again until nothing came
+        meanwhile.
 
         Raises:
             LinkError: the connection broke, or there is none.

@@ -28,7 +28,7 @@ WHAT = "the runs of a store"
 
 
 class Outcome(StrEnum):
-    """What became of a run."""
+    """The outcome of a run."""
 
     QUEUED = "queued"
     RUNNING = "running"

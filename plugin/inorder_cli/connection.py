@@ -73,7 +73,7 @@ def talk(
 
 
 def run_until_stopped(main: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Run a coroutine; Ctrl-C, SIGTERM and SIGHUP cancel it, so that it can close its resources."""
+    """Run a coroutine; Ctrl-C, SIGTERM and SIGHUP cancel it and let its resources close."""
     try:
         return asyncio.run(_terminable(main))
     except BrokenPipeError:

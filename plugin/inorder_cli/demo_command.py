@@ -56,7 +56,7 @@ def demo(
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Show what inorder does: the same workload without it and with it, on real brokers started for the purpose.
+    """Show the effect of inorder: the same workload without it and with it, on real brokers started for the purpose.
 
     Two publishers, each with a topic and a broker of its own; two subscribers of both topics, one at each broker. How
     often do the two see a pair of events in opposite order? An adjacent pair follows each other directly at the

@@ -38,7 +38,7 @@ def show(
     loaded: Loaded,
     json: options.Json = False,
 ) -> int:
-    """Show what became of an event's number, whose it is, what comes before it, and its payload if there is a log."""
+    """Show the outcome of an event's number, the publisher, the dependencies, and the payload if there is a log."""
 
     async def look(
         cluster: Cluster,

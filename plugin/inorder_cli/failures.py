@@ -36,7 +36,7 @@ class CommandFailed(Exception):
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Turn a failed import in this block into MissingExtra, which says that ``what`` needs the extra. A library that is
+    """Turn a failed import in this block into MissingExtra with ``what`` as the user of the extra. A library that is
     there and broken, or a fault in modules of our own, is said as it is: to install the extra would be no help."""
     try:
         yield

@@ -51,8 +51,8 @@ def list_all(
     loaded: Loaded,
     json: options.Json = False,
 ) -> int:
-    """Show numbers that nothing became of yet, whose they are, and what they wait for; and whatever else clients say
-    that they wait for, whose they are not."""
+    """Show numbers without an outcome, with their publishers and reasons, and the other numbers that clients wait
+    for."""
 
     async def look(cluster: Cluster) -> tuple[TopicOrder, list[StuckNumber]]:
         return await cluster.order(), await cluster.stuck(older_s=older)
@@ -113,7 +113,7 @@ def repair(
     loaded: Loaded,
     json: options.Json = False,
 ) -> int:
-    """Confirm pending numbers that the event log has, so that subscribers fetch them from there."""
+    """Confirm pending numbers found in the event log, from which subscribers then fetch the events."""
 
     async def confirm(cluster: Cluster) -> list[int]:
         (id_,) = ids_of(await cluster.order(), [topic])

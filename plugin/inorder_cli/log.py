@@ -127,7 +127,7 @@ def _rule(text: str, glob: bool | None, *bounds: int) -> LogRule:
 
 
 def _made(known: list[LogRule], space: str, text: str, glob: bool | None) -> list[LogRule]:
-    """Return the rules made from a text, also one that would not be allowed today, so that it can be removed."""
+    """Return the rules made from a text, also a rule that would be refused today but must be removable."""
     from inorder.protocol.names import FilterKind
 
     made = [rule for rule in known if (rule.space, rule.filter.text) == (space, text)]

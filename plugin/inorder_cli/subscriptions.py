@@ -54,7 +54,7 @@ def end(
     *,
     loaded: Loaded,
 ) -> int:
-    """End the subscription of a client that is gone, with its saved clock; if it comes back, it begins anew."""
+    """End the subscription of a client that is gone, with its saved clock; a client that comes back begins anew."""
     talk(lambda cluster: cluster.end_subscription(client), loaded, timeout)
     output.say("done")
     return ExitCode.OK

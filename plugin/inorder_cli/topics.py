@@ -81,7 +81,7 @@ def create(
     loaded: Loaded,
     json: options.Json = False,
 ) -> int:
-    """Create topics, last in the topic order; those that exist are left as they are."""
+    """Create topics, last in the topic order; existing ones are left unchanged."""
     wanted = [split(each) for each in names]
 
     async def make(cluster: Cluster) -> list[TopicInfo]:

@@ -215,7 +215,7 @@ def tail(
 
 @traces.command()
 def stats(path: Path, json: options.Json = False, debug: options.Debug = False) -> int:
-    """Count what there is: files, rows by kind, run, client and topic, the time they span, what was not recorded."""
+    """Count the contents: files, rows by kind, run, client and topic, the time they span, and the rows not recorded."""
     found = opened(path)
     from inorder_analytics.looking import statistics
 

@@ -1,4 +1,4 @@
-"""The in-process broker itself, and the controls by which tests make it misbehave."""
+"""The in-process broker itself, and the controls for its misbehaviour in tests."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class PahoClient(Pings, Client):
 
 
 def reason_in_words(code: int) -> str:
-    """Return what a reason code of PUBACK, PUBREC or, for those that belong elsewhere, DISCONNECT means."""
+    """Return the meaning of a reason code of PUBACK, PUBREC or, for codes that belong elsewhere, DISCONNECT."""
     for packet_type in (PacketTypes.PUBACK, PacketTypes.DISCONNECT):
         with suppress(KeyError, ValueError):
             return str(ReasonCode(packet_type, identifier=code))
@@ -81,7 +81,7 @@ def reason_in_words(code: int) -> str:
 
 
 def make_client(target: Target, client_id: str) -> PahoClient:
-    """Make a client that never reconnects by itself and never queues by itself."""
+    """Make a client without paho's own reconnection and queue."""
     options = target.options
     client = PahoClient(
         CallbackAPIVersion.VERSION2,

@@ -86,7 +86,7 @@ async def _call(connection: Connection, *arguments: bytes) -> None:
 
 
 class Link:
-    """A connection that is logged in, with one task that reads and one that writes.
+    """A logged-in connection with a task for reading and a task for writing.
 
     Args:
         connection: logged in.

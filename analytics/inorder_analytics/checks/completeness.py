@@ -1,4 +1,4 @@
-"""Checks that nothing is left out silently (R7, R12, R17, R20), that gaps are true, and that every wait ends.
+"""Checks of completeness (R7, R12, R17, R20): nothing is left out silently, gaps are true, and every wait ends.
 
 Numbers are counted as ranges, so that what a check costs grows with what was recorded, not with the size of a gap:
 O(n log n) for each subscriber.

@@ -32,8 +32,8 @@ def check_topic_order(history: History) -> Iterator[Violation]:
 
 
 def check_dependencies(history: History) -> Iterator[Violation]:
-    """Check that no event is notified in order after an event that depends on it (R4). R17: in strict mode a number
-    that is skipped takes its turn in the same way."""
+    """Check that no event is notified in order after an event with a dependency on it (R4). R17: in strict mode a
+    number that is skipped takes its turn in the same way."""
     for subscriber in history.subscribers.values():
         for run in subscriber.runs():
             floor: dict[int, tuple[int, Witness, str]] = {}

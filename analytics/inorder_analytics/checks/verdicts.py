@@ -1,5 +1,5 @@
-"""Checks of each notification's verdict: ``late`` only where it is true (R5, R6), nothing twice (R5), nothing in order
-without a lease (R12), nothing lost that arrives (R24), and repeats after a resume marked (R18)."""
+"""Checks of each notification's verdict. ``late`` is true (R5, R6), nothing comes twice (R5), nothing in order without
+a lease (R12), nothing lost arrives (R24), and repeats after a resume are marked (R18)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_repetition(history: History) -> Iterator[Violation]:
 
 
 def check_verdicts(history: History) -> Iterator[Violation]:
-    """Check that each verdict may reach applications: ``late`` is for bounded waiting (R6) and for events after their
+    """Check that each verdict may reach applications. ``late`` is for bounded waiting (R6) and for events after their
     gap (R5), ``unsequenced`` for events without a timestamp, ``retained`` for copies not above the clock (R5)."""
     for subscriber in history.subscribers.values():
         after_gap = set[Place]().union(*map(numbers_after_gap, subscriber.runs()))
@@ -108,7 +108,7 @@ def check_lost(history: History) -> Iterator[Violation]:
 
 
 def check_late(history: History) -> Iterator[Violation]:
-    """Check that a ``late`` event follows one that comes after it, or an expired lease (R5, R6, R12).
+    """Check that a ``late`` event comes behind one of its successors, or behind an expired lease (R5, R6, R12).
 
     What is before the start of a topic counts by its publisher's order (R19) too: the base of its first event has it
     (R8), also of topics that nobody shared and no timestamp therefore names.
@@ -193,7 +193,7 @@ class _Passed:
 
 
 def check_lease(history: History) -> Iterator[Violation]:
-    """Check that nothing is notified in order without a valid lease: strict holds it, bounded tags it (R12)."""
+    """Check that nothing is notified in order without a valid lease: strict holds events, bounded tags them (R12)."""
     for subscriber in history.subscribers.values():
         for each in subscriber.notified:
             if each.verdict == "in_order" and any(

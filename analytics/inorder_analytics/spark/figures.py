@@ -77,8 +77,9 @@ def ranks(facts: DataFrame) -> DataFrame:
 
 
 def ranks_by(facts: DataFrame, window_us: int) -> DataFrame:
-    """Return run, part, label, start_us, and ``ranked``, in microseconds: the percentiles of a run for each part of the
-    latency and for its error; those of the latency by topic, then with a label, and by window, then with its start."""
+    """Return run, part, label, start_us, and ``ranked``, in microseconds. These are the percentiles of a run for each
+    part of the latency and for its error; those of the latency by topic, then with a label, and by window, then with
+    its start."""
     latency = F.col("latency_us").alias("value")
     none = {"label": F.lit(None).cast("string"), "start_us": F.lit(None).cast("long")}
     every = [_part(name, **none) for name in _PARTS]
@@ -141,7 +142,7 @@ def ranks_of_subscribers(told: DataFrame) -> DataFrame:
 
 
 def asked_of(accepted: DataFrame, found: DataFrame) -> DataFrame:
-    """Return by who the number of accepted events in which it was interested.
+    """Return by who the number of accepted events within its interest.
 
     Many subscribers have the same interval of a topic: each is counted once.
 

@@ -54,7 +54,7 @@ def _presumed(rows: DataFrame, names: Names) -> DataFrame:
 
 
 def _merged(spans: DataFrame) -> DataFrame:
-    """Join spans that touch: one begins a new interval where it starts above the ends of all before it."""
+    """Join spans that touch: a new interval begins at a start above the ends of all spans before."""
     by_start = Window.partitionBy("who", "topic").orderBy("start", "end")
     before = F.max("end").over(by_start.rowsBetween(Window.unboundedPreceding, -1))
     is_new = F.when(before.isNull() | (F.col("start") > before), 1).otherwise(0)

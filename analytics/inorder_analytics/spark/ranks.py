@@ -65,7 +65,7 @@ def inversions(ranks: Places) -> int:
 
 
 def _merged(ranks: Places) -> int:
-    """Count inversions by a merge sort on whole arrays, from the top bit down: before a level the ranks stand in blocks
+    """Count inversions by a merge sort on whole arrays, from the top bit down. Before a level the ranks stand in blocks
     of 2^(bit + 1); inside a block those with the bit ahead of those without it are pairs in the wrong order."""
     count = 0
     size = len(ranks)

@@ -22,9 +22,9 @@ _NEVER: Final = (1 << 63) - 1
 
 
 def published(rows: DataFrame, names: Names) -> DataFrame:
-    """Return one row for each event that the broker accepted, by its first publish: topic, number, and published_us and
-    stamped_us (corrected), published_at (by the publisher's clock), publisher_error_us, stage, entry_stage, top_stage,
-    entries and stamp_bytes."""
+    """Return one row for each event that the broker accepted, by its first publish. Columns: topic, number, and
+    published_us and stamped_us (corrected), published_at (by the publisher's clock), publisher_error_us, stage,
+    entry_stage, top_stage, entries and stamp_bytes."""
     entries = F.coalesce("entries", (1 + F.size("dependencies") / 2).cast("long"))
     accepted = rows.where(
         (F.col("kind") == "published")

@@ -59,7 +59,7 @@ async def release(who: Operator, body: Release, context: ContextDep, cluster: Cl
 
 @router.post("/repair", operation_id="repairNumbers")
 async def repair(who: Operator, body: Numbers, context: ContextDep, cluster: ClusterDep) -> NumbersChanged:
-    """Confirm numbers whose events are in the event log, so that subscribers that miss them fetch them from there."""
+    """Confirm numbers whose events are in the event log, from which subscribers then fetch the events."""
     first, last = _range(body)
     async with audited(context, who, "numbers.repair", body.topic, first=body.first, last=body.last) as result:
         changed = await cluster.confirm_logged(int(body.topic), first, last)

@@ -29,9 +29,9 @@ EACH_SECOND: Final = ("sample", "alarms")
 async def live(
     socket: WebSocket, context: ContextDep, principal: Annotated[Principal, require_socket("viewer")]
 ) -> None:
-    """Send, once a second, ``sample`` (the newest figures, totals and rates; not while the workers do not answer) and
-    ``alarms``; at first and when they change also ``states`` (stages and workers), ``order`` (the order epoch) and
-    ``runs`` (of analyses: those that are open, and the one that ended last)."""
+    """Send figures, states and alarms. Once a second come ``sample`` (the newest figures, totals and rates; not while
+    the workers do not answer) and ``alarms``; at first and when they change also ``states`` (stages and workers),
+    ``order`` (the order epoch) and ``runs`` (of analyses: the open ones, and the last ended one)."""
     part = watching_of(context)
     seats: Seats = context.parts.setdefault("live", Seats("live sockets", MAX_SOCKETS, MAX_OF_ONE))
     with seats.taken(principal):

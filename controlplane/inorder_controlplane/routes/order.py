@@ -128,7 +128,7 @@ async def list_history(
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="orders at most")] = 100,
     cursor: Annotated[str | None, Query(max_length=100, description="`next` of the page before")] = None,
 ) -> Page[PastOrder]:
-    """List the former topic orders, the newest first: since when, who asked for them, which topics moved."""
+    """List the former topic orders, the newest first: their times, the askers, the topics moved."""
     before, refs = None if cursor is None else _epoch_of(cursor), refs_of(await cluster.order())
     limit = min(limit, max(1, MAX_PLACES // max(1, len(refs))))
     rows, total = await context.database.call(

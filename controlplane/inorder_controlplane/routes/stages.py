@@ -95,7 +95,7 @@ async def drain_worker(
 
 @router.get("/workers", operation_id="listWorkers")
 async def list_workers(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Worker]:
-    """List the workers that live, and those that went a short time ago."""
+    """List the living workers, and the workers that went a short time ago."""
     items, following, total = page_of(
         workers_of(await _seen(context)),
         query,

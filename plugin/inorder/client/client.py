@@ -39,8 +39,8 @@ Order = Literal["total", "fifo", "none"]
 
 
 class Client:
-    """Publishes and subscribes through existing brokers; what it subscribes with ``ordering="total"`` arrives in the
-    one order that all subscribers of the domain see.
+    """Publishes and subscribes through existing brokers; subscriptions with ``ordering="total"`` get the one order of
+    all subscribers of the domain.
 
     Use it as ``async with Client(...) as client``. All methods are called on the event loop's thread.
 
@@ -203,7 +203,7 @@ class Client:
             self._close_soon()
 
     def _end_stream(self, error: InorderError | None) -> None:
-        """End the stream behind what it holds now; a durable subscription goes on without it."""
+        """End the stream behind its present contents; a durable subscription goes on without the stream."""
         self._stream.end(error)
         if self._recording is not None and self._endpoint.durable is None:
             self._recording.ended_all(self._endpoint.ordering.clock)

@@ -166,7 +166,7 @@ class DeliveryStream(AsyncIterator[Notification]):
         return [self._take() for _ in range(len(self._queue))]
 
     def done(self) -> None:
-        """Note that the reader asks for the notification after the first one that it holds (R18)."""
+        """Note that the reader has done with the first notification in its hands and asks for the next (R18)."""
         taken = self._taken.popleft()
         if self.done_with is not None:
             self.done_with(taken)

@@ -40,7 +40,7 @@ class EnsEvents(Protocol):
         """Note that the broker is asked to subscribe to a filter, and so for its retained copies (R5)."""
 
     def ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
-        """Note that a barrier has come back (R24), or that it will not."""
+        """Take the outcome of a barrier (R24): it has come back, or will not."""
 
     def ens_reconnected(self, link: EnsLink) -> None:
         """Note that the connection is back, before anything arrives on it."""

@@ -1,4 +1,4 @@
-"""Replacement of a library's classes by ours, for libraries that import them themselves."""
+"""Replacement of a library's classes by ours, for other libraries that import the originals."""
 
 from __future__ import annotations
 

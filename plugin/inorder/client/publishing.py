@@ -191,7 +191,7 @@ class Publishing:
         self._finish(publish, None, error or Receipt(publish.link.space, publish.message.topic, None))
 
     def restored(self, link: EnsLink) -> None:
-        """Hand over again, to a broker that is back, everything that it may not have got."""
+        """Hand over again, to a broker that is back, all messages without a known outcome."""
         for publish in list(self._plain.get(link.space, ())):
             if publish.done():
                 self._leave_plain(publish)

@@ -277,8 +277,8 @@ class Workers:
         return ""
 
     async def _listen(self) -> None:
-        """Find a worker to listen to whenever one is needed: one at a time, and first those without a stage, as one of
-        them will get it."""
+        """Find a worker to listen to whenever one is needed: one at a time, and first those without a stage, to which a
+        stage may move."""
         loop = asyncio.get_running_loop()
         pause = rested_at = 0.0
         while True:

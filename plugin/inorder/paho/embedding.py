@@ -169,7 +169,7 @@ class Embedding(Base):
 
     @property
     def _is_inline(self) -> bool:
-        """Tell whether no loop of paho's runs by itself, so that each call has to do its work itself."""
+        """Tell whether no loop of paho's runs in the background, so that each call has to do its own work."""
         return self._thread is None and not self._runners
 
     @property

@@ -8,8 +8,8 @@ from inorder_adapters.mqtt import paho_client as _of_our_own  # noqa: F401 (it h
 
 
 def install(*, force: bool = False) -> None:
-    """Replace the client class in ``paho.mqtt.client`` by :class:`inorder.paho.Client`, for libraries that import it
-    themselves (aiomqtt). Once, before they are imported; once more does nothing. ``paho.mqtt.publish`` and
+    """Replace the client class in ``paho.mqtt.client`` by :class:`inorder.paho.Client`, for libraries that import
+    paho's own (aiomqtt). Once, before they are imported; once more does nothing. ``paho.mqtt.publish`` and
     ``paho.mqtt.subscribe`` use it, too.
 
     Args:

@@ -1,4 +1,4 @@
-"""The rights of a token: which frames its role may send, and which topics it may publish to and subscribe to.
+"""The rights of a token: the frames of its role, and the topics open to publishing and subscribing.
 
 The worker enforces it; the client, which is told with the welcome, refuses a call before anything is changed.
 """

@@ -54,8 +54,8 @@ def filter_set(filters: Iterable[SpaceFilter]) -> FilterSet:
 
 
 class Coverage:
-    """The topics that a subscription's filters cover, and those of them covered only by filters whose reader must find
-    stamps in the payload, too (R13).
+    """The topics that a subscription covers, and the topics among these whose stamps its reader must find in the
+    payload, too (R13).
 
     Args:
         filters: of the subscription.
@@ -69,7 +69,7 @@ class Coverage:
         self._rich = filter_set(each for each in filters if each.reads_properties)
 
     def of(self, topics: Iterable[_Topic]) -> tuple[set[int], set[int]]:
-        """Return the ids of the covered topics, and of those among them whose stamps must be in the payload."""
+        """Return the ids of the covered topics, and of the topics among them whose stamps must be in the payload."""
         covered, plain = set[int](), set[int]()
         for topic in topics:
             if self._plain.covers(topic.space, topic.name):
@@ -101,8 +101,8 @@ class _InOneSpace:
 
 
 class _Step:
-    """One level of MQTT filters as bit sets: filters with a text there, with ``+``, with ``#``, and those that ended
-    before it."""
+    """One level of MQTT filters as bit sets: filters with a text there, with ``+``, with ``#``, and filters without
+    this level."""
 
     __slots__ = ("any", "end", "rest", "texts")
 

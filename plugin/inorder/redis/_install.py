@@ -9,7 +9,7 @@ from inorder.redis.asyncio import client as asyncio_client
 
 def install(*, force: bool = False) -> None:
     """Replace redis-py's own classes in ``redis`` and ``redis.asyncio`` by this package's, for libraries that import
-    them themselves (celery, python-socketio). Once, before they are imported; once more does nothing.
+    the originals (celery, python-socketio). Once, before they are imported; once more does nothing.
 
     ``RedisCluster`` and ``Sentinel`` go on making the library's own clients.
 

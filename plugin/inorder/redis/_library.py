@@ -1,4 +1,4 @@
-"""The names that inorder uses beyond redis-py's documented surface, and a check that the installed release has them."""
+"""The names used by inorder beyond redis-py's documented surface, and a check that the installed release has them."""
 
 from __future__ import annotations
 

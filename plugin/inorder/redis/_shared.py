@@ -91,8 +91,7 @@ _ASKED: ContextVar[set[Via] | None] = ContextVar("what a call subscribes to", de
 
 @contextmanager
 def asking() -> Iterator[set[Via]]:
-    """Collect the subscriptions that the library is asked for in this block, except for those it makes again after a
-    reconnection."""
+    """Collect the subscriptions that the library is asked for in this block, without those after a reconnection."""
     asked = set[Via]()
     before = _ASKED.get()
     token = _ASKED.set(asked if before is not _NOBODY else before)

@@ -51,7 +51,7 @@ class _Change:
 
 
 class _Sent(NamedTuple):
-    """The channel or pattern of a message, and all of those for which the server sends it."""
+    """The channel or pattern of a message, and all channels and patterns for which the server sends it."""
 
     via: Via
     vias: tuple[Via, ...]

@@ -1,5 +1,5 @@
-"""Responses that were read ahead stay visible to programs that look at the connection first, as celery and kombu do:
-they call ``connection.can_read()``, and wait for ``connection._sock``."""
+"""Responses read ahead stay visible to programs that look at the connection first, as celery and kombu do with
+``connection.can_read()`` and ``connection._sock``."""
 
 from __future__ import annotations
 

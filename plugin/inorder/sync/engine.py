@@ -94,8 +94,8 @@ def _take_back(pending: PendingPublish) -> None:
 
 
 class Session:
-    """The life of a blocking client from its opening to its end; it holds no reference to the application's object, so
-    it can outlive that until all is closed."""
+    """The life of a blocking client from its opening to its end; it holds no reference to the application's object, and
+    can outlive the object until all is closed."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

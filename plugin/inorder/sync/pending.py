@@ -71,8 +71,8 @@ class PendingPublish(concurrent.futures.Future[Receipt]):
 
 
 class Callbacks:
-    """A thread that calls the application's callbacks in the order in which they become due. It begins when there is
-    one and ends when there was none for a while, so nothing has to be closed."""
+    """A thread that calls the application's callbacks in the order of their becoming due. It begins when there is one
+    and ends when there was none for a while, so nothing has to be closed."""
 
     IDLE = 1.0
 

@@ -92,7 +92,7 @@ class Twin:
 
 
 def twin_of(source: type) -> Callable[[TwinT], TwinT]:
-    """Give a class the blocking forms of another class's methods, except for those that it has itself."""
+    """Add the blocking forms of another class's methods to a class, except for the class's own methods."""
 
     def decorate(twin: TwinT) -> TwinT:
         for name, function in public_methods(source).items():

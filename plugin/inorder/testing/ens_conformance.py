@@ -110,7 +110,7 @@ class EnsConformance:
 
     @pytest.fixture
     def stoppable(self) -> StoppableBroker:
-        """Return a broker that can be stopped; override it to run the tests that need one."""
+        """Return a broker that can be stopped; override it to run the tests with such a broker."""
         pytest.skip("no broker that may be stopped")
 
     # -- messages ----------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class EnsConformance:
         assert [arrival.stamp for arrival in arrivals] == [b"s", None, b"s"]
 
     async def test_the_order_of_one_connection_is_kept_across_topics(self, make_ens: EnsMaker) -> None:
-        """The broker itself keeps it; the adapter must not lose it."""
+        """The broker itself keeps the order, and the adapter must not lose it."""
         topics = [unique() for _ in range(3)]
         publisher, subscriber = make_ens(), make_ens()
         async with connected(publisher), connected(subscriber) as recorder:
@@ -423,7 +423,7 @@ class EnsConformance:
     # -- life --------------------------------------------------------------------------------------------------
 
     async def test_before_connect(self, make_ens: EnsMaker) -> None:
-        """Nothing is queued in secret before there is a connection (B30)."""
+        """A client queues nothing in secret before its connection (B30)."""
         ens = make_ens()
         assert isinstance(ens, Ens)
         with pytest.raises(Closed):

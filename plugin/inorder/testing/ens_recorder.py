@@ -34,7 +34,7 @@ def ens_maker(factory: EnsFactory, url: str, **preset: Any) -> EnsMaker:
 
 @dataclass
 class StoppableBroker:
-    """A broker of one test, which may stop it and start it again at the same address."""
+    """A broker of one test, which may stop and restart the broker at the same address."""
 
     make_ens: EnsMaker
     stop: Callable[[], Awaitable[None]]

@@ -108,7 +108,7 @@ class JournalConformance:
         assert journal.read_map()[0].epoch == owner + 1
 
     def test_a_claim_may_depend_on_the_beat(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """An owner that shows life at the last moment keeps the stage; one that has let it go does not."""
+        """An owner that shows life at the last moment keeps the stage, unless the owner has released it."""
         other = make_journal()
         other.open(3)
         epoch = journal.claim(0, "a")

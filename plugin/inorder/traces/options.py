@@ -87,8 +87,8 @@ def traces_of(given: object) -> Traces:
 
 
 def safe_name(text: str) -> str:
-    """Return a name for a file or folder that is the same for the same text, whatever is in it: other characters than
-    ``A-Z a-z 0-9 _ . ~ -`` as ``%`` and hex digits, no dot or underscore at the front (readers pass over those)."""
+    """Return a text as the name of a file or folder, always the same. Characters other than ``A-Z a-z 0-9 _ . ~ -``
+    become ``%`` and hex digits; no dot or underscore is at the front (readers pass over those)."""
     coded = "".join(chr(each) if each in _PLAIN else f"%{each:02X}" for each in text.encode())
     if coded[:1] in (".", "_"):
         coded = f"%{ord(coded[0]):02X}{coded[1:]}"

@@ -63,7 +63,7 @@ WAITS_ASKED: Final = 100
 
 
 class Cluster(Placing):
-    """Use it as ``async with Cluster(...) as cluster``; nothing is connected before the first question.
+    """All workers of a store: ``async with Cluster(...) as cluster``. Nothing is connected before the first question.
 
     Any number of tasks may ask at the same time. A question is asked a second time, by a new map, where its stage had
     moved or a connection broke; a change is not, once it may have been made: that raises OutcomeUnknown.
@@ -164,9 +164,9 @@ class Cluster(Placing):
     # -- numbers (R16, R17) ------------------------------------------------------------------------------------
 
     async def stuck(self, *, older_s: float = 1.0) -> list[StuckNumber]:
-        """Return the numbers, by topic and number, that have been pending or incomplete for longer than this (s) at
-        stages that answer, and those that clients wait for, whatever the cause. After a second subscribers begin to ask
-        for them (R17, ``gap_timeout``)."""
+        """Return, by topic and number, the numbers pending or incomplete for longer than this (s) at stages that
+        answer, and the numbers for which clients wait, for any cause. After a second subscribers begin to ask for them
+        (R17, ``gap_timeout``)."""
         stages = [each.stage for each in await self.stages()]
         found = await asyncio.gather(*(self._open_numbers(stage, round(older_s * 1000)) for stage in stages))
         stuck = stuck_numbers({stage: parts for stage, parts in zip(stages, found, strict=True) if parts})
@@ -174,7 +174,7 @@ class Cluster(Placing):
         return with_waits(stuck, waits, await self._states_of(list(waits)[:WAITS_ASKED])) if waits else stuck
 
     async def waiting_for(self, topic: int, number: int) -> list[str]:
-        """Return the clients that say that they hold events back for this number, or hold this event back."""
+        """Return the clients that report holding events back for this number, or holding this event back."""
         place = topic, number
         return [
             each.client_id
@@ -222,8 +222,8 @@ class Cluster(Placing):
         return await self._settle(topic, first, last, states[as_], f"given up as {as_}")
 
     async def confirm_logged(self, topic: int, first: int, last: int) -> list[int]:
-        """Confirm pending numbers that the event log has, so that subscribers fetch them from there (R17, R18). Returns
-        the numbers that changed. Raises as :meth:`release` does."""
+        """Confirm pending numbers found in the event log, from which subscribers then fetch the events (R17, R18).
+        Returns the numbers that changed. Raises as :meth:`release` does."""
         return await self._settle(topic, first, last, NumberState.CONFIRMED, "confirmed")
 
     async def _settle(self, topic: int, first: int, last: int, to: NumberState, how: str) -> list[int]:

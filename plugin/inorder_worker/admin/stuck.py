@@ -79,8 +79,8 @@ def waits_by_number(clients: Iterable[ClientReport], older_ms: int) -> Waits:
 
 
 def with_waits(stuck: Sequence[StuckNumber], waits: Waits, states: Mapping[Place, NumberState]) -> list[StuckNumber]:
-    """Return the stuck numbers with their waiting clients, and other numbers for which clients wait; pending ones are
-    not among these, as they are stuck once they are old enough.
+    """Return the stuck numbers with their waiting clients, and other numbers for which clients wait, without pending
+    ones, which are stuck in due time.
 
     Args:
         states: what became of numbers; one that clients wait for and that is not there was not asked about.

@@ -147,13 +147,13 @@ class Journal(Protocol):
         """Return all workers that have shown themselves by a beat, dead or alive."""
 
     def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> bool:
-        """Delete workers that are gone or leave; one that is not shows itself again. ``are_silent``: that is all that
-        is known of them, so raise StoreOutdated in an older copy, where those that live show nothing either; and do not
+        """Delete workers that are gone or leave; a living one shows itself again. ``are_silent``: that is all that is
+        known of them, so raise StoreOutdated in an older copy, where those that live show nothing either; and do not
         wait for a lock, which one of them may have. Return whether that was done."""
 
     def unblock(self, owner: str) -> bool:
-        """End an owner that was silent for a whole lease if it is stopped in the middle of a write and keeps others
-        from writing; return whether that was done."""
+        """End an owner that was silent for a whole lease if it is stopped in the middle of a write and so blocks
+        others; return whether this was done."""
 
     def sibling(self) -> Journal:
         """Return another journal over the same store, for another thread."""

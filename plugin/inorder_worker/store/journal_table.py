@@ -64,7 +64,7 @@ class JournalTable:
         return self._store.run(lambda connection: connection.execute(_ROW_HASH, {"of": stage, "at": seq}).scalar())
 
     def hash_at(self, stage: int, seq: int) -> bytes:
-        """Return the chain's hash after ``seq``: that of the row, or of a snapshot that covers it."""
+        """Return the chain's hash after ``seq``: the hash of the row, or of a snapshot up to it."""
         if seq == 0:
             return NO_HASH
         by_row = self.hash_of(stage, seq)

@@ -75,8 +75,8 @@ class Renewed:
 
 
 def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Renewed:
-    """Give a store a new domain id, because it is an older copy of itself, or a copy that is to live beside its
-    original. Nothing else changes, and an error leaves the store as it was.
+    """Give a store a new domain id, because it is an older copy of itself, or a copy to be used beside its original.
+    Nothing else changes, and an error leaves the store as it was.
 
     Raises StoreInUse where a worker lives on it; StoreCorrupt where no worker could go on with it (a file that was
     copied over one that was open is of two states); StoreUnreachable (also if there is no store yet), StoreReadOnly

@@ -84,8 +84,8 @@ class SqlConnection:
         self._errors: tuple[type[Exception], ...] = (exc.SQLAlchemyError, _driver_error(self._engine))
 
     def run(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run reads, or one statement that commits by itself; on a server that one evaluates ``settings``. Repeated
-        while the store is locked."""
+        """Run reads, or one self-committing statement, which evaluates ``settings`` on a server. Repeated while the
+        store is locked."""
         return self._patiently(lambda: self._attempt(work))
 
     def write(self, work: Callable[[sa.Connection], T], size: int = 0) -> T:

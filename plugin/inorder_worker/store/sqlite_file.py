@@ -1,4 +1,4 @@
-"""The files of an SQLite store: whether they are still the opened ones, and the room that they need.
+"""The files of an SQLite store: a check that these are still the opened files, and the room for them.
 
 SQLite writes to the files that it has open, whatever their names name by now: a commit into a log that was removed is
 gone with the process. So what the names name is looked at after each commit, before it counts, and SQLite's log is

@@ -199,15 +199,15 @@ class _Walk:
 
     @staticmethod
     def _start(kept: list[_Kept], first: Row | None) -> Tail:
-        """Return what the first row must follow: nothing, or the newest snapshot that needs no row before it. One that
-        is damaged itself says nothing about the row's hash."""
+        """Return the beginning of the chain: nothing, or the newest snapshot that needs no row before it. One that is
+        damaged itself says nothing about the row's hash."""
         found = next((each for each in reversed(kept) if first is not None and each.seq < first.seq), None)
         if first is None or found is None:
             return EMPTY_TAIL
         return Tail(found.seq, found.hash if found.is_whole else first.prev_hash)
 
     def _check_snapshots(self, stage: int) -> list[_Kept]:
-        """Check the snapshots one by one, for they may be large; return what they cover, the oldest first."""
+        """Check the snapshots one by one, for they may be large; return the covered rows, the oldest first."""
         numbers = sa.select(_snapshots.seq).where(_snapshots.stage == stage).order_by(_snapshots.seq)
         kept = []
         for seq in self._connection.execute(numbers).scalars().all():

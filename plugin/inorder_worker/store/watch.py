@@ -37,7 +37,7 @@ class _Seen:
 
 
 class Watch:
-    """This worker's observations of all workers, and of the stages without an owner.
+    """The observations of this worker: all workers, and the stages without an owner.
 
     Args:
         lease: seconds of silence that make a worker suspect.

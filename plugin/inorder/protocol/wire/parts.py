@@ -109,8 +109,8 @@ class StampedEvent(msgspec.Struct, array_like=True, gc=False):
 
 
 class TopicStart(msgspec.Struct, array_like=True):
-    """The beginning of a subscription in one topic (R7, R8): the last number before it, and the base (flat) that counts
-    as dependencies of the first event after it.
+    """The beginning of a subscription in one topic (R7, R8): the last number before it, and the base (flat), the
+    dependencies of the first event behind.
 
     Of a durable subscription that resumes (R18) also:
 

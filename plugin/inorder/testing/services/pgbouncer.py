@@ -47,7 +47,7 @@ class PgBouncer(Server):
         return [self.binary, str(self.folder / "pgbouncer.ini")]
 
     def _ping(self) -> None:
-        """Ask the pooler whether it speaks TLS, which it answers at once and without the server."""
+        """Ask the pooler for TLS, a question that the pooler answers at once and without the server."""
         with socket.create_connection((HOST, self.port), timeout=PING_SECONDS) as connection:
             connection.sendall(struct.pack("!II", 8, 80877103))
             if connection.recv(1) not in (b"N", b"S"):

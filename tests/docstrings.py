@@ -25,6 +25,7 @@ RATCHET = Ratchet(
     "docstrings to decode",
     "say who does what to what (python -m tests.docstrings names them)",
     lambda _: 0,
+    step=50,
 )
 _END = re.compile(r"[.?!](?=\s+[A-Z`(:\"'*])")
 _BEGINNING = re.compile(

@@ -24,6 +24,7 @@ from inorder_controlplane.context import Context
 from inorder_controlplane.cron import Cron
 from inorder_controlplane.path_allow_list import PathAllowList
 from inorder_controlplane.problems import Problem
+from inorder_worker.service.complaint import Complaint
 from inorder_worker.store.analyses import Analyses, Outcome, Run, Word
 from inorder_worker.store.identity import is_gone, new_owner
 from inorder_worker.store.schedules import Schedule, Schedules
@@ -83,12 +84,15 @@ class Runner:
 
     async def run(self) -> None:
         """Look for work until the runner is closed."""
+        complaint = Complaint()
         while not self._is_closing:
             self._woken.clear()
             try:
                 await self.look()
+                complaint.clear()
             except StoreError as error:
-                log.warning("event=analyses_not_looked_at error=%s", error)
+                if complaint.is_news(error):
+                    log.warning("event=analyses_not_looked_at error=%s", error)
             except Exception as error:  # the next look may do
                 log.error("event=analyses_failed error=%s", type(error).__name__, exc_info=error)
             with suppress(TimeoutError):
@@ -190,14 +194,17 @@ class Runner:
     async def _beat(self, own: _Own) -> None:
         """Show that a run goes on, and obey the store."""
         told: dict[str, Any] = {}
+        complaint = Complaint()
         while True:
             now = {"progress": own.process.progress, "log": own.process.log}
             news = {name: value for name, value in now.items() if told.get(name) != value}
             try:
                 word = await self._call(partial(_beaten, id_=own.run.id, owner=self.owner, news=news))
             except StoreError as error:
-                log.warning("event=run_not_beaten run=%s error=%s", own.run.id, error)
+                if complaint.is_news(error):
+                    log.warning("event=run_not_beaten run=%s error=%s", own.run.id, error)
             else:
+                complaint.clear()
                 told = now
                 if word == "cancel":
                     own.why = own.why or ("cancelled", "")
@@ -220,11 +227,13 @@ class Runner:
                 end("failed", reason=str(error))
             Analyses(store).trim(self._context.settings.keep_runs)
 
+        complaint = Complaint()
         while True:
             try:
                 await self._call(write)
             except StoreError as error:
-                log.warning("event=run_not_ended run=%s error=%s", own.run.id, error)
+                if complaint.is_news(error):
+                    log.warning("event=run_not_ended run=%s error=%s", own.run.id, error)
                 if self._is_closing:
                     return
                 await asyncio.sleep(BEAT_SECONDS)

@@ -19,6 +19,7 @@ from tests.client.helpers import PATIENCE
 from tests.controlplane.conftest import Serve, Site
 from tests.costs import ended as ended_soon
 
+from inorder.errors import StoreUnreachable
 from inorder_controlplane import running
 from inorder_controlplane.analysis_process import masked
 from inorder_controlplane.running import Runner, Silence, due, runner_of
@@ -388,6 +389,26 @@ async def test_who_is_silent_for_a_lease_is_taken_for_gone(replica: Callable[...
     await part.look()
     assert (state(site, silent.id).outcome, state(site, beats.id).outcome) == ("failed", "running")
     assert state(site, silent.id).reason == "who ran it has shown no sign of life for 30 s (elsewhere/x/1-1/a)"
+
+
+async def test_a_store_that_is_away_is_said_once(
+    replica: Callable[..., Site], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often the control plane looks; and again when something else is wrong, or is wrong again."""
+    one = runner(replica())
+    said = iter(["away", "away", "full", "full", "", "full"])
+
+    async def look() -> None:
+        error = next(said, None)
+        if error is None:
+            one.begin_to_close()
+        elif error:
+            raise StoreUnreachable("memory", error)
+
+    monkeypatch.setattr(one, "look", look)
+    monkeypatch.setattr(running, "IDLE_SECONDS", 0.0)
+    await one.run()
+    assert [each.rpartition(" ")[2] for each in caplog.messages] == ['away"', 'full"', 'full"']
 
 
 def test_nobody_is_suspected_for_the_time_that_we_stood_still(serve: Serve) -> None:

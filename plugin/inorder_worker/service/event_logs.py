@@ -19,6 +19,7 @@ from inorder.protocol.pairs import flat, raise_to
 from inorder.protocol.wire import LoggedEvent, LoggedEvents, LogRule, ReadLog
 from inorder_worker.sequencer.commands import TrimLog
 from inorder_worker.service.commits import CommitLoop
+from inorder_worker.service.complaint import Complaint
 from inorder_worker.service.context import HostContext
 from inorder_worker.service.turns import Turns
 from inorder_worker.service.work import Session, Work
@@ -112,13 +113,16 @@ class EventLogs:
     # -- bounds ------------------------------------------------------------------------------------------------
 
     async def _keep_bounds(self) -> None:
+        complaint = Complaint()
         while True:
             await asyncio.sleep(self._interval)
             if self._stages.are_ready and self._stages.have_logs:
                 try:
                     await self._trim_all()
+                    complaint.clear()
                 except StoreError as error:
-                    log.warning("event=log_not_trimmed error=%s", error)
+                    if complaint.is_news(error):
+                        log.warning("event=log_not_trimmed error=%s", error)
 
     async def _trim_all(self) -> None:
         now = now_ms()  # as the rows have it; the order does not depend on it

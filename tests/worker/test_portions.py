@@ -188,7 +188,7 @@ def test_so_many_pieces_of_a_log_are_looked_at_for_one_answer() -> None:
 async def test_a_question_that_waits_for_a_log_is_no_larger_than_what_is_looked_at() -> None:
     logs = EventLogs(Mock(), Mock())
     logs.ask(("reader", 1), ReadLog(1, 0, 1, [1, 1] * 20_000))
-    _, waiting = logs._questions.take()
+    *_, waiting = logs._questions.take()
     assert len(waiting.ranges) == 2 * log_rows.MAX_RANGES
 
 

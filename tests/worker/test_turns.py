@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
+from collections import Counter
 from unittest.mock import Mock
 
 import pytest
@@ -26,6 +29,8 @@ from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.connection import Connection
 from inorder_worker.service.event_logs import EventLogs
+from inorder_worker.service.gate import Pass
+from inorder_worker.service.turns import Shares, Turns
 from inorder_worker.service.work import Session, Work
 
 
@@ -64,6 +69,7 @@ async def test_clients_have_turns_however_much_one_of_them_has_asked_before(monk
         RawClient(worker.address, "many") as many,
         RawClient(worker.address, "few") as few,
     ):
+        worker._host.commits.clock = itertools.count().__next__  # each request takes a second
         topic, *_ = await many.resolve("a")
         journal.hold()
         many.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
@@ -136,19 +142,169 @@ def test_what_was_held_back_is_run_before_what_came_later_and_in_its_order() -> 
     assert [id(each) for each in backlog.take_all()] == [id(works[0])]
 
 
+def _taken(logs: EventLogs) -> list[tuple[str, int]]:
+    """Take all questions that wait; return (client, request) of each."""
+    taken: list[tuple[Session, str, ReadLog]] = [logs._questions.take() for _ in range(len(logs._questions))]
+    return [(session[0], frame.request) for session, _, frame in taken]
+
+
 def test_questions_to_logs_are_dropped_of_whoever_has_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_logs, "MAX_QUEUED", 10)
     logs = EventLogs(Mock(), Mock())
     for name, count in (("many", 20), ("few", 2), ("other", 9), ("many", 1)):
         for request in range(count):
             logs.ask((name, 1), ReadLog(request, 0, 1, [1, 1]))
-    taken: list[tuple[Session, ReadLog]] = [logs._questions.take() for _ in range(len(logs._questions))]
-    asked = [(session[0], frame.request) for session, frame in taken]
+    asked = _taken(logs)
     assert asked[:3] == [("many", 0), ("few", 0), ("other", 0)]
     assert asked[3:6] == [("many", 1), ("few", 1), ("other", 1)]
     assert sorted(asked) == sorted(
         [("few", each) for each in range(2)] + [(name, each) for name in ("many", "other") for each in range(4)]
     )
+
+
+def test_questions_to_logs_of_many_clients_are_those_of_their_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_logs, "MAX_QUEUED", 10)
+    logs = EventLogs(Mock(), Mock())
+    for each in range(20):
+        logs.ask((f"many-{each}", 1), ReadLog(each, 0, 1, [1, 1]), "many")
+    for request in range(3):
+        logs.ask(("few", 1), ReadLog(request, 0, 1, [1, 1]), "few")
+    asked = _taken(logs)
+    assert [name.partition("-")[0] for name, _ in asked] == ["many", "few"] * 3 + ["many"] * 4
+    assert [request for name, request in asked if name == "few"] == [0, 1, 2]
+
+
+DEAR, CHEAP = 0.17, 0.001
+"""Seconds that a request takes."""
+
+
+@pytest.mark.parametrize(("owner", "each"), [("", 2), ("of both dear ones", 1)])
+async def test_what_a_client_has_done_costs_it_turns(owner: str, each: int) -> None:
+    """Who asks for dear things gets no more of the stage than who asks for cheap ones, by however many client ids."""
+    order, spent = list[str](), 0.0
+
+    def asked(name: str, seconds: float, owner: str = "") -> Work:
+        def run() -> None:
+            nonlocal spent
+            spent += seconds
+            order.append(name)
+
+        return Work(None, 0, run, of=name, of_owner=owner)
+
+    async with Worker(settings(), journal=TestJournal()) as worker:
+        commits = worker._host.commits
+        commits.clock = lambda: spent
+        commits.is_holding = True
+        for name in ("dear", "also dear"):
+            for _ in range(20):
+                commits.submit(asked(name, DEAR, owner))
+        for _ in range(300):
+            commits.submit(asked("cheap", CHEAP))
+        commits.is_holding = False
+        commits.go_on()
+        await until(lambda: len(order) == 340)
+    assert order.index("cheap") <= 2
+    until_cheap_is_done = order[: len(order) - order[::-1].index("cheap")]
+    assert Counter(until_cheap_is_done) == {"dear": each, "also dear": each, "cheap": 300}
+    assert order[-30:].count("dear") == 15
+
+
+def test_a_client_is_owned_by_whoever_has_its_token() -> None:
+    connection = Connection(Mock(settings=settings()))
+    assert Work(connection, 1, lambda: None).owner == ""
+    token = Mock()
+    token.name = "desks"
+    connection.passed = Pass("desks", token)
+    assert Work(connection, 1, lambda: None).owner == "desks"
+
+
+def test_a_client_that_comes_waits_for_no_more_than_one_dear_request_of_each_other() -> None:
+    turns = Turns[str]()
+    for name in ("a", "b", "c"):
+        for _ in range(50):
+            turns.put(name, name)
+    for _ in range(30):
+        turns.charge(turns.take(), DEAR)
+    turns.put("new", "new")
+    assert "new" in [turns.take() for _ in range(4)]
+
+
+def test_clients_of_one_owner_share_its_turns() -> None:
+    """Whoever has a token may come by any number of client ids."""
+    turns = Turns[tuple[str, str]]()
+    for each in range(100):
+        turns.put(f"many-{each}", ("many", f"many-{each}"), "many")
+    for owner in ("one", ""):
+        for _ in range(10):
+            turns.put(owner or "none", (owner, owner or "none"), owner)
+    taken = list[tuple[str, str]]()
+    while turns:
+        owner, name = turns.take()
+        turns.charge(name, DEAR, owner)
+        taken.append((owner, name))
+    assert Counter(owner for owner, _ in taken[:30]) == {"many": 10, "one": 10, "": 10}
+    assert len({name for _, name in taken}) == 102
+
+
+def test_within_an_owner_dear_clients_get_no_more_than_their_share() -> None:
+    turns = Turns[str]()
+    for name, count in (("dear", 10), ("cheap", 100)):
+        for _ in range(count):
+            turns.put(name, name, "owner")
+    order = list[str]()
+    while turns:
+        order.append(turns.take())
+        turns.charge(order[-1], 1.0 if order[-1] == "dear" else 0.1, "owner")
+    assert Counter(order[:44]) == {"dear": 4, "cheap": 40}
+
+
+def test_what_is_remembered_of_costs_is_bounded_and_forgotten_when_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inorder_worker.service.turns.REMEMBERED", 10)
+    shares = Shares[str]()
+    shares.join("always")
+    for each in range(100):
+        shares.charge(f"{each}", 1.0)
+    assert len(shares._paid) == 10
+    assert shares.first() == "always"
+    shares.pass_on(waits=False)
+    shares.charge("nobody else waits", 1.0)
+    assert not shares._paid
+
+
+def test_turns_keep_all_items_and_the_order_of_each_name_whatever_happens() -> None:
+    rng = random.Random(3)
+    for _ in range(50):
+        turns, expected = Turns[tuple[str, int]](), dict[str, list[int]]()
+        for at in range(200):
+            name = rng.choice("abcdef")
+            owner = rng.choice(("", "x", "y"))
+            queue = expected.setdefault(name, [])
+            match rng.randrange(6):
+                case 0 | 1 | 2:
+                    turns.put(name, (name, at), owner)
+                    queue.append(at)
+                case 3:
+                    turns.put_first(name, (name, at), owner)
+                    queue.insert(0, at)
+                case 4 if turns:
+                    taken, number = turns.take()
+                    assert expected[taken].pop(0) == number
+                    turns.charge(taken, rng.random(), owner)
+                case _:
+                    before = len(turns)
+                    if turns.make_room(name, owner):
+                        kept = {each: [at for _, at in queue] for each, queue in turns._queues.items()}
+                        gone = [each for each, known in expected.items() if known != kept.get(each, [])]
+                        assert (len(gone), len(turns)) == (1, before - 1)
+                        assert expected[gone[0]][:-1] == kept.get(gone[0], [])
+                        expected[gone[0]].pop()
+            assert len(turns) == sum(map(len, expected.values()))
+        while turns:
+            taken, number = turns.take()
+            assert expected[taken].pop(0) == number
+        assert [*turns._queues, *turns._owned, *turns._whose, *turns._shares] == []
 
 
 class Unread(asyncio.Transport):

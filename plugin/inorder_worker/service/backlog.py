@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from inorder_worker.service.turns import Turns
 from inorder_worker.service.work import HostSink, Work
 
+BYTE_COST: Final = 1e-7
+"""Seconds that a byte of a request counts for in turns, beside the time that it was measured to run: for what reading
+and checking it before, and writing it and what answers it afterwards, take."""
+
 
 class Backlog:
-    """Keeps requests until they are run, those of one client in their order, one of each client in turn, and says when
-    they are too much.
+    """The backlog keeps requests until the commit loop runs them, in turns of owners and clients, and says when there
+    are too many. The requests of one client stay in their order.
 
     Who puts several in or takes several out calls ``check_pressure`` when that is done.
 
@@ -31,14 +36,14 @@ class Backlog:
 
     def put(self, work: Work) -> None:
         """Add a request behind all others of its client."""
-        self._works.put(work.name, work)
+        self._works.put(work.name, work, work.owner)
         self.bytes += work.size
         self.check_pressure()
 
     def put_back(self, works: Sequence[Work]) -> None:
         """Add requests that came before all that are in it, in their order."""
         for work in reversed(works):
-            self._works.put_first(work.name, work)
+            self._works.put_first(work.name, work, work.owner)
             self.bytes += work.size
 
     def take(self) -> Work:
@@ -46,6 +51,10 @@ class Backlog:
         work = self._works.take()
         self.bytes -= work.size
         return work
+
+    def charge(self, work: Work, seconds: float) -> None:
+        """Add the cost of a request that has been run for so long to its client and owner."""
+        self._works.charge(work.name, seconds + work.size * BYTE_COST, work.owner)
 
     def take_all(self) -> list[Work]:
         """Take out all requests."""

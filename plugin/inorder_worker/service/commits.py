@@ -67,6 +67,8 @@ class CommitLoop:
         """Recoveries that were begun since the last commit that succeeded."""
         self.order_epoch = 0
         """Of the topic order that the store's history has last."""
+        self.clock: Callable[[], float] = time.thread_time
+        """Says how much this thread has worked, in seconds."""
         self._waiting: asyncio.TimerHandle | None = None
         """Ends the wait of what is not urgent."""
 
@@ -190,7 +192,7 @@ class CommitLoop:
             return
         if (work.source is None or work.source.is_current) and self._broken is None:
             with contextlib.suppress(StageBroken):
-                self.collecting.run(work)
+                self.collecting.run(work, self.clock)
         self.collecting.settle_with(work)
 
     def _fill(self) -> None:
@@ -205,7 +207,9 @@ class CommitLoop:
             except StageBroken:
                 return
         while backlog and not rides and self._has_room:
-            self._run(backlog.take())
+            work, spent = backlog.take(), self.collecting.spent
+            self._run(work)
+            backlog.charge(work, self.collecting.spent - spent)
         backlog.check_pressure()
 
     # -- commit ------------------------------------------------------------------------------------------------

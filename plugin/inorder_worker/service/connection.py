@@ -273,6 +273,11 @@ class Connection(asyncio.Protocol):
         """The client's id, empty before its hello."""
         return self.session[0] if self.session else f"worker {self.link.worker}" if self.link else ""
 
+    @property
+    def owner(self) -> str:
+        """The name of the token that opened the connection, empty without a token of the store."""
+        return self.passed.owner
+
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _take_all(self) -> None:

@@ -32,6 +32,8 @@ log = logger("inorder.worker")
 MAX_ROWS: Final = 1_000
 MAX_BYTES: Final = 1024 * 1024
 """Events in one answer; a single one may be larger."""
+ROW_BYTES: Final = 1_000
+"""Of a row that are as dear as another row."""
 MAX_QUEUED: Final = 1_000
 """Questions that may wait. Beyond that the last one of whoever has the most is dropped, and asked again."""
 TRIM_ROWS: Final = 2_000
@@ -51,15 +53,17 @@ class EventLogs:
         self._interval = context.settings.log_trim_interval
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-logs")
         self._reader: LogReader | None = None
-        self._questions = Turns[tuple[Session, ReadLog]]()
+        self._questions = Turns[tuple[Session, str, ReadLog]]()
         self._are_there = asyncio.Event()
         self.events_read = self.damaged = 0
 
-    def ask(self, session: Session, frame: ReadLog) -> None:
-        """Answer a question when its turn comes. What is not looked at for one answer is not kept until then."""
+    def ask(self, session: Session, frame: ReadLog, owner: str = "") -> None:
+        """Answer a question when its turn comes. What is not looked at for one answer is not kept until then.
+        ``owner``: whose client it is, see Turns."""
         client_id, questions = session[0], self._questions
-        if len(questions) < MAX_QUEUED or questions.make_room(client_id):
-            questions.put(client_id, (session, replace(frame, ranges=frame.ranges[: 2 * MAX_RANGES])))
+        if len(questions) < MAX_QUEUED or questions.make_room(client_id, owner):
+            looked_at = replace(frame, ranges=frame.ranges[: 2 * MAX_RANGES])
+            questions.put(client_id, (session, owner, looked_at), owner)
             self._are_there.set()
 
     async def run(self) -> None:
@@ -91,8 +95,10 @@ class EventLogs:
         while True:
             await self._are_there.wait()
             while self._questions:
-                session, frame = self._questions.take()
-                self._sink.answer(session, [await self._answer(frame)])
+                session, owner, frame = self._questions.take()
+                answer = await self._answer(frame)
+                self._questions.charge(session[0], _cost(answer), owner)
+                self._sink.answer(session, [answer])
             self._are_there.clear()
 
     async def _answer(self, frame: ReadLog) -> LoggedEvents:
@@ -142,6 +148,12 @@ class EventLogs:
                 self._commits.step(home, command)
 
         self._commits.submit(Work(None, 0, trim))
+
+
+def _cost(answer: LoggedEvents) -> int:
+    """Return the cost of an answer in turns: one for each row, for each range and for each ``ROW_BYTES``."""
+    size = sum(len(event.content or b"") + 8 * len(event.deps) for event in answer.events)
+    return 1 + len(answer.ranges) // 2 + len(answer.events) + size // ROW_BYTES
 
 
 def _is_over(rule: LogRule, count: int, size: int, oldest_ms: int, now_ms: int) -> bool:

@@ -266,8 +266,9 @@ class StageHost:
         return {**others, **dict.fromkeys(self.hosted, "active")}
 
     def read_log(self, session: Session, frame: ReadLog) -> None:
-        """Answer a question to an event log, when its turn comes."""
-        self.logs.ask(session, frame)
+        """Answer a question to an event log of a stage here, when its turn comes."""
+        holder = self.stage(frame.stage).holder_of(session[0])
+        self.logs.ask(session, frame, "" if holder is None else holder.owner)
 
     # -- for operators -----------------------------------------------------------------------------------------
 

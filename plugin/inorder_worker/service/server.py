@@ -284,7 +284,9 @@ class Server:
         del self._sessions[session[0]]
         self.reports.left(session)
         if self._the_host.is_ready and not self._is_stopping:
-            self._the_host.commits.submit(Work(None, FRAME_COST, lambda: self._leave(session), of=session[0]))
+            self._the_host.commits.submit(
+                Work(None, FRAME_COST, lambda: self._leave(session), of=session[0], of_owner=connection.owner)
+            )
 
     # -- HostSink ----------------------------------------------------------------------------------------------
 
@@ -377,7 +379,7 @@ class Server:
         elif older is not None:
             older.fail("replaced", "another process connected with this client id")
         welcome = lambda: self._welcome(connection, session, hello, version)  # noqa: E731
-        self._the_host.commits.submit(Work(None, FRAME_COST, welcome, of=session[0]))
+        self._the_host.commits.submit(Work(None, FRAME_COST, welcome, of=session[0], of_owner=connection.owner))
 
     def _greet_again(self, connection: Connection, hello: Hello) -> Callable[[], None]:
         """A stage came here while the client was connected: it says hello once more, for that stage. Raises

@@ -22,6 +22,10 @@ class Source(Protocol):
         """Whose requests these are: a client's id, or the name of a worker."""
 
     @property
+    def owner(self) -> str:
+        """The owner of the client, whose clients share turns; empty for a client with turns of its own."""
+
+    @property
     def is_current(self) -> bool:
         """False once the connection is closed or another one took its place: its work is dropped."""
 
@@ -75,7 +79,7 @@ class Work:
         run: calls ``CommitLoop.step`` and ``CommitLoop.reply``.
         entry: the stage here from which it may send rides up; ``None`` for what never does.
         elsewhere: called instead if the stage has gone to another worker meanwhile.
-        of: where there is no source: among whose requests it keeps its place.
+        of, of_owner: where there is no source: among whose requests it keeps its place, and whose turns it takes.
     """
 
     source: Source | None
@@ -84,11 +88,17 @@ class Work:
     entry: int | None = None
     elsewhere: Callable[[], None] = lambda: None
     of: str = ""
+    of_owner: str = ""
 
     @property
     def name(self) -> str:
         """With whose requests it is run in order; all others have their turns between these."""
         return self.of if self.source is None else self.source.name
+
+    @property
+    def owner(self) -> str:
+        """The owner of the client, see ``Source.owner``."""
+        return self.of_owner if self.source is None else self.source.owner
 
 
 class StageBroken(StoreError):

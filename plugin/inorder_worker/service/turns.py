@@ -95,7 +95,7 @@ Whose = tuple[str, str]
 
 
 class Turns(Generic[T]):
-    """Turns take items out of queues, so that the items of all owners cost the same, and of an owner those of its names.
+    """Turns take items out of queues, so that the items of all owners cost the same, and so do those of their names.
 
     Items of one name stay in their order, whoever owns them.
 

@@ -8,7 +8,8 @@ import pytest
 
 from inorder.errors import Forbidden
 from inorder.protocol import wire
-from inorder.protocol.access import CHANGES, MAY_SEND, ROLES, Permissions, is_within
+from inorder.protocol.access import CHANGES, MAY_SEND, ROLES, Permissions
+from inorder.protocol.covering import FilterSet
 from inorder.protocol.filters import filter_of
 from inorder.protocol.wire import Access, ClientFrame
 
@@ -88,7 +89,8 @@ def test_a_role_that_nobody_knows_may_nothing() -> None:
 )
 def test_a_filter_within_another(wanted: str, allowed: str, fits: bool) -> None:
     space, _, text = wanted.partition(":")
-    assert is_within(filter_of(space, text), filter_of(space, allowed.partition(":")[2])) is fits
+    limits = FilterSet([(space, filter_of(space, allowed.partition(":")[2]))])
+    assert limits.contains(space, filter_of(space, text)) is fits
     permissions = Permissions(Access("client", subscribe=["other:#", allowed]))
     if fits:
         permissions.check_subscribe(space, filter_of(space, text))

@@ -15,7 +15,7 @@ from inorder.protocol.access import Permissions
 from inorder.protocol.covering import Coverage, FilterSet
 from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS
 from inorder.protocol.names import Filter, FilterKind
-from inorder.protocol.wire import Access, LogRule, SpaceFilter, Subscribed, TopicInfo, TopicStart
+from inorder.protocol.wire import Access, LogRule, Logs, SpaceFilter, Subscribed, TopicInfo, TopicStart
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession, SetLogRule
 from inorder_worker.sequencer.stage import Stage
 
@@ -107,6 +107,98 @@ def test_a_new_topic_is_tried_once_on_all_subscriptions_with_the_same_wildcards(
     assert cost(20, mqtt("a/#")) < 1.2 * cost(1, mqtt("a/#"))
     known = [Filter(f"b/{each}", FilterKind.EXACT, f"b/{each}") for each in range(200)]
     assert cost(20, *known) < 1.1 * cost(1, *known)
+
+
+def is_within(wanted: Filter, allowed: Filter) -> bool:
+    """The plain definition: level by level, and of two globs as far as can be seen."""
+    if wanted.kind is FilterKind.EXACT:
+        return allowed.covers(wanted.name)
+    if wanted.kind is not allowed.kind:
+        return False
+    text, its = wanted.text, allowed.text
+    if wanted.kind is FilterKind.REDIS:
+        return text == its or (its.endswith("*") and not set("*?[\\") & set(its[:-1]) and text.startswith(its[:-1]))
+    if text.startswith("$") and its[:1] in ("+", "#"):
+        return False
+    levels, allowed_levels = text.split("/"), its.split("/")
+    for at, level in enumerate(allowed_levels):
+        if level == "#":
+            return True
+        if at >= len(levels) or levels[at] == "#" or level not in ("+", levels[at]):
+            return False
+    return len(levels) == len(allowed_levels)
+
+
+@given(st.lists(FILTERS, max_size=5), FILTERS)
+def test_a_filter_is_within_a_set_where_it_is_within_one_of_it(allowed: list[Filter], wanted: Filter) -> None:
+    limits = FilterSet(("s", each) for each in allowed)
+    assert limits.contains("s", wanted) == any(is_within(wanted, each) for each in allowed)
+    assert not limits.contains("t", wanted)
+
+
+def test_many_wildcards_are_compared_with_many_limits_at_once() -> None:
+    def cost(limits: int) -> int:
+        allowed = [f"s:+/{each}/#" for each in range(limits)] + ["s:a/#"]
+        permissions = Permissions(Access("client", allowed, allowed))
+        wanted = [SpaceFilter("s", mqtt(f"a/{each}/+")) for each in range(100)]
+        return steps(lambda: permissions.check_filters(wanted))
+
+    assert cost(200) < 1.1 * cost(2)
+
+
+def test_many_rules_of_logs_are_compared_with_many_limits_once() -> None:
+    """Who asks again which logs there are is told from memory which of them its token lets it see."""
+
+    def cost(limits: int) -> tuple[int, int]:
+        allowed = [f"s:x/{each}/#" for each in range(limits)]
+        permissions = Permissions(Access("client", allowed, allowed))
+        rules = [LogRule("s", mqtt(f"a/{each}/+")) for each in range(20)] + [LogRule("s", mqtt("x/1/b"))]
+        topics = [TopicInfo(each, "s", f"x/{each}/y", 0) for each in range(50)]
+        seen = Logs(1, rules, topics)
+
+        def look() -> None:
+            found = permissions.visible(seen)
+            assert isinstance(found, Logs)
+            assert (found.rules, len(found.topics)) == (rules[-1:], min(limits, 50))
+
+        return steps(look), steps(look)
+
+    (first, again), (more, more_again) = cost(40), cost(400)
+    assert again < first / 4
+    assert more_again < 1.1 * again
+    assert more < 11 * first
+
+
+def test_who_takes_and_leaves_everything_again_and_again_tries_each_topic_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that were made meanwhile; and who has other wildcards gets what these cover."""
+    tried, whole = list[str](), FilterSet.covers
+
+    def covers(self: FilterSet, space: str, name: str) -> bool:
+        tried.append(name)
+        return whole(self, space, name)
+
+    monkeypatch.setattr(FilterSet, "covers", covers)
+    stage, client = Stage(0, 1), "reader"
+    stage.step(OpenSession(client, 1), 0)
+
+    def topics_of(version: int, *filters: Filter) -> set[int]:
+        wanted = [SpaceFilter("s", each, reads_properties=False) for each in filters]
+        stage.step(ChangeSubscription(client, 1, version, wanted, bounded=False), 0)
+        known = stage._state.overlaps.get(client)
+        assert known is None or known.active == known.plain
+        return set() if known is None else known.active
+
+    stage.step(CreateTopics(client, 1, 1, [("s", f"a/{each}") for each in range(20)]), 0)
+    tried.clear()
+    assert topics_of(1, mqtt("a/+")) == set(range(1, 21))
+    assert topics_of(2) == set()
+    first = len(tried)
+    stage.step(CreateTopics(client, 1, 1, [("s", "a/new"), ("s", "b")]), 0)
+    assert topics_of(3, mqtt("a/+")) == set(range(1, 22))
+    assert topics_of(4, mqtt("b/#")) == {22}
+    other = len(tried)
+    assert topics_of(5, mqtt("a/+")) == set(range(1, 22))
+    assert (first, tried.count("a/3"), len(tried)) == (20, 3, other)
 
 
 def test_a_client_that_leaves_one_of_many_topics_looks_at_each_once() -> None:

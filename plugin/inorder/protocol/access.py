@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from inorder.errors import Forbidden
 from inorder.protocol.covering import FilterSet
 from inorder.protocol.filters import filter_of
-from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.names import Filter
 from inorder.protocol.wire import (
     Access,
     AskDurable,
@@ -109,6 +109,9 @@ CHANGES: Final = frozenset(frame for frame, roles in MAY_SEND.items() if roles =
 """What operators change: it is in the audit log."""
 
 UNLIMITED: Final = Access()
+_HIDDEN, _SEEN = 1, 2
+RULES_KEPT: Final = 1_000
+"""Rules of event logs of which a connection's permissions remember whether they concern it."""
 
 
 class Permissions:
@@ -123,6 +126,9 @@ class Permissions:
         self._publish = _parsed(access.publish)
         self._subscribe = _parsed(access.subscribe)
         self._may_publish, self._may_read = _as_set(self._publish), _as_set(self._subscribe)
+        # what was looked at once, of topics by id: names, and what a token allows, do not change
+        self._known = bytearray()
+        self._concerned: dict[tuple[str, Filter], bool] = {}
 
     def __repr__(self) -> str:
         return f"<Permissions of {self.access}>"
@@ -176,13 +182,7 @@ class Permissions:
     def check_subscribe(self, space: str, filter: Filter) -> None:
         """Raise Forbidden for a filter with topics that may not be subscribed to."""
         self._check_role("subscribe", f"{space}:{filter.text}", Subscribe)
-        if self._may_read is not None and filter.kind is FilterKind.EXACT:
-            is_allowed = self._may_read.covers(space, filter.name)
-        else:
-            is_allowed = self._subscribe is None or any(
-                allowed == space and is_within(filter, its) for allowed, its in self._subscribe
-            )
-        if not is_allowed:
+        if self._may_read is not None and not self._may_read.contains(space, filter):
             raise _forbidden("subscribe", f"{space}:{filter.text}", self.access.subscribe)
 
     def check_filters(self, filters: Iterable[SpaceFilter]) -> None:
@@ -201,16 +201,29 @@ class Permissions:
         return frame
 
     def _knows(self, info: TopicInfo) -> bool:
-        return any(its is None or its.covers(info.space, info.name) for its in (self._may_publish, self._may_read))
+        known = self._known
+        if info.id >= len(known):
+            known.extend(bytes(info.id + 1 - len(known)))
+        if not known[info.id]:
+            sets = (self._may_publish, self._may_read)
+            known[info.id] = _SEEN if any(its is None or its.covers(info.space, info.name) for its in sets) else _HIDDEN
+        return known[info.id] == _SEEN
 
     def _concerns(self, rule: LogRule) -> bool:
+        what = rule.space, rule.filter
+        if what not in self._concerned:
+            if len(self._concerned) == RULES_KEPT:
+                self._concerned.clear()
+            self._concerned[what] = self._meets(*what)
+        return self._concerned[what]
+
+    def _meets(self, space: str, filter: Filter) -> bool:
+        """Tell whether some of a filter's topics are within the limits: as far as ``FilterSet.contains`` sees it."""
+        limits = (self._publish, self._may_publish), (self._subscribe, self._may_read)
+        rule = FilterSet([(space, filter)])
         return any(
-            its is None
-            or any(
-                rule.space == space and (is_within(rule.filter, one) or is_within(one, rule.filter))
-                for space, one in its
-            )
-            for its in (self._publish, self._subscribe)
+            its is None or its.contains(space, filter) or any(rule.contains(*each) for each in pairs or ())
+            for pairs, its in limits
         )
 
     def _check_role(self, action: str, topic: str, frame: type) -> None:
@@ -233,32 +246,3 @@ def _as_set(patterns: list[tuple[str, Filter]] | None) -> FilterSet | None:
 def _forbidden(action: str, topic: str, allowed: list[str] | None) -> Forbidden:
     those = ", ".join(allowed or []) or "no topics"
     return Forbidden(f"the token does not allow to {action} {topic!r}; it allows {those}", action, topic, allowed or [])
-
-
-def is_within(wanted: Filter, allowed: Filter) -> bool:
-    """Tell whether all topics that one filter covers are covered by the other. Of two Redis globs that is seen only
-    where they are the same, or the wider one is a text with ``*`` behind it."""
-    if wanted.kind is FilterKind.EXACT:
-        return allowed.covers(wanted.name)
-    if wanted.kind is not allowed.kind:
-        return False
-    if wanted.kind is FilterKind.MQTT:
-        return _is_within_mqtt(wanted.text, allowed.text)
-    return wanted.text == allowed.text or _is_within_glob(wanted.text, allowed.text)
-
-
-def _is_within_mqtt(wanted: str, allowed: str) -> bool:
-    if wanted.startswith("$") and allowed[:1] in ("+", "#"):
-        return False
-    levels, its = wanted.split("/"), allowed.split("/")
-    for at, level in enumerate(its):
-        if level == "#":
-            return True
-        if at >= len(levels) or levels[at] == "#" or level not in ("+", levels[at]):
-            return False
-    return len(levels) == len(its)
-
-
-def _is_within_glob(wanted: str, allowed: str) -> bool:
-    fixed = allowed[:-1]
-    return allowed.endswith("*") and not set("*?[\\") & set(fixed) and wanted.startswith(fixed)

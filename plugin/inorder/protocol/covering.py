@@ -47,6 +47,12 @@ class FilterSet:
         its = self._spaces.get(space)
         return its is not None and its.covers(name)
 
+    def contains(self, space: str, wanted: Filter) -> bool:
+        """Tell whether all topics that a filter covers are covered by one of these. Of two Redis globs that is seen
+        only where they are the same, or the wider one is a text with ``*`` behind it."""
+        its = self._spaces.get(space)
+        return its is not None and its.contains(wanted)
+
 
 def filter_set(filters: Iterable[SpaceFilter]) -> FilterSet:
     """Return the filters of a subscription as a set."""
@@ -82,7 +88,7 @@ class Coverage:
 class _InOneSpace:
     """The filters of one space, by kind."""
 
-    __slots__ = ("_globs", "_levels", "_names")
+    __slots__ = ("_begun", "_globs", "_levels", "_names", "_texts")
 
     def __init__(self, filters: list[Filter]) -> None:
         self._names = frozenset(each.name for each in filters if each.kind is FilterKind.EXACT)
@@ -91,6 +97,16 @@ class _InOneSpace:
         globs = dict.fromkeys(each.text.encode() for each in filters if each.kind is FilterKind.REDIS)
         self._levels = _Levels(levels) if levels else None
         self._globs = Globs(globs) if globs else None
+        self._texts = frozenset(each.text for each in filters if each.kind is FilterKind.REDIS)
+        self._begun = frozenset(each[:-1] for each in self._texts if is_text_and_star(each))
+
+    def contains(self, wanted: Filter) -> bool:
+        if wanted.kind is FilterKind.EXACT:
+            return self.covers(wanted.name)
+        if wanted.kind is FilterKind.MQTT:
+            return self._levels is not None and self._levels.contain(wanted.text)
+        text = wanted.text  # a glob, which is short: there are no more beginnings of it than it has characters
+        return text in self._texts or any(text[:end] in self._begun for end in range(len(text) + 1) if self._begun)
 
     def covers(self, name: str) -> bool:
         return (
@@ -98,6 +114,11 @@ class _InOneSpace:
             or (self._levels is not None and self._levels.cover(name))
             or (self._globs is not None and self._globs.cover(name.encode()))
         )
+
+
+def is_text_and_star(glob: str) -> bool:
+    """Tell whether a glob covers just what begins with a text."""
+    return glob.endswith("*") and not set("*?[\\") & set(glob[:-1])
 
 
 class _Step:
@@ -153,3 +174,20 @@ class _Levels:
         # no filter wants a level at the last step, so the name was at its end before it
         last = steps[len(levels)]
         return bool(alive & (last.rest | last.end))  # `a/#` covers `a` too
+
+    def contain(self, wanted: str) -> bool:
+        """Tell whether all that a filter covers is covered by one: it is read as a name in which ``+`` is wider than a
+        text, and ``#`` than all."""
+        steps = self._steps
+        alive = self._open if wanted.startswith("$") else self._all
+        levels = wanted.split("/", len(steps) - 1)
+        for step, level in zip(steps, levels, strict=False):
+            if alive & step.rest:
+                return True
+            if level == "#":
+                return False
+            alive &= step.texts.get(level, 0) | step.any
+            if not alive:
+                return False
+        last = steps[len(levels)]
+        return bool(alive & (last.rest | last.end))

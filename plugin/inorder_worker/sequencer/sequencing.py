@@ -15,7 +15,10 @@ import msgspec
 from inorder.protocol.covering import Coverage
 from inorder.protocol.names import Filter, FilterKind
 from inorder.protocol.wire import SpaceFilter
+from inorder_worker.sequencer.topic_manager import TopicManager
 
+COVERAGES_KEPT = 64
+"""Of how many sets of wildcards it is remembered which topics they cover."""
 _FEW = 8
 """Up to so many topics, arithmetic with the whole set is quicker than going through its words."""
 _WORD = 64
@@ -231,6 +234,7 @@ class Overlaps:
         self._kept: dict[str, tuple[int, int]] = {}
         self._coverage: dict[str, Coverage] = {}
         self._coverages = WeakValueDictionary[frozenset[tuple[str, Filter, bool]], Coverage]()
+        self._found: dict[Coverage, tuple[int, int, int]] = {}
         self.stale = 0
         self.anyone = 0
 
@@ -265,6 +269,18 @@ class Overlaps:
         if coverage is None and key:
             coverage = self._coverages[key] = Coverage(wild)
         return coverage
+
+    def covered(self, coverage: Coverage, topics: Mapping[int, TopicManager], last: int) -> tuple[set[int], set[int]]:
+        """Return what :meth:`Coverage.of` finds among all topics, whose highest id is ``last``. What the latest ones
+        were tried on is remembered: names never change, and who takes and leaves everything in turn tries them once."""
+        through, found, plain = self._found.pop(coverage, (0, 0, 0))
+        if through < last:
+            new = coverage.of(topics[each] for each in range(through + 1, last + 1) if each in topics)
+            found, plain = found | bit_set(new[0]), plain | bit_set(new[1])
+        self._found[coverage] = last, found, plain
+        if len(self._found) > COVERAGES_KEPT:
+            del self._found[next(iter(self._found))]
+        return set(members(found)), set(members(plain))
 
     def with_wildcards(self) -> list[tuple[Subscription, Coverage]]:
         """Return the subscriptions that topics which are created later may belong to, and by what (R13)."""

@@ -179,7 +179,8 @@ class Subscribing:
             if not each.reads_properties:
                 plain.add(topic)
         if coverage is not None:
-            covered, covered_plain = coverage.of(self._state.topics.values())
+            state = self._state
+            covered, covered_plain = state.overlaps.covered(coverage, state.topics, state.last_topic)
             topics |= covered
             plain |= covered_plain
         return topics, plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader
 
-from inorder.protocol.wire import Frame, NewEvent, NumberState, StampedEvent, Timestamps, TopicInfo
+from inorder.protocol.wire import Frame, NewEvent, NumberState, Settled, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer.claims import may_pass
 from inorder_worker.sequencer.commands import (
     Create,
@@ -14,6 +14,7 @@ from inorder_worker.sequencer.commands import (
     SettleNumbers,
     SettleRide,
     StageSettings,
+    Tick,
 )
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session
@@ -204,3 +205,33 @@ def test_r14_what_becomes_of_numbers_goes_on_only_to_where_a_topic_has_moved() -
     assert [type(each) for each in cluster.waiting(1, 0)] == [SettleRide]
     cluster.run()
     assert cluster.ask("below", second, second).answers[0].state is NumberState.CONFIRMED
+
+
+def test_r14_r16_what_a_session_never_had_does_not_go_on_and_nothing_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rides wait for a stage that is away as long as it is; what is too much is given up in the end, and told so."""
+    monkeypatch.setattr("inorder_worker.sequencer.settling.MAX_PASSED_ON", 3, raising=False)
+    cluster = cluster_of(top=0, below=1)
+    cluster.open("liar")
+    numbers = [cluster.stamp("p", "below").number for _ in range(5)]
+    cluster.reorder("top below", "")
+    cluster.run()
+    for _ in range(10):
+        for client in ("liar", "never here"):
+            cluster.step(1, SettleNumbers(client, 1, 1, [2, 1, 5] * 5, [2, 1, 5], [2, 1, 5]))
+    assert cluster.waiting(1, 0) == []
+    told = [cluster.step(1, SettleNumbers("p", 1, each, [2, each, each], [])) for each in numbers]
+    assert all(isinstance(each, Settled) for frames in told for each in frames)
+    assert len(cluster.waiting(1, 0)) == 3
+    cluster.run()
+    cluster.now += 60_000
+    cluster.step(0, Tick())
+    states = [each.state for each in cluster.ask("below", 1, 5).answers]
+    assert states == [NumberState.CONFIRMED] * 3 + [NumberState.ABANDONED] * 2
+    cluster.reorder("top", "below")
+    cluster.run()
+    cluster.reorder("top below", "")
+    cluster.run()
+    cluster.step(1, SettleNumbers("p", 1, 9, [2, 5, 5], []))
+    assert len(cluster.waiting(1, 0)) == 1, "each change of the order moves other numbers"

@@ -378,6 +378,7 @@ class Reordering:
             self._moved |= left
         for session in state.sessions.values():
             session.open = {place: None for place in session.open if place[0] not in left}
+            session.passed_on = 0
             session.vouched = {}  # the last number of each topic further down is known now
             for topic in left.intersection(session.used):
                 session.used[topic] = session.used[topic][0], 0

@@ -16,6 +16,9 @@ MAX_ANSWERS = 10_000
 """Answers in one frame; whoever asks for more asks again."""
 MAX_RELEASED = 10_000
 """Numbers that an operator settles at once."""
+MAX_PASSED_ON = 20_000
+"""Ranges of numbers that a session settles where their topics were before the order changed last: as many publishes may
+be unfinished at our clients, unless that is set otherwise (``max_pending``)."""
 MAX_PARTS = 500_000
 """Integers of dependencies in one frame (at most 9 bytes each, so it stays below the frame's limit)."""
 MAX_TOLD = 1_000
@@ -47,20 +50,27 @@ class Settling:
         for at, (triples, to) in enumerate(_outcomes(command)):
             if triples:  # of most only some were confirmed
                 late += self._settle_all(session, triples, to)
-                self._sort_out(triples, at, elsewhere)
+                self._sort_out(session, triples, at, elsewhere)
         for stage, lists in elsewhere.items():
             self._outbox.send(stage, SettleRide(*key, command.request, *lists))
         answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
         self._outbox.reply(command.client_id, command.incarnation, answer)
         self._tell_void()
 
-    def _sort_out(self, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]) -> None:
-        """Numbers of topics that moved away (R14) go on to their new home; not those of topics that were never here:
-        rides are kept until they are taken, and whoever has a session could make as many as it likes."""
+    def _sort_out(
+        self, session: Session, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]
+    ) -> None:
+        """Numbers of topics that moved away (R14) go on to their new home, if the session had some of the topic here,
+        and no more than it may have had: rides are kept until they are taken, and that stage may be away. What is not
+        passed on stays pending there, and is given up in the end: skipped and told as a gap, as it may have been
+        delivered (R16)."""
         topics, here = self._state.topics, self._state.index
         for part in range(0, len(triples) - 2, 3):
             manager = topics.get(triples[part])
-            if manager is not None and manager.stage != here and manager.moved:
+            if manager is None or manager.stage == here or not manager.moved or manager.id not in session.used:
+                continue
+            if session.passed_on < MAX_PASSED_ON:
+                session.passed_on += 1
                 elsewhere.setdefault(manager.stage, ([], [], []))[at].extend(triples[part : part + 3])
 
     def settled_elsewhere(self, ride: SettleRide) -> None:

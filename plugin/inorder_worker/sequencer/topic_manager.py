@@ -157,6 +157,7 @@ class Session(msgspec.Struct):
         floor: counters below it are forgotten as well, but for those in ``answers``: its client did not let go of so
             many (``keep_answers``). It is this stage's own and does not ride along, as ``low`` does. With more than
             ``look_at`` answers the next look for what can be forgotten is due.
+        passed_on: ranges of numbers that it settled here since the topic order changed last, of topics that moved away.
     """
 
     client_id: str
@@ -178,6 +179,7 @@ class Session(msgspec.Struct):
     max_subscriptions: int = 0
     floor: int = 0
     look_at: int = 0
+    passed_on: int = 0
 
     @property
     def highest(self) -> int:

@@ -23,6 +23,7 @@ from inorder.protocol.wire import (
     Renew,
     Renewed,
     Resolve,
+    Topics,
 )
 from inorder_worker.service import Worker, event_logs, open_commit
 from inorder_worker.service.backlog import Backlog
@@ -106,6 +107,26 @@ async def test_where_too_much_waits_those_are_read_of_whom_nothing_does() -> Non
         assert worker._host.queued == before + 1
         journal.let_go()
         assert [(await few.next(Pong)).nonce for _ in range(100)] == [*range(100)]
+
+
+async def test_where_too_much_waits_large_frames_are_read_later() -> None:
+    """Else each connection could bring one more, of ``max_frame_bytes``, beyond ``max_queue_bytes``."""
+    journal, large = TestJournal(), [("s", f"{each:0200}") for each in range(1_000)]
+    async with (
+        Worker(settings(max_queue_bytes=10_000, max_batch_commands=1), journal=journal) as worker,
+        RawClient(worker.address, "many") as many,
+        RawClient(worker.address, "large") as other,
+    ):
+        journal.hold()
+        many.send(*(Resolve(each, [("s", "a")]) for each in range(100)))
+        await until(lambda: worker._server.is_pressed)
+        before = worker._host.queued_bytes
+        other.send(Resolve(1, large))
+        connection = next(each for each in worker._server._connections if each.name == "large")
+        await until(lambda: not connection._is_reading)
+        assert (worker._host.queued_bytes, connection._requests) == (before, 0)
+        journal.let_go()
+        assert len((await other.next(Topics)).topics) == len(large)
 
 
 async def test_a_session_begins_and_ends_among_what_its_client_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,10 @@ from inorder_worker.service.work import Session
 FRAME_COST: Final = 256
 """Bytes that a frame counts for, beside its own, where memory is bounded."""
 
+SMALL_FRAME: Final = 16 * 1024
+"""Bytes of a frame that is read of somebody of whom nothing waits, while too much waits of others: larger ones come
+when that is over, so that so many connections do not bring so many of ``max_frame_bytes``."""
+
 log = logger("inorder.worker")
 
 _LEVELS: Final = {
@@ -323,7 +327,10 @@ class Connection(asyncio.Protocol):
             self._requests <= self._settings.max_requests // share
             and self._request_bytes <= 2 * self._settings.max_frame_bytes // share
         )
-        is_pressed = self._owner.is_pressed and self._requests > 0  # by others alone nobody is kept from a turn
+        # by others alone nobody is kept from a turn for a frame that is not large, and no worker for any
+        is_pressed = self._owner.is_pressed and (
+            self._requests > 0 or (not self.is_link and self._splitter.announced > SMALL_FRAME)
+        )
         return has_room and self._is_writable and not (self._is_stopped or is_pressed or self._is_waiting)
 
     def _adjust_reading(self) -> None:

@@ -169,7 +169,7 @@ METRICS: Final[tuple[Metric, ...]] = (
            _one(lambda v: v.server.connections)),
     Metric("inorder_sessions", "gauge", (), "clients that are connected", _one(lambda v: v.server.sessions)),
     Metric("inorder_queued_requests", "gauge", (), "frames that wait for a commit", _one(lambda v: v.host.queued)),
-    Metric("inorder_queued_bytes", "gauge", (), "bytes of frames that wait for a commit; bounded by max_queue_bytes",
+    Metric("inorder_queued_bytes", "gauge", (), "bytes of frames that wait for a commit; about max_queue_bytes at most",
            _one(lambda v: v.host.queued_bytes)),
     Metric("inorder_held_requests", "gauge", (), "frames held because max_outbox rides wait for the stage above",
            _one(lambda v: v.host.relay.held)),

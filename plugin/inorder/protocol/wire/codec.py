@@ -241,6 +241,12 @@ class FrameSplitter:
         """Keep received bytes; ``bodies`` yields their frames."""
         self._pending += data
 
+    @property
+    def announced(self) -> int:
+        """The length of the body that comes next, in bytes, 0 as long as it is not known. Not while ``bodies`` runs."""
+        pending = self._pending
+        return int.from_bytes(pending[:HEADER_BYTES], "big") if len(pending) >= HEADER_BYTES else 0
+
     def bodies(self) -> Generator[bytes, None, None]:
         """Yield the complete bodies; a caller who stops early gets the rest the next time. Raises as ``feed`` does."""
         pending = self._pending

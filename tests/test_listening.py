@@ -20,7 +20,7 @@ from tests.worker.raw_client import PATIENCE, RawClient
 from inorder import listening
 from inorder.client.configured import tls_context as to_workers
 from inorder.errors import InvalidOption
-from inorder.listening import MOST, RESERVED, Doors, TlsListener, places, queue_length, raise_open_files
+from inorder.listening import MOST, RESERVED, BoundedConnections, TlsListener, places, queue_length, raise_open_files
 from inorder.testing.services.tls import Certificates
 from inorder_adapters.url_options import tls_context as to_brokers
 from inorder_controlplane import connections
@@ -30,26 +30,26 @@ from inorder_worker.service.settings import WorkerSettings
 
 
 def test_the_oldest_stranger_makes_room() -> None:
-    doors = Doors[str](3)
-    assert [doors.came(each) for each in "abcd"] == [None, None, None, "a"]
-    assert doors.knows("b")
-    assert doors.came("e") == "c"
-    assert doors.came("d") is None  # it has been served, and waits anew
-    assert doors.came("f") == "e"
-    doors.left("b")
-    assert doors.came("g") is None
+    bounded = BoundedConnections[str](3)
+    assert [bounded.add(each) for each in "abcd"] == [None, None, None, "a"]
+    assert bounded.mark_known("b")
+    assert bounded.add("e") == "c"
+    assert bounded.add("d") is None  # it has been served, and waits anew
+    assert bounded.add("f") == "e"
+    bounded.remove("b")
+    assert bounded.add("g") is None
 
 
 def test_the_last_places_are_for_those_who_are_needed() -> None:
-    doors = Doors[str](4, spare=1)
+    bounded = BoundedConnections[str](4, spare=1)
     for each in "abcd":
-        doors.came(each)
-    assert [doors.knows(each) for each in "abc"] == [True, True, True]
-    assert doors.knows("a")
-    assert not doors.knows("d")
-    assert doors.knows("d", is_needed=True)
-    assert doors.came("e") == "e"
-    assert len(doors) == 4
+        bounded.add(each)
+    assert [bounded.mark_known(each) for each in "abc"] == [True, True, True]
+    assert bounded.mark_known("a")
+    assert not bounded.mark_known("d")
+    assert bounded.mark_known("d", is_needed=True)
+    assert bounded.add("e") == "e"
+    assert len(bounded) == 4
 
 
 @pytest.mark.parametrize(

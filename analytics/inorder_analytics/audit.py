@@ -20,7 +20,7 @@ from inorder_analytics.checks.numbers import check_unique_numbers
 from inorder_analytics.checks.order import check_dependencies, check_publisher_order, check_topic_order
 from inorder_analytics.checks.total_order import Sequence, check_total_order, sequence_of
 from inorder_analytics.checks.verdicts import check_repetition, check_resumes, check_verdicts
-from inorder_analytics.histories import Histories, Incarnation, Judged
+from inorder_analytics.histories import Histories, Incarnation, JudgedRun
 from inorder_analytics.parts import ComparedPair, order_figures, worst_first
 from inorder_analytics.plain.measuring import MAX_PAIRS
 from inorder_analytics.plain.pairs import compared
@@ -166,7 +166,7 @@ def _audited(run: Recorded, linger: float, max_pairs: int, seed: int, *, is_dama
     )
 
 
-def _others(judged: Judged) -> Iterator[Violation]:
+def _others(judged: JudgedRun) -> Iterator[Violation]:
     """Return the violations of all rules but the total order."""
     history = judged.history
     yield from violations(history, (check_unique_numbers, *_OF_EACH_LIFE))
@@ -179,7 +179,7 @@ def _others(judged: Judged) -> Iterator[Violation]:
             yield found
 
 
-def _is_all_recorded(judged: Judged, found: Violation) -> bool:
+def _is_all_recorded(judged: JudgedRun, found: Violation) -> bool:
     """Tell whether all events between the two are recorded, as a bounded subscriber may jump over them (R20)."""
     events = [each.event for each in found.witnesses if each.event is not None]
     (client, incarnation, later), (_, _, earlier) = events
@@ -191,7 +191,7 @@ def _is_all_recorded(judged: Judged, found: Violation) -> bool:
 
 
 def _total_order(
-    judged: Judged, run: str, linger: float, max_pairs: int, seed: int
+    judged: JudgedRun, run: str, linger: float, max_pairs: int, seed: int
 ) -> tuple[list[Violation], list[NotJudged]]:
     """Compare the subscribers of a run in pairs. Most pairs have one order, which a look at the positions shows."""
     subscribers = judged.history.subscribers
@@ -219,7 +219,7 @@ def _is_one_order(one: Sequence, two: Sequence) -> bool:
     return all(before < after for before, after in pairwise(places))
 
 
-def _is_certain(judged: Judged, found: Violation, name: str, sequence: Sequence, linger: float) -> bool:
+def _is_certain(judged: JudgedRun, found: Violation, name: str, sequence: Sequence, linger: float) -> bool:
     """Tell whether no unrecorded unsubscription can excuse two events in opposite orders. None can be longer ago than
     the linger, if the incarnation is recorded as a whole or was notified of either not long before."""
     incarnation, subscriber = judged.incarnations[name], judged.history.subscribers[name]
@@ -233,7 +233,7 @@ def _is_certain(judged: Judged, found: Violation, name: str, sequence: Sequence,
 # -- what could not be judged ----------------------------------------------------------------------------------------
 
 
-def _not_judged(run: Recorded, judged: Judged) -> Iterator[NotJudged]:
+def _not_judged(run: Recorded, judged: JudgedRun) -> Iterator[NotJudged]:
     for name, incarnation in judged.incarnations.items():
         subscriber = judged.history.subscribers[name]
         if not (incarnation.rows or subscriber.spans):

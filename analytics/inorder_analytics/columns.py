@@ -16,7 +16,7 @@ from inorder.traces.arrow import TYPES
 from inorder.traces.schema import COLUMNS, NAMES
 
 
-class Unfit(ValueError):
+class Unreadable(ValueError):
     """A column cannot be converted without a change of its values; the message names the column and the reason."""
 
 
@@ -28,13 +28,13 @@ def arrow_schema(names: Iterable[str] = NAMES) -> pa.Schema:
 
 def found_in(schema: pa.Schema) -> dict[str, str]:
     """Return the file's column for each of our columns, by our name. The exact name counts before one in another case.
-    Raises Unfit where two would be the same."""
+    Raises Unreadable where two would be the same."""
     found: dict[str, str] = {}
     for name in NAMES:
         exact = [each for each in schema.names if each == name]
         alike = exact or [each for each in schema.names if each.lower() == name]
         if len(alike) > 1:
-            raise Unfit(f"more than one column is {name!r}: {', '.join(alike)}")
+            raise Unreadable(f"more than one column is {name!r}: {', '.join(alike)}")
         if alike:
             found[name] = alike[0]
     return found
@@ -48,20 +48,20 @@ def is_exact(schema: pa.Schema) -> bool:
             name == own and schema.field(name).type == arrow_schema([own])[0].type
             for own, name in found_in(schema).items()
         )
-    except Unfit:
+    except Unreadable:
         return False
 
 
 def check(schema: pa.Schema) -> None:
-    """Raise Unfit for a file whose columns can never be converted, whatever its values."""
+    """Raise Unreadable for a file whose columns can never be converted, whatever its values."""
     for own, name in found_in(schema).items():
         wanted, is_ = arrow_schema([own])[0].type, _plain(schema.field(name).type)
         if not _may_become(is_, wanted):
-            raise Unfit(f"column {name!r} is {is_}, not {wanted}")
+            raise Unreadable(f"column {name!r} is {is_}, not {wanted}")
 
 
 def conform(table: pa.Table, names: Iterable[str] = NAMES) -> pa.Table:
-    """Return a table with our columns (or the named ones) in our types; missing ones are null. Raises Unfit."""
+    """Return a table with our columns (or the named ones) in our types; missing ones are null. Raises Unreadable."""
     schema = arrow_schema(names)
     found = found_in(table.schema)
     arrays = []
@@ -79,7 +79,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not _may_become(column.type, field.type):
-        raise Unfit(f"column {field.name!r} is {column.type}, not {field.type}")
+        raise Unreadable(f"column {field.name!r} is {column.type}, not {field.type}")
     try:
         if pa.types.is_timestamp(field.type):  # ours are microseconds; what is finer says no more than they do
             options = pc.CastOptions(field.type, allow_time_truncate=True)
@@ -91,9 +91,9 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             and _is_text(column.type)
             and converted.cast(pa.string()) != column.cast(pa.string())
         ):
-            raise Unfit(f"column {field.name!r} is {column.type}, and not each value is a plain number")
+            raise Unreadable(f"column {field.name!r} is {column.type}, and not each value is a plain number")
     except pa.ArrowInvalid as error:
-        raise Unfit(f"column {field.name!r} is {column.type}, and does not fit {field.type}: {error}") from None
+        raise Unreadable(f"column {field.name!r} is {column.type}, and does not fit {field.type}: {error}") from None
     return converted
 
 

@@ -45,7 +45,7 @@ class CompactionFailed(InorderError):
     """The new files differ from the old ones, or another compaction works there; the originals are untouched."""
 
 
-class Merged(msgspec.Struct, frozen=True):
+class MergedFile(msgspec.Struct, frozen=True):
     """A merged file in its state at the merge."""
 
     file: str
@@ -75,7 +75,7 @@ class Compacted(msgspec.Struct, kw_only=True):
     out: str
     made_at: str
     rows: int = 0
-    sources: list[Merged] = msgspec.field(default_factory=list)
+    sources: list[MergedFile] = msgspec.field(default_factory=list)
     damaged: list[Damaged] = msgspec.field(default_factory=list)
     files: list[str] = msgspec.field(default_factory=list)
     manifest: str = ""
@@ -147,7 +147,7 @@ class _Compaction:
             self._tell(done)
             self._end(done)
         if remove:
-            done.removed += self._remove([Merged(each.file, each.bytes, each.version) for each in merged])
+            done.removed += self._remove([MergedFile(each.file, each.bytes, each.version) for each in merged])
         return done
 
     # -- what is new ---------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class _Compaction:
             done.files.append(f"compacted-{self._stamp}-{at:06}.parquet")
             self._place.write(f"_{done.files[-1]}", partial(_write, table))
             done.rows += table.num_rows
-        done.sources = [Merged(each.file, each.bytes, each.version) for each in read]
+        done.sources = [MergedFile(each.file, each.bytes, each.version) for each in read]
         done.damaged = list(self._traces.damaged)
 
     def _check_is_whole(self, done: Compacted) -> None:
@@ -217,7 +217,7 @@ class _Compaction:
 
     # -- originals -----------------------------------------------------------------------------------------------------
 
-    def _remove(self, sources: Iterable[Merged]) -> int:
+    def _remove(self, sources: Iterable[MergedFile]) -> int:
         """Remove originals that are still as merged; return how many. Clients may write meanwhile."""
         is_local = self._traces.is_local
         if is_local:
@@ -234,11 +234,11 @@ class _Compaction:
             self._traces.filesystem.rm_file(each.file)
         return len(settled)
 
-    def _is_settled(self, source: Merged) -> bool:
+    def _is_settled(self, source: MergedFile) -> bool:
         when: datetime = self._traces.filesystem.modified(source.file)
         return datetime.now(UTC) - when.astimezone(UTC) >= SETTLED
 
-    def _take_away(self, source: Merged) -> bool:
+    def _take_away(self, source: MergedFile) -> bool:
         """Remove a file of this machine. Whoever replaces it from here on makes a new one; who did before shows in what
         is taken."""
         path = Path(source.file)

@@ -161,7 +161,7 @@ class Order:
 
 
 @dataclass(slots=True)
-class Seen:
+class Reception:
     """One subscriber's view of a run.
 
     Attributes:
@@ -208,7 +208,7 @@ class MadeRun:
     plan: Plan
     at: int
     order: Order
-    seen: list[Seen]
+    seen: list[Reception]
     violations: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -274,7 +274,7 @@ def _before(topic: Ints, number: Ints, by: int) -> tuple[Ints, Ints]:
     return topics, numbers
 
 
-def _seen(plan: Plan, at: int, chance: np.random.Generator, blocks: int, calm: Ints, other: Ints) -> Seen:
+def _seen(plan: Plan, at: int, chance: np.random.Generator, blocks: int, calm: Ints, other: Ints) -> Reception:
     shuffles, delivered = np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)
     drawn = chance.choice(other, plan.shuffled_of(at), replace=False) if len(other) else other
     shuffles[drawn] = chance.integers(1, len(SHUFFLES), len(drawn))
@@ -282,4 +282,4 @@ def _seen(plan: Plan, at: int, chance: np.random.Generator, blocks: int, calm: I
     shuffles[late], delivered[late] = LATE, 1
     outer = np.concatenate([calm * BLOCK, calm * BLOCK + BLOCK - 1])
     lost = chance.choice(outer, plan.lost_of(at), replace=False) if len(outer) else outer
-    return Seen(shuffles, delivered, np.sort(lost), np.sort(late * BLOCK))
+    return Reception(shuffles, delivered, np.sort(lost), np.sort(late * BLOCK))

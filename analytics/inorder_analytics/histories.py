@@ -3,7 +3,7 @@
 A trace shows less than a simulation does, so a history says less, and checks stay silent where they cannot know:
 
 - Each incarnation of a client is a subscriber of its own: it knows nothing of what the one before was notified of. What
-  R18 promises across incarnations is judged apart (:attr:`Judged.resumed`).
+  R18 promises across incarnations is judged apart (:attr:`JudgedRun.resumed`).
 - Of events that no recorded publisher published the timestamps are known from their subscribers.
 - A number counts as one that must come only where its publish is recorded as accepted; any other one may be void.
 - A incarnation of which rows are missing can break an order, but nothing is said about what it left out.
@@ -54,7 +54,7 @@ class Incarnation:
 
 
 @dataclass(slots=True)
-class Judged:
+class JudgedRun:
     """A run in the form for the checks.
 
     Attributes:
@@ -94,7 +94,7 @@ class Histories:
         self._keys: dict[Topic, int] = {}
         self._counters: dict[Session, set[int]] = defaultdict(set)
 
-    def made(self) -> Judged:
+    def made(self) -> JudgedRun:
         """Return the finished history."""
         incarnations = self._incarnations()
         accepted: dict[int, list[int]] = defaultdict(list)
@@ -108,7 +108,7 @@ class Histories:
         for topic in self._keys.values():
             known = Ranges((number, number) for number in accepted[topic])
             history.unknown += [(topic, *numbers) for numbers in known.missing(1, HIGHEST)]
-        return Judged(
+        return JudgedRun(
             history,
             {incarnation.name: incarnation for incarnation in incarnations.values()},
             self._resumed(incarnations),

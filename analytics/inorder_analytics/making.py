@@ -18,7 +18,7 @@ from inorder.traces.folder import open_folder
 from inorder.traces.options import safe_name
 from inorder.traces.schema import COLUMNS, SCHEMA_VERSION
 from inorder_analytics.columns import arrow_schema
-from inorder_analytics.generating import BEGAN_US, STAGES, Ints, MadeRun, Plan, Seen, made_runs
+from inorder_analytics.generating import BEGAN_US, STAGES, Ints, MadeRun, Plan, Reception, made_runs
 from inorder_analytics.reading import Place, Traces
 from inorder_analytics.truth import Truth, publisher_name, subscriber_name
 
@@ -205,7 +205,7 @@ def _notified(
 def _stream(
     client: Client,
     names: Sequence[str],
-    seen: Seen,
+    seen: Reception,
     told: Ints,
     when: Ints,
     heard: Any,

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from inorder.errors import InorderError, InvalidOption
 from inorder.traces.folder import LocalFolder, RemoteFolder, reason_of
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
-from inorder_analytics.columns import Unfit, arrow_schema, check, conform, found_in, is_exact
+from inorder_analytics.columns import Unreadable, arrow_schema, check, conform, found_in, is_exact
 from inorder_analytics.copies import KEY, Copies
 from inorder_analytics.results import Damaged
 
@@ -219,7 +219,7 @@ class Traces:
 
     def _open(self, file: TraceFile) -> pq.ParquetFile:
         if file.bytes == 0:
-            raise Unfit("it is empty (zero bytes)")
+            raise Unreadable("it is empty (zero bytes)")
         if self.is_local:
             return pq.ParquetFile(file.file)
         with self.filesystem.open(file.file, "rb") as opened:

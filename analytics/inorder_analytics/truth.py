@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from inorder_analytics.generating import MOST_PAIRS, SHUFFLES, Ints, MadeRun, Plan, Seen
+from inorder_analytics.generating import MOST_PAIRS, SHUFFLES, Ints, MadeRun, Plan, Reception
 from inorder_analytics.parts import Compared, percent, percentiles, ranked, stream_figures
 from inorder_analytics.plain.streams import compare
 
@@ -124,7 +124,7 @@ def _pairs(run: MadeRun) -> tuple[list[Compared], list[Compared]]:
     return raw, delivered
 
 
-def _raw(events: int, one: Seen, two: Seen) -> Compared:
+def _raw(events: int, one: Reception, two: Reception) -> Compared:
     """Compare two subscribers' arrivals: each block adds what its two shuffles differ by, as nothing is lost."""
     kinds = len(SHUFFLES)
     both = np.bincount(one.shuffles * kinds + two.shuffles, minlength=kinds**2).reshape(kinds, kinds)
@@ -137,7 +137,7 @@ def _raw(events: int, one: Seen, two: Seen) -> Compared:
     return Compared(length=length, farthest=max((common.farthest for _, common in each), default=0), **sums)
 
 
-def _delivered(events: int, one: Seen, two: Seen, planted: int) -> Compared:
+def _delivered(events: int, one: Reception, two: Reception, planted: int) -> Compared:
     """Compare two subscribers' notifications: each planted violation swaps two neighbours that both have."""
     gone = np.union1d(np.union1d(one.lost, two.lost), np.union1d(one.late, two.late))
     sums = {"displaced": 2 * planted, "opposite": planted, "descents": planted}

@@ -14,7 +14,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from inorder.listening import Guest, places
+from inorder.listening import Abortable, places
 from inorder.logs import logger
 
 SHARE: Final = 0.25
@@ -43,7 +43,7 @@ _TOO_LARGE: Final = b"431 Request Header Fields Too Large"
 log = logger("inorder.controlplane")
 
 
-class Waiting:
+class WaitingConnections:
     """The connections of one server that owe a request or the end of a TLS handshake, the oldest first.
 
     Args:
@@ -53,19 +53,19 @@ class Waiting:
     def __init__(self, connections: Sized) -> None:
         self.room = min(MOST, places(SHARE))
         self._connections = connections
-        self._handshakes: set[Guest] = set()
-        self._waiting: dict[Guest, None] = {}
+        self._handshakes: set[Abortable] = set()
+        self._waiting: dict[Abortable, None] = {}
 
-    def begin(self, guest: Guest) -> None:
+    def begin(self, guest: Abortable) -> None:
         """Note that a connection owes something from now on."""
         self._waiting.pop(guest, None)
         self._waiting[guest] = None
 
-    def end(self, guest: Guest) -> None:
+    def end(self, guest: Abortable) -> None:
         """Note that a connection owes nothing, or is gone."""
         self._waiting.pop(guest, None)
 
-    def came(self, guest: Guest) -> None:
+    def came(self, guest: Abortable) -> None:
         """Add a connection. Cut one where there are more than there may be."""
         self.begin(guest)
         if len(self._connections) + len(self._handshakes) > self.room:
@@ -73,12 +73,12 @@ class Waiting:
             del self._waiting[oldest]
             oldest.abort()
 
-    def handshake_came(self, guest: Guest) -> None:
+    def handshake_came(self, guest: Abortable) -> None:
         """Add a connection that begins its TLS handshake."""
         self._handshakes.add(guest)
         self.came(guest)
 
-    def handshake_left(self, guest: Guest) -> None:
+    def handshake_left(self, guest: Abortable) -> None:
         """Remove a connection whose TLS handshake has ended."""
         self._handshakes.discard(guest)
         self.end(guest)
@@ -91,7 +91,7 @@ class BoundedProtocol(HttpToolsProtocol):
         waiting: of the server.
     """
 
-    def __init__(self, waiting: Waiting, **of_uvicorn: Any) -> None:
+    def __init__(self, waiting: WaitingConnections, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._all_waiting = waiting
         self._head_bytes = self._body_bytes = 0
@@ -109,7 +109,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._await("head", HEAD_SECONDS)
 
     def abort(self) -> None:
-        """See Guest."""
+        """See Abortable."""
         self._stop_answering()
         self.transport.abort()
 

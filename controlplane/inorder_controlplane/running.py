@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Own:
+class _OwnRun:
     """A run of this control plane. ``why``: what ends it before its time: the outcome and the reason for it."""
 
     run: Run
@@ -68,8 +68,8 @@ class Runner:
     ) -> None:
         self._context, self._command, self._clock = context, command, clock
         self.owner = new_owner(socket.gethostname())
-        self._own: dict[str, _Own] = {}
-        self._silence = Silence(context.settings.analysis_lease)
+        self._own: dict[str, _OwnRun] = {}
+        self._silence = SilenceWatch(context.settings.analysis_lease)
         self._woken = asyncio.Event()
         self._is_closing = False
 
@@ -106,7 +106,7 @@ class Runner:
             run = await self._call(lambda store: Analyses(store).claim_next(self.owner))
             if run is None:
                 break
-            own = _Own(run, AnalysisProcess(self._command))
+            own = _OwnRun(run, AnalysisProcess(self._command))
             self._own[run.id] = own
             own.task = asyncio.create_task(self._perform(own), name=f"inorder-analysis-{run.id}")
 
@@ -149,7 +149,7 @@ class Runner:
 
     # -- one run ---------------------------------------------------------------------------------------------------
 
-    async def _perform(self, own: _Own) -> None:
+    async def _perform(self, own: _OwnRun) -> None:
         outcome: Outcome = "failed"
         try:
             outcome, reason = await self._outcome(own)
@@ -163,7 +163,7 @@ class Runner:
             del self._own[own.run.id]
             self.wake()
 
-    async def _outcome(self, own: _Own) -> tuple[Outcome, str]:
+    async def _outcome(self, own: _OwnRun) -> tuple[Outcome, str]:
         """Run an analysis; return its outcome and the reason."""
         job = own.run.job
         try:
@@ -191,7 +191,7 @@ class Runner:
             return own.why
         return "failed", _reason(code, own.process.log)
 
-    async def _beat(self, own: _Own) -> None:
+    async def _beat(self, own: _OwnRun) -> None:
         """Show that a run goes on, and obey the store."""
         told: dict[str, Any] = {}
         complaint = Complaint()
@@ -215,7 +215,7 @@ class Runner:
                     own.process.stop(0)
             await asyncio.sleep(BEAT_SECONDS)
 
-    async def _end(self, own: _Own, outcome: Outcome, reason: str) -> None:
+    async def _end(self, own: _OwnRun, outcome: Outcome, reason: str) -> None:
         """Store the outcome of a run, however long the store is away, unless we are to stop as well."""
         process = own.process
 
@@ -242,7 +242,7 @@ class Runner:
                 return
 
 
-class Silence:
+class SilenceWatch:
     """Measures for how long each run's owner has shown no sign of life.
 
     Between two looks no more counts than twice the longest pause between them: if we stood still ourselves, maybe all

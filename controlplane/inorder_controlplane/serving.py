@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from inorder.errors import InvalidOption, PortInUse
 from inorder.listening import NO_PASS_PHRASE, RenewableTls, TlsListener, queue_length
 from inorder.logs import logger
-from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, BoundedSocket, Waiting
+from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, BoundedSocket, WaitingConnections
 from inorder_controlplane.settings import ControlPlaneSettings
 from inorder_worker.service.settings import is_loopback
 
@@ -124,7 +124,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start accepting. The sockets are listened on here: uvicorn sets no bounds."""
         await super().startup([])
-        waiting = Waiting(self.server_state.connections)
+        waiting = WaitingConnections(self.server_state.connections)
         protocol: Callable[[], asyncio.Protocol] = partial(
             BoundedProtocol,
             waiting,

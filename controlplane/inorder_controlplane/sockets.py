@@ -28,7 +28,7 @@ LOOK_SECONDS: Final = 5.0
 log = logger("inorder.controlplane")
 
 
-class Seats:
+class SocketLimit:
     """A limit on open sockets of a kind, in all and for one token.
 
     Args:
@@ -42,7 +42,7 @@ class Seats:
         self._taken: Counter[str] = Counter()
 
     @contextlib.contextmanager
-    def taken(self, principal: Principal) -> Iterator[None]:
+    def counted(self, principal: Principal) -> Iterator[None]:
         """Count one open socket in this block. Raises Problem."""
         token = principal.token_id
         if self._taken[token] >= self._of_one:

@@ -33,7 +33,7 @@ from inorder_controlplane.lives import Latencies, latencies
 from inorder_controlplane.series import Sample, Series
 from inorder_worker.admin import StuckNumber, TopicState
 from inorder_worker.store.analyses import Analyses, Run
-from inorder_worker.store.overview import Lookout, Overview
+from inorder_worker.store.overview import Overview, StoreWatcher
 from inorder_worker.store.sqlite_file import Room
 from inorder_worker.store.store import Store
 
@@ -107,7 +107,7 @@ class Watching:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._lookout = Lookout(context.settings.lease, BUSY_SECONDS)
+        self._watcher = StoreWatcher(context.settings.lease, BUSY_SECONDS)
         self.series = Series()
         self.limits = Limits()
         self._book = AlarmBook()
@@ -183,7 +183,7 @@ class Watching:
     async def _look_at_store(self) -> dict[str, Any]:
         def look(store: Store) -> dict[str, Any]:
             return {
-                "store": self._lookout.look(store, time.monotonic()),
+                "store": self._watcher.look(store, time.monotonic()),
                 "runs": Analyses(store).newest(),
                 "room": store.measure_room(),
             }

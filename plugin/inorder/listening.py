@@ -62,7 +62,7 @@ class RenewableTls:
 _NO_ROOM: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
-class Guest(Hashable, Protocol):
+class Abortable(Hashable, Protocol):
     """A connection that can be cut to make room."""
 
     def abort(self) -> None:
@@ -89,8 +89,8 @@ class TlsListener:
         context: ssl.SSLContext,
         seconds: float,
         made: Callable[[], asyncio.Protocol],
-        came: Callable[[Guest], None],
-        left: Callable[[Guest], None],
+        came: Callable[[Abortable], None],
+        left: Callable[[Abortable], None],
     ) -> None:
         self.context, self.seconds, self.made = context, seconds, made
         self.came, self.left = came, left
@@ -154,7 +154,7 @@ class _Handshake(asyncio.Protocol):
         self.task.add_done_callback(lambda _: self._end())
 
     def abort(self) -> None:
-        """See Guest."""
+        """See Abortable."""
         if not self._is_over:
             self.task.cancel()
 
@@ -205,7 +205,7 @@ def places(share: float) -> int:
     return int(min(MOST, max(2, (_most_files() - RESERVED - 4 * queue_length()) * share)))
 
 
-class Doors(Generic[C]):
+class BoundedConnections(Generic[C]):
     """A bounded set of connections: unknown ones make room for newer ones, the oldest first, so that silent connections
     keep nobody out.
 
@@ -222,7 +222,7 @@ class Doors(Generic[C]):
     def __len__(self) -> int:
         return len(self._strangers) + len(self._known)
 
-    def came(self, who: C) -> C | None:
+    def add(self, who: C) -> C | None:
         """Add an unknown connection, or make a known one unknown again. Return the connection to cut for it."""
         self._known.discard(who)
         self._strangers.pop(who, None)
@@ -233,7 +233,7 @@ class Doors(Generic[C]):
         del self._strangers[oldest]
         return oldest
 
-    def knows(self, who: C, *, is_needed: bool = False) -> bool:
+    def mark_known(self, who: C, *, is_needed: bool = False) -> bool:
         """Mark a connection as known. Return whether there is a place."""
         if who not in self._known:
             if not is_needed and len(self._known) >= self.room - self._spare:
@@ -242,7 +242,7 @@ class Doors(Generic[C]):
             self._known.add(who)
         return True
 
-    def left(self, who: C) -> None:
+    def remove(self, who: C) -> None:
         """Remove a connection."""
         self._strangers.pop(who, None)
         self._known.discard(who)

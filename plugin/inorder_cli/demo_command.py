@@ -76,7 +76,7 @@ def demo(
     with layout(broker, seed) as brokers, _Show(console, quiet=json) as show:
         page = Page(console, brokers.brokers(), port, show, report, is_json=json) if serve else None
         outcome = run_until_stopped(
-            run_demo(brokers, events=events, rate=rate, show=show, onlooker=page, traces=recorded)
+            run_demo(brokers, events=events, rate=rate, show=show, observer=page, traces=recorded)
         )
     if recorded is not None:
         about = f"the run with inorder is recorded in {recorded.url} as run {recorded.run_id}"

@@ -25,7 +25,7 @@ class Bars(Protocol):
 
 
 class Page:
-    """Shows a run of the demo in a browser (see ``inorder_cli.demo.run.Onlooker``).
+    """Shows a run of the demo in a browser (see ``inorder_cli.demo.run.RunObserver``).
 
     Args:
         console: where the page is named.
@@ -51,7 +51,7 @@ class Page:
         self._link = ""
 
     @asynccontextmanager
-    async def beside(self, worker: Worker) -> AsyncIterator[None]:
+    async def observe(self, worker: Worker) -> AsyncIterator[None]:
         """Serve the page of this worker. Raises PortInUse and MissingExtra."""
         loaded = options.settings(
             None,
@@ -72,7 +72,7 @@ class Page:
         finally:
             await plane.close()
 
-    async def stay(self, outcome: Outcome) -> None:
+    async def finish(self, outcome: Outcome) -> None:
         """Print the outcome and the page's address, and wait for Ctrl-C or SIGTERM."""
         stop = stop_event()
         self._bars.stop()

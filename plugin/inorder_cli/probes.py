@@ -35,7 +35,7 @@ LEAVE_SECONDS = 1.0
 # -- broker ----------------------------------------------------------------------------------------------------------
 
 
-class _Silent:
+class _IgnoringSink:
     """A sink that ignores everything."""
 
     def arrived(self, arrival: Arrival) -> None:
@@ -66,7 +66,7 @@ def open_broker(text: str) -> Ens:
 async def probe_broker(ens: Ens) -> str:
     """Connect to a broker and disconnect. Raises BrokerUnreachable, Unauthorized."""
     try:
-        await ens.connect(_Silent())
+        await ens.connect(_IgnoringSink())
     finally:
         await ens.close()
     return f"connected to {ens.address}"

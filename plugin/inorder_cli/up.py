@@ -59,7 +59,7 @@ async def _run(settings: Settings, *, is_json: bool) -> int:
     )
     stop = stop_event(lambda: _renew(worker, plane))
     try:
-        async with _Named(worker):
+        async with _RenamedPort(worker):
             secret = await plane.first_token()
             async with plane:
                 _say_ready(settings, worker, plane, secret, is_json=is_json)
@@ -83,7 +83,7 @@ def _beside(store: str) -> list[str]:
     return [] if file is None else [str(file.absolute().parent / "traces")]
 
 
-class _Named:
+class _RenamedPort:
     """A worker whose port setting has another name here."""
 
     def __init__(self, worker: Worker) -> None:

@@ -195,7 +195,7 @@ def test_a_file_that_a_client_replaces_meanwhile_stays(
     rows = Trace().streams(s1=" ".join(f"a{number}" for number in range(1, 29))).rows
     take_away = compacting._Compaction._take_away
 
-    def replaced(compaction: Any, source: compacting.Merged) -> bool:
+    def replaced(compaction: Any, source: compacting.MergedFile) -> bool:
         if source.file.endswith("000020.parquet"):  # behind the look whether it is what was merged
             (larger,) = write(tmp_path / "larger", rows[20:]).iterdir()
             os.replace(larger, source.file)

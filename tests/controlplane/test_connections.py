@@ -23,7 +23,7 @@ from inorder_controlplane.connections import (
     MAX_SENT_BYTES,
     BoundedProtocol,
     BoundedSocket,
-    Waiting,
+    WaitingConnections,
 )
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -48,7 +48,7 @@ class Served:
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.waiting = Waiting(self.state.connections)
+        self.waiting = WaitingConnections(self.state.connections)
 
     async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[..., Any]) -> None:
         if scope["type"] == "websocket":

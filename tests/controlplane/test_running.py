@@ -22,7 +22,7 @@ from tests.costs import ended as ended_soon
 from inorder.errors import StoreUnreachable
 from inorder_controlplane import running
 from inorder_controlplane.analysis_process import masked
-from inorder_controlplane.running import Runner, Silence, due, runner_of
+from inorder_controlplane.running import Runner, SilenceWatch, due, runner_of
 from inorder_worker.store import records
 from inorder_worker.store.analyses import Analyses, Job, Run
 from inorder_worker.store.identity import new_owner
@@ -413,7 +413,7 @@ async def test_a_store_that_is_away_is_said_once(
 
 def test_nobody_is_suspected_for_the_time_that_we_stood_still(serve: Serve) -> None:
     run = Analyses(serve().store).begin(Job(), "o", "ann")
-    silence = Silence(30.0)
+    silence = SilenceWatch(30.0)
     assert silence.seen([run], 0.0) == set()
     assert silence.seen([run], 3600.0) == set()
     assert silence.seen([run._replace(beat=1)], 3601.0) == set()

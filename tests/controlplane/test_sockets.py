@@ -16,7 +16,7 @@ from inorder.errors import StoreUnreachable
 from inorder_controlplane import sockets
 from inorder_controlplane.principals import Principal, is_current, require_socket
 from inorder_controlplane.problems import Problem
-from inorder_controlplane.sockets import Seats, tell
+from inorder_controlplane.sockets import SocketLimit, tell
 from inorder_worker.store.tokens import TokenStore
 
 HERE = "http://localhost:8080"
@@ -143,18 +143,18 @@ async def test_what_was_opened_with_a_token_ends_with_it(
 
 def test_nobody_takes_all_seats() -> None:
     ann, ben, cid = (Principal(name, "viewer", f"token of {name}") for name in ("ann", "ben", "cid"))
-    seats = Seats("tails", 3, 2)
+    limit = SocketLimit("tails", 3, 2)
     with ExitStack() as held:
         for _ in range(2):
-            held.enter_context(seats.taken(ann))
-        with pytest.raises(Problem, match="2 tails of this token") as refused, seats.taken(ann):
+            held.enter_context(limit.counted(ann))
+        with pytest.raises(Problem, match="2 tails of this token") as refused, limit.counted(ann):
             pass
         assert refused.value.allowed == "2 of one token, 3 of all"
-        with seats.taken(ben), pytest.raises(Problem, match="3 tails are open"), seats.taken(cid):
+        with limit.counted(ben), pytest.raises(Problem, match="3 tails are open"), limit.counted(cid):
             pass
-        with seats.taken(cid):
+        with limit.counted(cid):
             pass
-    with seats.taken(ann):
+    with limit.counted(ann):
         pass
 
 

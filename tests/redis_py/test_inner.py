@@ -18,7 +18,7 @@ from inorder.endpoint.notifications import Verdict
 from inorder.errors import Forbidden
 from inorder.redis._message import Inorder
 from inorder.redis._publisher import Publisher, Ticket
-from inorder.redis._shared import Pulse
+from inorder.redis._shared import HealthCheck
 from inorder.redis._subscriber import Subscriber
 
 Read = list[Any]
@@ -145,7 +145,7 @@ async def test_copies_without_a_place_in_the_order_come_as_the_server_sends_them
 
 
 def test_the_answer_to_a_health_check_may_have_come_while_nobody_looked() -> None:
-    connection, pulse = SimpleNamespace(health_check_interval=1.0, next_health_check=0.0), Pulse()
+    connection, pulse = SimpleNamespace(health_check_interval=1.0, next_health_check=0.0), HealthCheck()
     assert pulse.is_due(connection, 1.0)
     assert not pulse.is_due(connection, 9.0)
     pulse.on_reception()

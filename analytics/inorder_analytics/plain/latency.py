@@ -13,7 +13,7 @@ SECOND_US: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lived:
+class EventTimes:
     """An accepted event with its times at the subscribers that wanted it. All in microseconds, corrected by the clocks'
     offsets.
 
@@ -51,7 +51,7 @@ class Lived:
         return any(each is not None and each < 0 for each in (self.latency, self.timestamp, self.ens, self.waiting))
 
 
-def lived(run: Recorded) -> Iterator[Lived]:
+def lived(run: Recorded) -> Iterator[EventTimes]:
     """Return the accepted events of a run."""
     for event, published in run.accepted.items():
         told = run.first_notified.get(event, {})
@@ -64,7 +64,7 @@ def lived(run: Recorded) -> Iterator[Lived]:
                 own[client] = ended - began
         missing = len(wanted) - len(own)
         if not own:
-            yield Lived(event, published.published_at, own, missing)
+            yield EventTimes(event, published.published_at, own, missing)
             continue
         last = min(own, key=lambda client: (-own[client], client))
         yield _split(run, event, published, told[last], own, missing, own[last])
@@ -72,10 +72,10 @@ def lived(run: Recorded) -> Iterator[Lived]:
 
 def _split(
     run: Recorded, event: Event, published: Row, notified: Row, own: dict[str, int], missing: int, latency: int
-) -> Lived:
+) -> EventTimes:
     stamped, arrived = _corrected(run, published, "stamped_at"), _corrected(run, notified, "arrived_at")
     errors = run.clock_of(published)[1], run.clock_of(notified)[1]
-    return Lived(
+    return EventTimes(
         event,
         published.published_at,
         own,

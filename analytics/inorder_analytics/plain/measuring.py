@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from inorder_analytics.parts import Ranks, RunPart, Topic, percent, percentiles, ranked, together
-from inorder_analytics.plain.latency import Lived, lived
+from inorder_analytics.plain.latency import EventTimes, lived
 from inorder_analytics.plain.pairs import compared
 from inorder_analytics.plain.recorded import Event, Recorded, event_of, recorded_runs
 from inorder_analytics.reading import Row, Traces, rows
@@ -83,7 +83,7 @@ def measure_rows(
     )
 
 
-def _part(run: Recorded, living: Sequence[Lived], window_us: int, max_pairs: int, seed: int) -> RunPart:
+def _part(run: Recorded, living: Sequence[EventTimes], window_us: int, max_pairs: int, seed: int) -> RunPart:
     sample, pairs = compared(run, max_pairs, seed)
     gaps: Counter[str] = Counter()
     for row in run.gaps:
@@ -105,7 +105,7 @@ def _part(run: Recorded, living: Sequence[Lived], window_us: int, max_pairs: int
     )
 
 
-def _ranks(living: Sequence[Lived]) -> Ranks:
+def _ranks(living: Sequence[EventTimes]) -> Ranks:
     parts = {
         name: ranked(getattr(each, name) for each in living) for name in ("latency", "timestamp", "ens", "waiting")
     }
@@ -136,7 +136,7 @@ def _stages(row: Row) -> int | None:
 # -- by topic, subscriber, window --------------------------------------------------------------------------------
 
 
-def _topics(run: Recorded, living: Sequence[Lived]) -> list[Topic]:
+def _topics(run: Recorded, living: Sequence[EventTimes]) -> list[Topic]:
     topics: dict[str, Topic] = {}
     for event in run.events:
         topic = topics.setdefault(label := run.label(event[:2]), Topic(label=label, topic_id=event[1]))
@@ -144,7 +144,7 @@ def _topics(run: Recorded, living: Sequence[Lived]) -> list[Topic]:
     for row in run.notifications:
         topic = topics[run.label((row.domain, row.topic_id))]
         topic.late, topic.in_order = topic.late + (row.verdict == "late"), topic.in_order + (row.verdict == "in_order")
-    by_label: dict[str, list[Lived]] = defaultdict(list)
+    by_label: dict[str, list[EventTimes]] = defaultdict(list)
     for each in living:
         by_label[run.label(each.event[:2])].append(each)
     for label, own in by_label.items():
@@ -152,7 +152,7 @@ def _topics(run: Recorded, living: Sequence[Lived]) -> list[Topic]:
     return list(topics.values())
 
 
-def _add_accepted(topic: Topic, run: Recorded, living: Sequence[Lived]) -> None:
+def _add_accepted(topic: Topic, run: Recorded, living: Sequence[EventTimes]) -> None:
     topic.asked, topic.whole = sum(each.is_interesting for each in living), sum(each.is_prompt for each in living)
     timed = [each for each in living if each.latency is not None]
     topic.negative, topic.uncorrected = (
@@ -183,7 +183,7 @@ def _late_percent(notifications: Iterable[Row]) -> float | None:
     return percent(verdicts["late"], verdicts.total())
 
 
-def _by_subscriber(run: Recorded, living: Sequence[Lived]) -> list[SubscriberFigures]:
+def _by_subscriber(run: Recorded, living: Sequence[EventTimes]) -> list[SubscriberFigures]:
     notifications: dict[str, list[Row]] = defaultdict(list)
     for row in run.notifications:
         notifications[row.client].append(row)
@@ -206,8 +206,8 @@ def _by_subscriber(run: Recorded, living: Sequence[Lived]) -> list[SubscriberFig
     ]
 
 
-def _by_window(run: Recorded, living: Sequence[Lived], window_us: int) -> list[WindowFigures]:
-    windows: dict[int, list[Lived]] = defaultdict(list)
+def _by_window(run: Recorded, living: Sequence[EventTimes], window_us: int) -> list[WindowFigures]:
+    windows: dict[int, list[EventTimes]] = defaultdict(list)
     of_event: dict[Event, int] = {}
     for each in living:
         if each.published_at is not None:

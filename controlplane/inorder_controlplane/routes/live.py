@@ -11,7 +11,7 @@ from fastapi import APIRouter, WebSocket
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.principals import Principal, require_socket
 from inorder_controlplane.showing import alarms_of, figures_of, rates_of, stages_of, totals_of, workers_of
-from inorder_controlplane.sockets import Seats, tell
+from inorder_controlplane.sockets import SocketLimit, tell
 from inorder_controlplane.watching import Picture, Watching, watching_of
 from inorder_worker.store.analyses import Run
 
@@ -33,8 +33,8 @@ async def live(
     the workers do not answer) and ``alarms``; at first and when they change also ``states`` (stages and workers),
     ``order`` (the order epoch) and ``runs`` (of analyses: the open ones, and the last ended one)."""
     part = watching_of(context)
-    seats: Seats = context.parts.setdefault("live", Seats("live sockets", MAX_SOCKETS, MAX_OF_ONE))
-    with seats.taken(principal):
+    limit: SocketLimit = context.parts.setdefault("live", SocketLimit("live sockets", MAX_SOCKETS, MAX_OF_ONE))
+    with limit.counted(principal):
         await socket.accept()
         await tell(socket, context, principal, _send(socket, part))
 

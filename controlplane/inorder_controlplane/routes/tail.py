@@ -14,7 +14,7 @@ from inorder_controlplane.brokers import Tail, broker_of, brokers_of, tail_clien
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.principals import Principal, require_socket
 from inorder_controlplane.problems import Problem, of_error
-from inorder_controlplane.sockets import Seats, tell
+from inorder_controlplane.sockets import SocketLimit, tell
 
 router = APIRouter(tags=["live"])
 
@@ -36,9 +36,9 @@ async def tail(
 ) -> None:
     """Send a message for each event on the topics that a filter covers: ``{"type": "event", ...}``, and
     ``{"type": "dropped", "count": n}`` where there were more than can be shown."""
-    seats: Seats = context.parts.setdefault("tails", Seats("tails", MAX_TAILS, MAX_OF_ONE))
+    limit: SocketLimit = context.parts.setdefault("tails", SocketLimit("tails", MAX_TAILS, MAX_OF_ONE))
     client = tail_client(space, broker_of(brokers_of(context.settings.brokers), space))
-    with seats.taken(principal):
+    with limit.counted(principal):
         try:
             await _serve(socket, context, principal, client, filter)
         finally:

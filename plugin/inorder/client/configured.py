@@ -32,7 +32,7 @@ UNREACHABLE_HINT = (
 _AS_THEY_ARE = ("workers", "client_id", "token", "traces", "space", "subscribe_timeout")
 
 
-class Given(TypedDict, total=False):
+class GivenConfiguration(TypedDict, total=False):
     """The program's own configuration; see :class:`ClientConfiguration`."""
 
     workers: str | Sequence[str]
@@ -105,7 +105,7 @@ class ClientConfiguration:
 
 
 def configured(
-    *, config: Path | None = None, environ: Mapping[str, str] | None = None, **given: Unpack[Given]
+    *, config: Path | None = None, environ: Mapping[str, str] | None = None, **given: Unpack[GivenConfiguration]
 ) -> ClientConfiguration:
     """Return the configuration from ``given`` values, else the environment, else the file, else defaults.
 

@@ -20,7 +20,7 @@ from inorder.logs import logger
 from inorder.paho import library
 from inorder.paho.callbacks import Base, CallbackOnGap
 from inorder.paho.failures import disconnect_reason, error_code
-from inorder.paho.forking import renew_locks, tell_of_forks
+from inorder.paho.forking import register_for_forks, renew_locks
 from inorder.paho.limits import Limits
 from inorder.paho.ordering import Arrived, Ordering
 from inorder.protocol.names import Filter
@@ -48,7 +48,7 @@ class Embedding(Base):
         self._ordering: Ordering | None = None
         if configuration.is_ordering:
             self._embed(configuration)
-            tell_of_forks(self)
+            register_for_forks(self)
         self._begin_state()
 
     def _embed(self, configuration: ClientConfiguration) -> None:
@@ -82,7 +82,7 @@ class Embedding(Base):
         self._leaving: threading.Timer | None = None
         self._life_lock = threading.RLock()
 
-    def in_child(self) -> None:
+    def on_fork(self) -> None:
         """Leave connections and open work to the parent process after a fork. Nothing is published, and nothing read,
         until the child connects. Sockets are closed without a word of TLS, nor to event loops, which the parent
         shares."""

@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 
-class Forked(Protocol):
+class ForkAware(Protocol):
     """An object that is notified of forks."""
 
-    def in_child(self) -> None:
+    def on_fork(self) -> None:
         """Leave everything to the parent, in a process that was just forked."""
 
 
@@ -20,8 +20,8 @@ _ALL: weakref.WeakSet[Any] = weakref.WeakSet()
 _LOCKS = {type(make()): make for make in (threading.Lock, threading.RLock)}
 
 
-def tell_of_forks(each: Forked) -> None:
-    """Register an object for :meth:`Forked.in_child` as long as the object lives."""
+def register_for_forks(each: ForkAware) -> None:
+    """Register an object for :meth:`ForkAware.in_child` as long as the object lives."""
     _ALL.add(each)
 
 
@@ -35,7 +35,7 @@ def renew_locks(owner: object) -> None:
 def _tell() -> None:
     for each in list(_ALL):
         with suppress(Exception):  # one must not keep the others from it
-            each.in_child()
+            each.on_fork()
 
 
 if hasattr(os, "register_at_fork"):

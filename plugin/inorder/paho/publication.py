@@ -257,7 +257,7 @@ class Outgoing:
             self.changed.notify_all()
 
 
-class Written(MQTTMessageInfo):
+class WriteInfo(MQTTMessageInfo):
     """The message info that paho gets for a QoS 0 publish, which reports when the publish was written or lost."""
 
     __slots__ = ("done", "publication")

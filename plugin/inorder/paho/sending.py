@@ -17,7 +17,7 @@ from inorder.logs import logger
 from inorder.paho.aliases import alias_of
 from inorder.paho.embedding import Embedding
 from inorder.paho.failures import error_code
-from inorder.paho.publication import PacketProperties, Publication, Written, user_pairs
+from inorder.paho.publication import PacketProperties, Publication, WriteInfo, user_pairs
 from inorder_adapters import mqtt_rules
 from inorder_adapters.stamp_property import STAMP_PROPERTY, check_properties
 
@@ -176,7 +176,7 @@ class Sending(Embedding):
             return True
         payload, properties = publication.on_the_wire(has_properties=self._protocol == paho.MQTTv5)
         topic = ordering.outgoing.wire_topic(publication).encode()
-        written = None if publication.qos else Written(publication, self._written)
+        written = None if publication.qos else WriteInfo(publication, self._written)
         publication.is_sent = True
         try:
             self._check_limits(publication, topic, payload, properties)

@@ -19,7 +19,7 @@ REPLY_WAIT = 0.005
 would else wake the event loop for it as often as for its timestamps."""
 
 
-class Stamped(bytes):
+class StampedPayload(bytes):
     """A payload with its stamp, as it is published."""
 
     was_sent: bool
@@ -37,7 +37,7 @@ class Ticket:
     def __init__(self, channel: str, payload: bytes) -> None:
         self.channel = channel
         self.payload = Payload(payload)
-        self.wire: Stamped | None = None
+        self.wire: StampedPayload | None = None
         self.error: Exception | None = None
         self.token = 0
         self.publish: asyncio.Future[Receipt] | None = None
@@ -95,7 +95,7 @@ class Publisher:
         def stamped(token: int, wire: bytes) -> None:
             if ticket.is_done:  # handed over again: the library has not said yet what became of it
                 return
-            ticket.token, ticket.wire = token, Stamped(wire)
+            ticket.token, ticket.wire = token, StampedPayload(wire)
             ticket.wire.was_sent = False
             if ticket.is_given_up:
                 self.refused(ticket)

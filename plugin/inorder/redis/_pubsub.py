@@ -17,14 +17,14 @@ from inorder.client.configured import ClientConfiguration
 from inorder.endpoint.notifications import Gap
 from inorder.errors import UsageError
 from inorder.redis import _library
-from inorder.redis._doorbell import Doorbell
 from inorder.redis._errors import translated
 from inorder.redis._message import Failed, Inorder, Item, Response, Via
+from inorder.redis._readable import ReadableConnection
 from inorder.redis._shared import (
     READ_BATCH,
     SUBSCRIBES,
+    HealthCheck,
     OnGap,
-    Pulse,
     address_of,
     asking,
     configuration_of,
@@ -39,7 +39,7 @@ from inorder.redis._shared import (
     resubscribing,
 )
 from inorder.redis._thread import ThreadSubscriber
-from inorder.redis._visible import Shown
+from inorder.redis._waker import Waker
 
 _NOTHING = object()
 _Reader = library.PubSub  # also where ours is in its place (install)
@@ -69,8 +69,8 @@ class PubSub(library.PubSub):
         self.on_gap = on_gap
         self._configuration = configuration_of(inorder)
         self._connection: Any = None
-        self._shown: Shown | None = None
-        self._doorbell: Doorbell | None = None
+        self._readable: ReadableConnection | None = None
+        self._own_waker: Waker | None = None
         self._process = os.getpid()
         self._inner: ThreadSubscriber | None = None
         self._items: deque[Item] = deque()
@@ -78,7 +78,7 @@ class PubSub(library.PubSub):
         self._using = (
             threading.RLock()
         )  # the connection: one thread writes, reads or connects it anew; never held for long
-        self._pulse = Pulse()
+        self._health_check = HealthCheck()
         self._wire_encoder = connection_pool.get_encoder()
         is_ordered = self._configuration.is_ordering
         self._push_handler = push_handler_func if is_ordered else None
@@ -101,18 +101,18 @@ class PubSub(library.PubSub):
         self._hide()
         self._connection = connection
         if connection is not None and self._configuration.is_ordering:
-            self._shown = Shown(connection, self._bell, self._can_read)
+            self._readable = ReadableConnection(connection, self._waker, self._can_read)
 
     def _hide(self) -> None:
-        shown, self._shown = self._shown, None
-        if shown is not None:
-            shown.end()
+        readable, self._readable = self._readable, None
+        if readable is not None:
+            readable.end()
 
     @property
-    def _bell(self) -> Doorbell:
-        if self._doorbell is None:
-            self._doorbell, self._process = Doorbell(), os.getpid()
-        return self._doorbell
+    def _waker(self) -> Waker:
+        if self._own_waker is None:
+            self._own_waker, self._process = Waker(), os.getpid()
+        return self._own_waker
 
     def reset(self) -> None:
         """See :meth:`redis.client.PubSub.reset`."""
@@ -123,12 +123,12 @@ class PubSub(library.PubSub):
             self._hide()  # the pool may give the connection to others at once
             super().reset()
             self._items.clear()
-            self._pulse.on_reception()
+            self._health_check.on_reception()
         if inner is not None:
             inner.end()
-        bell, self._doorbell = self._doorbell, None
-        if bell is not None and self._process == os.getpid():
-            bell.close()
+        waker, self._own_waker = self._own_waker, None
+        if waker is not None and self._process == os.getpid():
+            waker.close()
 
     def _check_process(self) -> None:
         """Raise an error in a forked child before it reads the parent's bytes."""
@@ -142,7 +142,7 @@ class PubSub(library.PubSub):
         self._check_process()
         if args[0] in SUBSCRIBES and self._configuration.is_ordering:
             if self._inner is None:
-                self._inner = ThreadSubscriber(self._configuration, address_of(self.connection_pool), self._bell)
+                self._inner = ThreadSubscriber(self._configuration, address_of(self.connection_pool), self._waker)
             note_asked(self._wire_encoder, args)
         elif self._inner is not None:
             note_ended(self._wire_encoder, args, self._inner.subscriber)
@@ -179,7 +179,7 @@ class PubSub(library.PubSub):
 
     def on_connect(self, connection: Any) -> None:
         """See :meth:`redis.client.PubSub.on_connect`."""
-        self._pulse.on_reception()
+        self._health_check.on_reception()
         if self._inner is not None:
             self._inner.subscriber.ens.connected_again()
         try:
@@ -289,9 +289,9 @@ class PubSub(library.PubSub):
 
     def _can_read(self, timeout: float | None = 0) -> bool:
         """Tell for ``connection.can_read()`` whether :meth:`parse_response` has something."""
-        shown = self._shown
-        if self._inner is None and shown is not None:
-            return shown.can_read(timeout)
+        readable = self._readable
+        if self._inner is None and readable is not None:
+            return readable.can_read(timeout)
         self._check_process()
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._reading.acquire(blocking=False):  # else another thread reads
@@ -307,14 +307,14 @@ class PubSub(library.PubSub):
 
     def _show(self) -> None:
         """Make the connection's socket readable while a response waits outside of it."""
-        inner, bell = self._inner, self._doorbell
-        if inner is None or bell is None or not self._reading.acquire(blocking=False):
+        inner, waker = self._inner, self._own_waker
+        if inner is None or waker is None or not self._reading.acquire(blocking=False):
             return  # another thread reads, and does so at its end
         try:
-            if not self._items and bell.is_rung and bell.answer() and inner.has_items:
+            if not self._items and waker.is_set and waker.clear() and inner.has_items:
                 self._items.extend(inner.exchange([]))
             if self._items:
-                bell.ring()
+                waker.wake()
         finally:
             self._reading.release()
 
@@ -338,13 +338,13 @@ class PubSub(library.PubSub):
                 if response is not None:
                     responses.append(response)
         finally:
-            if self._bell.answer() or responses:
+            if self._waker.clear() or responses:
                 was_there = True
                 self._items.extend(inner.exchange(responses))
         if not was_there:
-            timeout = self._pulse.wait(connection, time.monotonic(), remaining(deadline))
+            timeout = self._health_check.wait(connection, time.monotonic(), remaining(deadline))
             if timeout != 0:
-                self._bell.wait(_library.socket_of(connection), timeout)
+                self._waker.wait(_library.socket_of(connection), timeout)
         return was_there
 
     def _try_read(self, connection: Any) -> Any:
@@ -356,7 +356,7 @@ class PubSub(library.PubSub):
         connection: Any = self.connection
         now = time.monotonic()
         try:
-            if self._pulse.is_due(connection, now):
+            if self._health_check.is_due(connection, now):
                 self.check_health()
             ping = None if self._inner is None else self._inner.subscriber.ens.take_ping()
             if ping is not None:
@@ -364,7 +364,7 @@ class PubSub(library.PubSub):
         except exceptions.ConnectionError:
             connection.disconnect()
             raise
-        if self._shown is None or not self._shown.can_read(0):
+        if self._readable is None or not self._readable.can_read(0):
             return _NOTHING
         limit = {"timeout": 0.0} if _library.CAN_LIMIT_READS else {}
         try:
@@ -375,7 +375,7 @@ class PubSub(library.PubSub):
             return Failed(error)
         except exceptions.TimeoutError:
             return _NOTHING  # a part of a response, which the library keeps until the rest is there
-        self._pulse.on_reception()
+        self._health_check.on_reception()
         if self.is_health_check_response(decoded_or_not(self._wire_encoder, response)):
             self.health_check_response_counter -= 1
             return None

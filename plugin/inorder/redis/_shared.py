@@ -31,7 +31,7 @@ UNSUBSCRIBES = {"UNSUBSCRIBE": MESSAGE, "PUNSUBSCRIBE": PATTERN_MESSAGE}
 _NOBODY: set[Via] = set()
 
 
-class Configured:
+class ConfiguredClient:
     """A redis-py client's inorder configuration, shared by all objects that the client makes. Stands before the
     library's class."""
 
@@ -157,7 +157,7 @@ def log_gap(gap: Gap) -> None:
     _log.warning("event=gap channel=%s first=%d last=%d reason=%s", gap.topic, gap.first, gap.last, gap.reason)
 
 
-class Pulse:
+class HealthCheck:
     """The health check of a subscribed connection: the library asks, and accepts silence as an answer."""
 
     def __init__(self) -> None:

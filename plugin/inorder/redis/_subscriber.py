@@ -81,14 +81,14 @@ class Subscriber:
         self,
         configuration: ClientConfiguration,
         address: str,
-        ring: Callable[[], None],
+        on_available: Callable[[], None],
     ) -> None:
         self.ens = RedisPyEns(address)
-        self.ens.on_ping_due = ring
+        self.ens.on_ping_due = on_available
         self._client = engine_of(configuration, self.ens)
         self.time = ReadingTime()
         self._client.hand_to(self, self.time)
-        self._timeout, self._ring = configuration.subscribe_timeout, ring
+        self._timeout, self._on_available = configuration.subscribe_timeout, on_available
         self.items: deque[Item] = deque()
         self.settled: set[Via] = set()
         self.refusals = 0
@@ -291,7 +291,7 @@ class Subscriber:
 
     def _settle(self, via: Via) -> None:
         self.settled.add(via)
-        self._ring()
+        self._on_available()
 
     # -- what the client tells (NotificationSink) --------------------------------------------------------------------
 
@@ -332,4 +332,4 @@ class Subscriber:
 
     def _out(self, item: Item) -> None:
         self.items.append(item)
-        self._ring()
+        self._on_available()

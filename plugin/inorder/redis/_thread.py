@@ -16,11 +16,11 @@ from inorder.client.clock import ReadingTime
 from inorder.client.configured import ClientConfiguration
 from inorder.errors import InorderError
 from inorder.logs import logger
-from inorder.redis._doorbell import Doorbell
 from inorder.redis._errors import translated, unanswered
 from inorder.redis._message import Item, Via
 from inorder.redis._publisher import Publisher, Ticket
 from inorder.redis._subscriber import Subscriber
+from inorder.redis._waker import Waker
 from inorder.sync._thread import THREAD
 
 _log = logger("inorder.redis")
@@ -137,19 +137,19 @@ class ThreadSubscriber(_Inner):
     """A subscriber for threads that block.
 
     Args:
-        bell: is rung when there is something to take.
+        waker: is called when there is something to take.
     """
 
-    def __init__(self, configuration: ClientConfiguration, address: str, bell: Doorbell) -> None:
-        self._bell = bell
+    def __init__(self, configuration: ClientConfiguration, address: str, waker: Waker) -> None:
+        self._waker = waker
         self._is_exchanging = False
         self._nudge: asyncio.TimerHandle | None = None
-        self.subscriber = Subscriber(configuration, address, self._ring)
+        self.subscriber = Subscriber(configuration, address, self._wake)
         super().__init__(self.subscriber)
 
-    def _ring(self) -> None:
+    def _wake(self) -> None:
         if not self._is_exchanging:  # else who is to be woken takes it right now
-            self._bell.ring()
+            self._waker.wake()
 
     def exchange(self, responses: list[Any]) -> list[Item]:
         """Feed responses and return the items to deliver."""
@@ -173,7 +173,7 @@ class ThreadSubscriber(_Inner):
         """Wake a program that waits for the socket itself: without reads, missing messages do not age."""
         self._nudge = None
         if self.subscriber.is_waiting:
-            self._ring()
+            self._wake()
 
     @property
     def has_items(self) -> bool:

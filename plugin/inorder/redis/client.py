@@ -12,11 +12,11 @@ from redis import client as library
 
 from inorder.client.configured import ClientConfiguration
 from inorder.redis import _library
-from inorder.redis._publisher import Stamped, is_publish
+from inorder.redis._publisher import StampedPayload, is_publish
 from inorder.redis._pubsub import PubSub as PubSub
 from inorder.redis._shared import (
     STAMP_TIMEOUT,
-    Configured,
+    ConfiguredClient,
     address_of,
     pipeline_ended,
     pipeline_failed,
@@ -65,7 +65,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_PUBLISHERS.forget)
 
 
-class Redis(Configured, library.Redis):
+class Redis(ConfiguredClient, library.Redis):
     """``redis.Redis`` whose ``publish`` and ``pubsub()`` keep the total order of the domain.
 
     Args:
@@ -114,7 +114,7 @@ class Redis(Configured, library.Redis):
         return reply
 
     def _send_command_parse_response(self, conn: Any, command_name: Any, *args: Any, **options: Any) -> Any:
-        if isinstance(args[-1], Stamped):
+        if isinstance(args[-1], StampedPayload):
             args[-1].was_sent = True
         return super()._send_command_parse_response(conn, command_name, *args, **options)
 

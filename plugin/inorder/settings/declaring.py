@@ -50,7 +50,7 @@ class Setting:
             return found
 
 
-class Unfit(ValueError):
+class NotAllowed(ValueError):
     """One item of a list is not allowed. Attribute ``item``: which."""
 
     def __init__(self, item: Any) -> None:
@@ -71,7 +71,7 @@ class Section:
             try:
                 object.__setattr__(self, each.name, setting.read(given))
             except (ValueError, TypeError, OverflowError) as error:
-                wrong = error.item if isinstance(error, Unfit) else given
+                wrong = error.item if isinstance(error, NotAllowed) else given
                 raise InvalidOption(each.name, display(each.name, wrong), setting.allowed) from None
 
     def __repr__(self) -> str:
@@ -137,10 +137,10 @@ def list_reader(item: Reader, make: Callable[[Iterable[Any]], Sequence[Any]], le
     def read_item(given: Any) -> Any:
         try:
             return item(given)
-        except Unfit:
+        except NotAllowed:
             raise
         except (ValueError, TypeError, OverflowError):
-            raise Unfit(given) from None
+            raise NotAllowed(given) from None
 
     return read
 

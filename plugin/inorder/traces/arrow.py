@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from inorder.traces.recorder import ORDERINGS, VERDICTS, Others
+from inorder.traces.recorder import ORDERINGS, VERDICTS, OtherRows
 from inorder.traces.row_buffers import (
     BUFFER_ROWS,
     HOW_BITS,
@@ -98,7 +98,7 @@ class Converter:
         self._run, self._client_id = _dictionary([run]), _dictionary([client_id])
         self._kinds = {layout: _dictionary([layout.kind]) for layout in (PUBLISHED, NOTIFIED)}
 
-    def batch(self, rows: RowBuffer | Others) -> pa.RecordBatch:
+    def batch(self, rows: RowBuffer | OtherRows) -> pa.RecordBatch:
         """Return rows as a record batch without empty columns."""
         columns = self._of_buffer(rows) if isinstance(rows, RowBuffer) else self._of_others(rows)
         names = [name for name in TABLE.names if name in columns]
@@ -129,7 +129,7 @@ class Converter:
             _published(buffer, parts) if buffer.layout is PUBLISHED else _notified(buffer, parts, columns)
         )
 
-    def _of_others(self, others: Others) -> Columns:
+    def _of_others(self, others: OtherRows) -> Columns:
         rows = others.rows
         columns = self._common(len(rows))
         for name in TABLE.names:

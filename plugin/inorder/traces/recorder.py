@@ -56,7 +56,7 @@ Row = dict[str, Any]
 """A row of another kind than those of buffers, by column."""
 
 
-class Others:
+class OtherRows:
     """Rows of the rarer kinds; ``recorded_at`` and the like are µs since 1970 in them."""
 
     __slots__ = ("rows",)
@@ -99,7 +99,7 @@ class Recorder:
         self._incarnation = self._domain = 0
         self._handed = 0
         self._delivered = 0
-        self._others = Others()
+        self._others = OtherRows()
         self._published, self._notified = self._buffer(PUBLISHED), self._buffer(NOTIFIED)
 
     def prepare(self, incarnation: int) -> None:
@@ -259,7 +259,7 @@ class Recorder:
         known = {"kind": kind, "recorded_at": at, "incarnation": self._incarnation, "domain": self._domain}
         rows.append({**known, **columns})
         if len(rows) >= self._room:
-            others, self._others = self._others, Others()
+            others, self._others = self._others, OtherRows()
             self._hand_over(others)
 
     # -- to the writer -------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class Recorder:
         self._hand_over(buffer)
         return following
 
-    def _hand_over(self, rows: RowBuffer | Others) -> None:
+    def _hand_over(self, rows: RowBuffer | OtherRows) -> None:
         writer, weight = self._writer, rows.weight
         if writer is None:
             return
@@ -318,7 +318,7 @@ class Recorder:
             else:
                 buffer.zero_us = self._zero_us()
         if self._others.rows:
-            others, self._others = self._others, Others()
+            others, self._others = self._others, OtherRows()
             self._hand_over(others)
         if close_file and self._writer is not None:
             self._writer.close_file()

@@ -21,7 +21,7 @@ from inorder.traces.arrow import Converter
 from inorder.traces.folder import open_folder
 from inorder.traces.making import File, grown
 from inorder.traces.options import Traces, safe_name
-from inorder.traces.recorder import Others
+from inorder.traces.recorder import OtherRows
 from inorder.traces.row_buffers import Layout, RowBuffer
 
 _log = logger("inorder.traces")
@@ -51,7 +51,7 @@ class Writer:
         self._prefix = f"{safe_name(client_id)}-{incarnation % 2**64:016x}"
         self._files = 0
         self._full = min(traces.rows_per_file, traces.max_buffered_rows // 2)
-        self._queue: SimpleQueue[RowBuffer | Others | None] = SimpleQueue()  # None: close the file
+        self._queue: SimpleQueue[RowBuffer | OtherRows | None] = SimpleQueue()  # None: close the file
         self._used: deque[RowBuffer] = deque(maxlen=KEPT_BUFFERS)
         self._open: File | None = None
         self._made: deque[File] = deque()  # finished, and not written yet
@@ -78,11 +78,11 @@ class Writer:
             self._used.append(buffer)
         return None
 
-    def take(self, rows: RowBuffer | Others) -> None:
+    def take(self, rows: RowBuffer | OtherRows) -> None:
         """Queue rows for writing."""
         self._queue.put(rows)
 
-    def drop(self, rows: RowBuffer | Others) -> None:
+    def drop(self, rows: RowBuffer | OtherRows) -> None:
         """Drop rows for which there is no room; only their count is recorded."""
         _count(rows, self._refused)
         if isinstance(rows, RowBuffer):
@@ -129,7 +129,7 @@ class Writer:
                 self._add(rows)
         self._write_due()
 
-    def _add(self, rows: RowBuffer | Others) -> None:
+    def _add(self, rows: RowBuffer | OtherRows) -> None:
         weight = rows.weight
         try:
             batch = self._converter.batch(rows)
@@ -250,7 +250,7 @@ class Writer:
         self._failed_at = time.monotonic()
 
 
-def _count(rows: RowBuffer | Others, into: Counter[int]) -> None:
+def _count(rows: RowBuffer | OtherRows, into: Counter[int]) -> None:
     """Count rows by their incarnation."""
     if isinstance(rows, RowBuffer):
         into[rows.incarnation] += len(rows)
@@ -258,8 +258,8 @@ def _count(rows: RowBuffer | Others, into: Counter[int]) -> None:
         into.update(row["incarnation"] for row in rows.rows)
 
 
-def _dropped_rows(dropped: Counter[int]) -> Others:
-    others, now = Others(), time.time_ns() // 1000
+def _dropped_rows(dropped: Counter[int]) -> OtherRows:
+    others, now = OtherRows(), time.time_ns() // 1000
     for incarnation, count in dropped.items():
         others.rows.append({"kind": "dropped", "recorded_at": now, "incarnation": incarnation, "count": count})
     return others

@@ -32,13 +32,13 @@ class Show(Protocol):
         """Begin the display of a half, of which ``total`` notifications are expected."""
 
 
-class Onlooker(Protocol):
+class RunObserver(Protocol):
     """An observer of the half with inorder, during the run and afterwards."""
 
-    def beside(self, worker: Worker) -> AbstractAsyncContextManager[None]:
+    def observe(self, worker: Worker) -> AbstractAsyncContextManager[None]:
         """Observe this worker while it runs."""
 
-    async def stay(self, outcome: Outcome) -> None:
+    async def finish(self, outcome: Outcome) -> None:
         """Show the outcome; everything is kept running until this returns."""
 
 
@@ -57,21 +57,21 @@ async def run_demo(
     events: int,
     rate: float,
     show: Show,
-    onlooker: Onlooker | None = None,
+    observer: RunObserver | None = None,
     traces: Traces | None = None,
 ) -> Outcome:
     """Run both halves on running brokers, at ``rate`` events a second and publisher; the clients of the half with
     inorder record ``traces``."""
     count = events // 2
     without = await _run_half(layout.jobs(count, rate), "without inorder", show)
-    async with _worker() as worker, onlooker.beside(worker) if onlooker else contextlib.nullcontext():
+    async with _worker() as worker, observer.observe(worker) if observer else contextlib.nullcontext():
         jobs = layout.jobs(count, rate, (worker.address,))
         if traces is not None:
             jobs = [replace(job, traces=str(traces.url), run=traces.run_id) for job in jobs]
         ordered = await _run_half(jobs, "with inorder", show)
         outcome = Outcome(layout.kind, 2 * count, rate, without, ordered)
-        if onlooker is not None:
-            await onlooker.stay(outcome)
+        if observer is not None:
+            await observer.finish(outcome)
     return outcome
 
 

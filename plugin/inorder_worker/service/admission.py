@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
-from inorder.listening import Doors, Guest, places
+from inorder.listening import Abortable, BoundedConnections, places
 from inorder.logs import logger
 from inorder.protocol.access import CHANGES
 from inorder.protocol.wire import (
@@ -58,7 +58,7 @@ class Admission:
         self._host: StageHost
         self._tasks: set[asyncio.Task[None]] = set()
         self._noted: dict[tuple[str, type[Frame]], float] = {}
-        self._doors: Doors[Guest] = Doors(places(SHARE), SPARE)
+        self._open: BoundedConnections[Abortable] = BoundedConnections(places(SHARE), SPARE)
         self._told = float("-inf")
 
     def serve(self, host: StageHost) -> None:
@@ -77,15 +77,15 @@ class Admission:
 
     # -- coming in ---------------------------------------------------------------------------------------------
 
-    def came(self, guest: Guest) -> None:
+    def came(self, guest: Abortable) -> None:
         """A connection is there, or its TLS handshake. Where there is no place for it, the oldest that has not said
         hello is cut."""
-        oldest = self._doors.came(guest)
+        oldest = self._open.add(guest)
         if oldest is None:
             return
         if (now := asyncio.get_running_loop().time()) >= self._told + TELL_INTERVAL:
             self._told = now
-            log.warning("event=connections_full places=%d action=cut_without_hello", self._doors.room)
+            log.warning("event=connections_full places=%d action=cut_without_hello", self._open.room)
         oldest.abort()
 
     def admit(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
@@ -104,10 +104,10 @@ class Admission:
 
     def _let_in(self, connection: Connection, then: Callable[[], None]) -> None:
         is_needed = connection.is_link or connection.passed.is_internal
-        if self._doors.knows(connection, is_needed=is_needed):
+        if self._open.mark_known(connection, is_needed=is_needed):
             then()
         else:
-            connection.fail("full", f"the worker has {self._doors.room} places, and keeps the last ones for operators")
+            connection.fail("full", f"the worker has {self._open.room} places, and keeps the last ones for operators")
 
     async def _look_up(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
         try:
@@ -287,9 +287,9 @@ class Admission:
         permissions = connection.passed.permissions
         return [permissions.visible(frame) for frame in frames] if permissions.has_limits else frames
 
-    def left(self, guest: Guest) -> None:
+    def left(self, guest: Abortable) -> None:
         """A connection, or a TLS handshake, has ended."""
-        self._doors.left(guest)
+        self._open.remove(guest)
 
     def closed(self, connection: Connection) -> None:
         """A connection has ended: what became of its open changes it is not told, nor do we know."""

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from inorder.errors import InvalidOption, MissingExtra, PortInUse
-from inorder.listening import Doors, Guest, stop_listening
+from inorder.listening import Abortable, BoundedConnections, stop_listening
 from inorder.logs import logger
 from inorder_worker.service import exposition
 from inorder_worker.service.settings import WorkerSettings
@@ -61,7 +61,7 @@ class Monitor:
     ) -> None:
         self._settings, self._health, self._view = settings, health, view
         self._server: asyncio.Server | None = None
-        self._doors: Doors[Guest] = Doors(MAX_CONNECTIONS)
+        self._open: BoundedConnections[Abortable] = BoundedConnections(MAX_CONNECTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ""
         """Where it listens, ``host:port``; empty where it does not."""
@@ -101,8 +101,8 @@ class Monitor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         guest = writer.transport
-        task.add_done_callback(lambda _: self._doors.left(guest))
-        oldest = self._doors.came(guest)
+        task.add_done_callback(lambda _: self._open.remove(guest))
+        oldest = self._open.add(guest)
         if oldest is not None:
             oldest.abort()
 

@@ -60,7 +60,7 @@ class Overview:
     outdated: str = ""
 
 
-class Lookout:
+class StoreWatcher:
     """Looks at a store repeatedly, as a worker's silence shows only after a while.
 
     Args:
@@ -92,10 +92,10 @@ def overview(url: str, lease: float, timeout: float = 10.0) -> Overview:
     store = Store(url, timeout=timeout, is_read_only=True)
     try:
         store.run(store.require_current)
-        lookout, until = Lookout(lease - LOOK_SECONDS, lease), time.monotonic() + lease
+        watcher, until = StoreWatcher(lease - LOOK_SECONDS, lease), time.monotonic() + lease
         while True:
-            found = lookout.look(store, time.monotonic())
-            if lookout.is_sure or time.monotonic() >= until:
+            found = watcher.look(store, time.monotonic())
+            if watcher.is_sure or time.monotonic() >= until:
                 return found
             time.sleep(LOOK_SECONDS)
     finally:

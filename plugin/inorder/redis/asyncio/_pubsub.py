@@ -21,8 +21,8 @@ from inorder.redis._message import Failed, Inorder, Response, Via
 from inorder.redis._shared import (
     READ_BATCH,
     SUBSCRIBES,
+    HealthCheck,
     OnGap,
-    Pulse,
     address_of,
     asking,
     configuration_of,
@@ -44,13 +44,13 @@ _LONG = 86_400.0
 """A read is begun anew after this, s."""
 
 
-class _Bell:
+class _TaskWaker:
     """A wakeup for the tasks that wait for a subscriber."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake all tasks that wait now."""
         waiters, self._waiters = self._waiters, set()
         for each in waiters:
@@ -91,10 +91,10 @@ class PubSub(library.PubSub):
         self.on_gap = on_gap
         self._configuration = configuration_of(inorder)
         self._inner: Subscriber | None = None
-        self._bell = _Bell()
+        self._waker = _TaskWaker()
         self._reading = asyncio.Lock()
         self._opening = asyncio.Lock()
-        self._pulse = Pulse()
+        self._health_check = HealthCheck()
         self._wire_encoder = connection_pool.get_encoder()
         is_ordered = self._configuration.is_ordering
         self._push_handler = push_handler_func if is_ordered else None
@@ -113,8 +113,8 @@ class PubSub(library.PubSub):
         """See :meth:`redis.asyncio.client.PubSub.aclose`."""
         await super().aclose()
         inner, self._inner = self._inner, None
-        self._pulse.on_reception()
-        self._bell.ring()
+        self._health_check.on_reception()
+        self._waker.wake()
         if inner is not None:
             await inner.close()
 
@@ -140,7 +140,7 @@ class PubSub(library.PubSub):
     async def _open(self) -> None:
         async with self._opening:
             if self._inner is None:
-                inner = Subscriber(self._configuration, address_of(self.connection_pool), self._bell.ring)
+                inner = Subscriber(self._configuration, address_of(self.connection_pool), self._waker.wake)
                 try:
                     await inner.open()
                 except InorderError as error:
@@ -164,7 +164,7 @@ class PubSub(library.PubSub):
 
     async def on_connect(self, connection: Any) -> None:
         """See :meth:`redis.asyncio.client.PubSub.on_connect`."""
-        self._pulse.on_reception()
+        self._health_check.on_reception()
         if self._inner is not None:
             self._inner.ens.connected_again()
         try:
@@ -193,11 +193,11 @@ class PubSub(library.PubSub):
                     await self._pass(deadline)
 
     async def _ring_or(self, timeout: float | None) -> None:
-        waiter = self._bell.waiter()
+        waiter = self._waker.waiter()
         try:
             await asyncio.wait([waiter], timeout=0.02 if timeout is None else min(timeout, 0.02))
         finally:
-            self._bell.leave(waiter)
+            self._waker.leave(waiter)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -273,15 +273,15 @@ class PubSub(library.PubSub):
     async def _read_or_wait(self, inner: Subscriber, connection: Any, deadline: float | None) -> None:
         if await self._read_all(inner):
             return
-        timeout = self._pulse.wait(connection, asyncio.get_running_loop().time(), remaining(deadline))
+        timeout = self._health_check.wait(connection, asyncio.get_running_loop().time(), remaining(deadline))
         if timeout == 0 or inner.items:
             return
-        waiter: asyncio.Future[Any] = self._bell.waiter()
+        waiter: asyncio.Future[Any] = self._waker.waiter()
         reading: asyncio.Future[Any] = asyncio.ensure_future(self._read(inner, _LONG))
         try:
             await asyncio.wait([reading, waiter], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._bell.leave(waiter)
+            self._waker.leave(waiter)
             if not reading.done():
                 reading.cancel()  # what was read in part stays in the library's buffer
                 with suppress(asyncio.CancelledError):
@@ -304,7 +304,7 @@ class PubSub(library.PubSub):
 
         async def read() -> Any:
             try:
-                if self._pulse.is_due(connection, asyncio.get_running_loop().time()):
+                if self._health_check.is_due(connection, asyncio.get_running_loop().time()):
                     await self.check_health()
             except exceptions.ConnectionError:
                 await connection.disconnect(nowait=True)
@@ -324,7 +324,7 @@ class PubSub(library.PubSub):
         response = await self._execute(connection, read)
         if response is None:
             return False
-        self._pulse.on_reception()
+        self._health_check.on_reception()
         if connection.health_check_interval and self._is_pulse(response):
             return True
         inner.feed([response])

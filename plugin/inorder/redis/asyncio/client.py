@@ -14,10 +14,10 @@ from inorder.client.configured import ClientConfiguration
 from inorder.errors import InorderError
 from inorder.redis import _library
 from inorder.redis._errors import translated, unanswered
-from inorder.redis._publisher import Publisher, Stamped, Ticket, is_publish
+from inorder.redis._publisher import Publisher, StampedPayload, Ticket, is_publish
 from inorder.redis._shared import (
     STAMP_TIMEOUT,
-    Configured,
+    ConfiguredClient,
     address_of,
     pipeline_ended,
     pipeline_failed,
@@ -101,7 +101,7 @@ async def _stamp(publisher: Publisher, tickets: list[Ticket]) -> None:
                 publisher.give_up(each)
 
 
-class Redis(Configured, library.Redis):  # type: ignore[misc]  # ours hands further keywords on
+class Redis(ConfiguredClient, library.Redis):  # type: ignore[misc]  # ours hands further keywords on
     """``redis.asyncio.Redis`` whose ``publish`` and ``pubsub()`` keep the total order of the domain.
 
     Args:
@@ -151,7 +151,7 @@ class Redis(Configured, library.Redis):  # type: ignore[misc]  # ours hands furt
         return reply
 
     async def _send_command_parse_response(self, conn: Any, command_name: Any, *args: Any, **options: Any) -> Any:
-        if isinstance(args[-1], Stamped):
+        if isinstance(args[-1], StampedPayload):
             args[-1].was_sent = True
         return await super()._send_command_parse_response(conn, command_name, *args, **options)
 

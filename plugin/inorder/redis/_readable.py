@@ -10,25 +10,25 @@ from collections.abc import Callable
 from typing import Any
 
 from inorder.redis import _library
-from inorder.redis._doorbell import Doorbell
+from inorder.redis._waker import Waker
 
 CAN_COMBINE = hasattr(select, "epoll")
 """The system has a descriptor that stands for several. Where it has none, who waits for the socket itself sees only
 what comes on it; ``can_read()`` is right everywhere."""
 
 
-class VisibleSocket:
-    """A connection's socket that can also be read when the bell was rung.
+class ReadableSocket:
+    """A connection's socket that can also be read after a wake-up.
 
     Args:
         sock: the connection's.
-        bell: is rung when there is something that is not in the socket.
+        waker: wakes when there is something that is not in the socket.
     """
 
-    def __init__(self, sock: Any, bell: Doorbell) -> None:
+    def __init__(self, sock: Any, waker: Waker) -> None:
         self.sock = sock
         self._both = select.epoll()
-        for each in (sock, bell):
+        for each in (sock, waker):
             self._both.register(each.fileno(), select.EPOLLIN)
 
     def __getattr__(self, name: str) -> Any:
@@ -48,17 +48,17 @@ class VisibleSocket:
         self.end().close()
 
 
-class Shown:
+class ReadableConnection:
     """A connection whose socket also shows responses read ahead, while a ``PubSub`` uses it.
 
     Args:
         connection: the library's.
-        bell: the ``PubSub``'s.
+        waker: the ``PubSub``'s.
         can_read: tells whether there is something for the application; takes the seconds to wait at most.
     """
 
-    def __init__(self, connection: Any, bell: Doorbell, can_read: Callable[..., bool]) -> None:
-        self.connection, self._bell = connection, bell
+    def __init__(self, connection: Any, waker: Waker, can_read: Callable[..., bool]) -> None:
+        self.connection, self._waker = connection, waker
         self._is_over = False
         self.can_read: Callable[..., bool] = connection.can_read
         """Tells whether the connection itself can be read."""
@@ -75,12 +75,12 @@ class Shown:
     def _connected(self, connection: Any) -> None:
         sock = _library.socket_of(connection)
         if CAN_COMBINE and not self._is_over and isinstance(sock, socket.socket):
-            _library.replace_socket(connection, VisibleSocket(sock, self._bell))
+            _library.replace_socket(connection, ReadableSocket(sock, self._waker))
 
     def end(self) -> None:
         """Restore the connection for its pool."""
         self._is_over = True
         self.connection.__dict__.pop("can_read", None)
         sock = _library.socket_of(self.connection)
-        if isinstance(sock, VisibleSocket):
+        if isinstance(sock, ReadableSocket):
             _library.replace_socket(self.connection, sock.end())

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 
-class Doorbell:
+class Waker:
     """A wakeup for a thread that waits for a socket."""
 
     def __init__(self) -> None:
@@ -16,35 +16,35 @@ class Doorbell:
         self._here.setblocking(False)
         self._there.setblocking(False)
         self._lock = threading.Lock()
-        self._is_rung = False
+        self._is_set = False
         self._is_closed = False
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the waiting thread, or the next one that waits; from any thread."""
         with self._lock:
-            if not self._is_rung and not self._is_closed:
-                self._is_rung = True
+            if not self._is_set and not self._is_closed:
+                self._is_set = True
                 self._there.send(b"\0")
 
     def fileno(self) -> int:
-        """Return a descriptor that can be read while the bell is rung."""
+        """Return a descriptor that can be read while the waker is set."""
         return self._here.fileno()
 
     @property
-    def is_rung(self) -> bool:
-        """Tell whether a ring has not been answered yet."""
-        return self._is_rung
+    def is_set(self) -> bool:
+        """Tell whether a wake-up has not been cleared yet."""
+        return self._is_set
 
-    def answer(self) -> bool:
-        """Reset the bell; tell whether it was rung since the last time."""
+    def clear(self) -> bool:
+        """Clear the wake-up; tell whether there was one since the last time."""
         with self._lock:
-            was_rung, self._is_rung = self._is_rung, False
-            if was_rung and not self._is_closed:
+            was_set, self._is_set = self._is_set, False
+            if was_set and not self._is_closed:
                 self._here.recv(16)
-            return was_rung
+            return was_set
 
     def wait(self, sock: Any, timeout: float | None) -> None:
-        """Wait until the bell is rung, the socket can be read, or ``timeout`` seconds have passed."""
+        """Wait until the waker is set, the socket can be read, or ``timeout`` seconds have passed."""
         files = [self.fileno()]
         if sock is not None:
             files.append(sock.fileno())
@@ -59,7 +59,7 @@ class Doorbell:
             select.select(files, [], [], timeout)
 
     def close(self) -> None:
-        """Close the bell's own sockets."""
+        """Close the own sockets."""
         with self._lock:
             self._is_closed = True
         self._here.close()

@@ -133,26 +133,26 @@ class Told:
     def greeting(self, hello: Hello) -> Hello:
         return hello
 
-    def other_domain(self, domain: int) -> int:
+    def on_other_domain(self, domain: int) -> int:
         self.domains.append(domain)
         return 2
 
-    def worker_welcomed(self, welcome: Welcome) -> None: ...
+    def on_worker_welcomed(self, welcome: Welcome) -> None: ...
 
-    def stages_lost(self, stages: set[int]) -> None:
+    def on_stages_lost(self, stages: set[int]) -> None:
         self.lost.append(stages)
 
-    def stages_reached(self, stages: set[int], bottom: int) -> None:
+    def on_stages_reached(self, stages: set[int], bottom: int) -> None:
         self.reached.append(stages)
 
-    def stage_opened(self, frame: Opened, greeted: float) -> None: ...
+    def on_stage_opened(self, frame: Opened, greeted: float) -> None: ...
 
-    def worker_frame(self, frame: WorkerFrame) -> None: ...
+    def on_worker_frame(self, frame: WorkerFrame) -> None: ...
 
-    def worker_lost(self, error: Exception) -> None:
+    def on_worker_lost(self, error: Exception) -> None:
         self.errors.append(error)
 
-    def worker_failed(self, error: InorderError) -> None:
+    def on_worker_failed(self, error: InorderError) -> None:
         self.failures.append(error)
 
 

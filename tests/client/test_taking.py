@@ -16,22 +16,22 @@ class Taken:
         self.told: list[str] = []
         self.events: list[Event] = []
 
-    def event(self, event: Event, arrival: Arrival) -> None:
+    def on_event(self, event: Event, arrival: Arrival) -> None:
         assert arrival.topic == event.topic
         self.events.append(event)
 
-    def gap(self, gap: Gap) -> None:
+    def on_gap(self, gap: Gap) -> None:
         self.told.append(f"gap {gap.first} {gap.last} {gap.reason}")
 
-    def passed_over(self, arrival: Arrival, topic: int, number: int, why: str) -> None:
+    def on_passed_over(self, arrival: Arrival, topic: int, number: int, why: str) -> None:
         if why != "before":
             assert (why == "duplicate") == (number in [each.number for each in self.events])
         self.told.append(f"{why} {number}")
 
-    def unrouted(self, arrival: Arrival) -> None:
+    def on_unrouted(self, arrival: Arrival) -> None:
         self.told.append(f"unrouted {arrival.topic}")
 
-    def failed(self, error: InorderError) -> None:
+    def on_failed(self, error: InorderError) -> None:
         self.told.append(f"failed {type(error).__name__}")
 
 

@@ -66,11 +66,11 @@ class Told:
 
     def event(self, number: int, name: str) -> None:
         event = Event("mqtt", "a", name.encode(), mqtt.Verdict.IN_ORDER, number)
-        self.ordering.event(event, self.arrival(name))
+        self.ordering.on_event(event, self.arrival(name))
 
     def copy(self, number: int, name: str, why: Any = "duplicate") -> Arrived:
         arrival: Any = self.arrival(name)
-        self.ordering.passed_over(arrival, 1, number, why)
+        self.ordering.on_passed_over(arrival, 1, number, why)
         return arrival.source  # type: ignore[no-any-return]
 
     @property
@@ -93,11 +93,11 @@ def test_a_copy_is_beside_its_twin_or_not_given() -> None:
     apart = [told.copy(1, "not beside")]
     told.event(3, "three")
     apart.append(told.copy(3, "too many"))
-    told.ordering.gap(mqtt.Gap("mqtt", "a", 4, 7, mqtt.GapReason.LOST))
+    told.ordering.on_gap(mqtt.Gap("mqtt", "a", 4, 7, mqtt.GapReason.LOST))
     apart += [lost, told.copy(3, "behind a gap")]
     told.event(8, "eight, from the log")
     told.copy(8, "beside")
-    told.ordering.unrouted(told.arrival("unsequenced"))
+    told.ordering.on_unrouted(told.arrival("unsequenced"))
     apart.append(told.copy(8, "not beside"))
     assert told.numbers == [1, 1, 2, 3, 3, 3, "lost", 8, 8, None]
     assert kept.message.inorder.verdict == mqtt.Verdict.IN_ORDER

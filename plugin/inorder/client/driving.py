@@ -259,7 +259,7 @@ class Driver:
 
     # -- what brokers report -----------------------------------------------------------------------------------
 
-    def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
+    def on_ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         outbox = self._outbox
         self._arrived(link.space, arrival)
@@ -270,25 +270,25 @@ class Driver:
         if effects or outbox.wants_flush or outbox.wants_timer:
             self.perform()
 
-    def ens_malformed(self, link: EnsLink, reason: str) -> None:
+    def on_ens_malformed(self, link: EnsLink, reason: str) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self.malformed += 1
         _log.warning("event=malformed space=%s reason=%s", link.space, reason)
 
-    def ens_asked(self, link: EnsLink, filter: Filter) -> None:
+    def on_ens_asked(self, link: EnsLink, filter: Filter) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._endpoint.kept_wanted(link.space, filter)
 
-    def ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
+    def on_ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._endpoint.caught_up(link.space, is_caught_up)
         self.perform()
 
-    def ens_reconnected(self, link: EnsLink) -> None:
+    def on_ens_reconnected(self, link: EnsLink) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._stream.put(Reconnected(link.space))
 
-    def ens_restored(self, link: EnsLink) -> None:
+    def on_ens_restored(self, link: EnsLink) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self._endpoint.broker_restored(link.space)
         self.publishing.restored(link)
@@ -300,14 +300,14 @@ class Driver:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         return self._endpoint.greeting(hello)
 
-    def worker_welcomed(self, welcome: Welcome) -> None:
+    def on_worker_welcomed(self, welcome: Welcome) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         self._endpoint.welcomed(welcome)
         self.publishing.max_logged_bytes = welcome.max_frame_bytes - LOG_ALLOWANCE
         if welcome.access != self.permissions.access:
             self.permissions = Permissions(welcome.access)
 
-    def other_domain(self, domain: int) -> int:
+    def on_other_domain(self, domain: int) -> int:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         hint = "the workers' store was restored or is another one; subscriptions and publishes begin anew"
         _log.warning("event=other_domain domain=%d before=%d hint=%s", domain, self._endpoint.domain, hint)
@@ -323,23 +323,23 @@ class Driver:
         self.began_anew(domain)
         return self.incarnation
 
-    def stages_lost(self, stages: set[int]) -> None:
+    def on_stages_lost(self, stages: set[int]) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         self._endpoint.lost(stages)
 
-    def stages_reached(self, stages: set[int], bottom: int) -> None:
+    def on_stages_reached(self, stages: set[int], bottom: int) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         if bottom in stages and self.reporting is not None:
             self.reporting.observer.other_worker()
         self._endpoint.reached(stages, bottom)
         self.perform()
 
-    def stage_opened(self, frame: Opened, greeted: float) -> None:
+    def on_stage_opened(self, frame: Opened, greeted: float) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         self._endpoint.opened(frame, greeted)
         self.perform()
 
-    def worker_frame(self, frame: WorkerFrame) -> None:
+    def on_worker_frame(self, frame: WorkerFrame) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         if isinstance(frame, Reported):
             if self.reporting is not None:
@@ -348,11 +348,11 @@ class Driver:
             self._endpoint.receive(frame)
             self.perform()
 
-    def worker_lost(self, error: Exception) -> None:
+    def on_worker_lost(self, error: Exception) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         _log.warning("event=worker_lost error=%s", error)
 
-    def worker_failed(self, error: InorderError) -> None:
+    def on_worker_failed(self, error: InorderError) -> None:
         """See :class:`~inorder.client.workers.WorkerEvents`."""
         _log.error("event=refused_for_good error=%s", error)
         self.failed(error)

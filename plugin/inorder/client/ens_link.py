@@ -30,22 +30,22 @@ def refusal_of(error: Exception) -> InorderError:
 class EnsEvents(Protocol):
     """The reports of a broker link, on the event loop's thread."""
 
-    def ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
+    def on_ens_arrived(self, link: EnsLink, arrival: Arrival) -> None:
         """Take a message that arrived."""
 
-    def ens_malformed(self, link: EnsLink, reason: str) -> None:
+    def on_ens_malformed(self, link: EnsLink, reason: str) -> None:
         """Note an arrival that is no message."""
 
-    def ens_asked(self, link: EnsLink, filter: Filter) -> None:
+    def on_ens_asked(self, link: EnsLink, filter: Filter) -> None:
         """Note that the broker is asked to subscribe to a filter, and so for its retained copies (R5)."""
 
-    def ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
+    def on_ens_caught_up(self, link: EnsLink, is_caught_up: bool) -> None:
         """Take the outcome of a barrier (R24): it has come back, or will not."""
 
-    def ens_reconnected(self, link: EnsLink) -> None:
+    def on_ens_reconnected(self, link: EnsLink) -> None:
         """Note that the connection is back, before anything arrives on it."""
 
-    def ens_restored(self, link: EnsLink) -> None:
+    def on_ens_restored(self, link: EnsLink) -> None:
         """Note that all subscriptions are acknowledged again."""
 
 
@@ -91,11 +91,11 @@ class EnsLink:
         if self._is_back_untold:
             self._tell_back()
         self._barriers.arrived += 1
-        self._events.ens_arrived(self, arrival)
+        self._events.on_ens_arrived(self, arrival)
 
     def malformed(self, reason: str) -> None:
         """See :class:`~inorder.ports.EnsSink`."""
-        self._events.ens_malformed(self, reason)
+        self._events.on_ens_malformed(self, reason)
 
     def accepted(self, tokens: list[int]) -> None:
         """See :class:`~inorder.ports.EnsSink`."""
@@ -161,7 +161,7 @@ class EnsLink:
         """Report a reconnection once, before anything that arrives on it."""
         if self._is_back_untold:
             self._is_back_untold = False
-            self._events.ens_reconnected(self)
+            self._events.on_ens_reconnected(self)
 
     def hand_over(self, message: Outgoing, outcome: Outcome) -> bool:
         """Hand a message to the broker; ``outcome`` is called once, unless the connection is lost first. Return whether
@@ -192,7 +192,7 @@ class EnsLink:
             is_caught_up = self.is_restored and await self._barriers.passed()
         finally:
             self._barrier = None
-            self._events.ens_caught_up(self, is_caught_up)
+            self._events.on_ens_caught_up(self, is_caught_up)
 
     def end_barrier(self) -> None:
         """End the open barrier, as the link is closed."""
@@ -279,7 +279,7 @@ class EnsLink:
         if self._restored is not None and not self._restored.done():
             self._restored.set_result(None)
         self._restored = None
-        self._events.ens_restored(self)
+        self._events.on_ens_restored(self)
         return True
 
     def _asking(self, filter: Filter) -> None:
@@ -287,7 +287,7 @@ class EnsLink:
             self._asked(filter)
 
     def _asked(self, filter: Filter) -> None:
-        self._events.ens_asked(self, filter)
+        self._events.on_ens_asked(self, filter)
 
     async def _subscribe_again(self, filter: Filter, qos: int) -> None:
         self._refusals.pop(filter, None)

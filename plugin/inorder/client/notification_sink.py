@@ -16,17 +16,17 @@ PassedOver = Literal["before", "duplicate", "twin_waits"]
 class NotificationSink(Protocol):
     """Gets every arrival once, on the event loop's thread. Calls are short and never raise."""
 
-    def event(self, event: Event, arrival: Arrival) -> None:
+    def on_event(self, event: Event, arrival: Arrival) -> None:
         """Notify the application of an event in its turn. What came from an event log has no ``arrival.source``."""
 
-    def gap(self, gap: Gap) -> None:
+    def on_gap(self, gap: Gap) -> None:
         """Report numbers that will not come."""
 
-    def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
+    def on_passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
         """Take an arrival for which the total order has no place."""
 
-    def unrouted(self, arrival: Arrival) -> None:
+    def on_unrouted(self, arrival: Arrival) -> None:
         """Take an arrival that no subscription of this client covers."""
 
-    def failed(self, error: InorderError) -> None:
+    def on_failed(self, error: InorderError) -> None:
         """Note that the client has failed for good."""

@@ -69,7 +69,7 @@ class Notifier:
         if self.sink is None:
             is_told = self._stream.put(event)
         else:
-            self.sink.event(event, effect.arrival)
+            self.sink.on_event(event, effect.arrival)
         if entry is None:
             if is_told and self.recording is not None:
                 given = event.space, effect.arrival, event.verdict, event.number, effect.arrived
@@ -85,14 +85,14 @@ class Notifier:
         if self.sink is None:
             is_told = self._stream.put(effect.gap)
         else:
-            self.sink.gap(effect.gap)
+            self.sink.on_gap(effect.gap)
         if is_told and self.recording is not None:
             self.recording.gap(effect.gap)
 
     def failed(self, error: InorderError) -> None:
         """Pass on that the client has failed for good."""
         if self.sink is not None:
-            self.sink.failed(error)
+            self.sink.on_failed(error)
 
     # -- what no notification tells ----------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Notifier:
         if self.sink is not None:
             _, arrival, _ = entry.content
             why = "twin_waits" if effect.twin_waits else effect.why
-            self.sink.passed_over(arrival, entry.topic, entry.number, why)
+            self.sink.on_passed_over(arrival, entry.topic, entry.number, why)
 
     def _was_overlap(self, _: WasOverlap) -> None:
         if self.recording is not None:
@@ -119,7 +119,7 @@ class Notifier:
 
     def _unrouted(self, effect: Unrouted) -> None:
         if self.sink is not None:
-            self.sink.unrouted(effect.arrival)
+            self.sink.on_unrouted(effect.arrival)
 
     # -- logs --------------------------------------------------------------------------------------------------
 

@@ -53,19 +53,19 @@ HALVES = 6
 class LinkEvents(Protocol):
     """The reports of a worker link, on the event loop's thread."""
 
-    def link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
+    def on_link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
         """Note that a connection is up (again)."""
 
-    def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
+    def on_link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
         """Take a frame that arrived."""
 
-    def link_silent(self, link: WorkerLink) -> None:
+    def on_link_silent(self, link: WorkerLink) -> None:
         """Note that the connected worker has stopped answering, or answers again, as ``is_silent`` says."""
 
-    def link_lost(self, link: WorkerLink, error: Exception) -> None:
+    def on_link_lost(self, link: WorkerLink, error: Exception) -> None:
         """Note that the connection broke; the link is connecting again."""
 
-    def link_failed(self, link: WorkerLink, error: InorderError) -> None:
+    def on_link_failed(self, link: WorkerLink, error: InorderError) -> None:
         """Note that the link has given up for good (``FATAL``)."""
 
 
@@ -275,7 +275,7 @@ class WorkerLink:
     async def _connect_once(self) -> None:
         loop = asyncio.get_running_loop()
         host, port = self._place
-        connection = _Connection(lambda frame: self._events.link_frame(self, frame), self._was_lost)
+        connection = _Connection(lambda frame: self._events.on_link_frame(self, frame), self._was_lost)
         try:
             async with asyncio.timeout(self._times.connect_timeout):
                 await loop.create_connection(lambda: connection, host, port, ssl=self._tls)
@@ -296,7 +296,7 @@ class WorkerLink:
         self._lost.clear()
         self.opened.clear()
         self._greeted = deque([greeted])
-        self._events.link_connected(self, welcome)
+        self._events.on_link_connected(self, welcome)
         if not self._closed:  # else the worker was not wanted, nor is what it said with the welcome
             connection.begin()
 
@@ -304,7 +304,7 @@ class WorkerLink:
         self._connection = None
         self.is_silent = False
         if not self._closed:
-            self._events.link_lost(self, error)
+            self._events.on_link_lost(self, error)
             self._lost_error = error
             self._lost.set()
 
@@ -319,14 +319,14 @@ class WorkerLink:
                 pause = 0.0
             error = self._lost_error
             if isinstance(error, FATAL):
-                self._events.link_failed(self, error)
+                self._events.on_link_failed(self, error)
                 return
             try:
                 await asyncio.sleep(pause)
                 await self._reconnect()
                 pause = min(2 * pause or self._times.backoff_first, self._times.backoff_max)
             except FATAL as refusal:
-                self._events.link_failed(self, refusal)
+                self._events.on_link_failed(self, refusal)
                 return
 
     async def _watch(self) -> None:
@@ -343,7 +343,7 @@ class WorkerLink:
                 connection.send(Ping())
             if self.is_silent != (unheard > 1):
                 self.is_silent = unheard > 1
-                self._events.link_silent(self)
+                self._events.on_link_silent(self)
             try:
                 async with asyncio.timeout(beat / 2):
                     await self._lost.wait()

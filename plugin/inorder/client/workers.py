@@ -44,30 +44,30 @@ class WorkerEvents(Protocol):
     def greeting(self, hello: Hello) -> Hello:
         """Return a hello with the client's requests to the stages."""
 
-    def other_domain(self, domain: int) -> int:
+    def on_other_domain(self, domain: int) -> int:
         """Note that the workers now serve another domain (R4), so that everything known of the former one is void.
         Return the incarnation to come back with."""
 
-    def worker_welcomed(self, welcome: Welcome) -> None:
+    def on_worker_welcomed(self, welcome: Welcome) -> None:
         """Note that a worker has welcomed the client."""
 
-    def stages_lost(self, stages: set[int]) -> None:
+    def on_stages_lost(self, stages: set[int]) -> None:
         """Note that the connections to these stages are gone, though others may be there already."""
 
-    def stages_reached(self, stages: set[int], bottom: int) -> None:
+    def on_stages_reached(self, stages: set[int], bottom: int) -> None:
         """Note that these stages are reached (again), so that all unanswered requests are sent again."""
 
-    def stage_opened(self, frame: Opened, greeted: float) -> None:
+    def on_stage_opened(self, frame: Opened, greeted: float) -> None:
         """Note that a stage knows of the connection, after a hello that left at ``greeted`` (s, see ``clock``). Comes
         after ``stages_reached``."""
 
-    def worker_frame(self, frame: WorkerFrame) -> None:
+    def on_worker_frame(self, frame: WorkerFrame) -> None:
         """Take a worker's answer."""
 
-    def worker_lost(self, error: Exception) -> None:
+    def on_worker_lost(self, error: Exception) -> None:
         """Note that a connection broke and is being made again."""
 
-    def worker_failed(self, error: InorderError) -> None:
+    def on_worker_failed(self, error: InorderError) -> None:
         """Note that the workers refuse this client for good (``FATAL``)."""
 
 
@@ -268,7 +268,7 @@ class Workers:
         try:
             link = await self._connect_to(address)
         except FATAL as refusal:
-            self._events.worker_failed(refusal)
+            self._events.on_worker_failed(refusal)
         except LinkError as error:
             return tell_unreachable(address, error, told)
         else:
@@ -313,7 +313,7 @@ class Workers:
 
     # -- LinkEvents --------------------------------------------------------------------------------------------
 
-    def link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
+    def on_link_connected(self, link: WorkerLink, welcome: Welcome) -> None:
         """See LinkEvents."""
         if self._is_closed:
             return
@@ -335,7 +335,7 @@ class Workers:
         self._welcomed(link, welcome)
 
     def _welcomed(self, link: WorkerLink, welcome: Welcome) -> None:
-        self._events.worker_welcomed(welcome)
+        self._events.on_worker_welcomed(welcome)
         link.own = {each.stage: each.epoch for each in welcome.stages if each.epoch and not each.address}
         self._learn(link, welcome.stages, welcome.workers)
 
@@ -348,12 +348,12 @@ class Workers:
         self._routes.clear()
         self._needed.clear()
         self._positions.clear()
-        self._hello = replace(self._hello, incarnation=self._events.other_domain(welcome.domain))
+        self._hello = replace(self._hello, incarnation=self._events.on_other_domain(welcome.domain))
         for link in self._links:
             link.own = {}
             link.say_hello_again()
 
-    def link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
+    def on_link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
         """See LinkEvents. A worker that has none of the stages (any more) has nothing to say about them."""
         if isinstance(frame, ClusterMap):
             own = {each.stage: each.epoch for each in frame.stages if each.epoch and not each.address}
@@ -370,7 +370,7 @@ class Workers:
         elif isinstance(frame, Positions):
             self._remember(frame.positions)
         elif link in self._routes.values():
-            self._events.worker_frame(frame)
+            self._events.on_worker_frame(frame)
 
     def _remember(self, positions: list[Position]) -> None:
         """Keep each stage's furthest position: a worker with an older copy of the store tells less, and must be shown
@@ -380,7 +380,7 @@ class Workers:
             if known is None or (each.epoch, each.row) > (known.epoch, known.row):
                 self._positions[each.stage] = each
 
-    def link_silent(self, link: WorkerLink) -> None:
+    def on_link_silent(self, link: WorkerLink) -> None:
         """See LinkEvents."""
         if link.is_silent:
             _log.warning("event=worker_silent address=%s", link.address)
@@ -388,17 +388,17 @@ class Workers:
             _log.info("event=worker_answers address=%s", link.address)
         self._arrange()
 
-    def link_lost(self, link: WorkerLink, error: Exception) -> None:
+    def on_link_lost(self, link: WorkerLink, error: Exception) -> None:
         """See LinkEvents."""
         link.own = {}
         if link is self._listener:
             self._discard(link)
-        self._events.worker_lost(error)
+        self._events.on_worker_lost(error)
         self._arrange()
 
-    def link_failed(self, link: WorkerLink, error: InorderError) -> None:
+    def on_link_failed(self, link: WorkerLink, error: InorderError) -> None:
         """See LinkEvents."""
-        self._events.worker_failed(error)
+        self._events.on_worker_failed(error)
 
     # -- the map -----------------------------------------------------------------------------------------------
 
@@ -433,16 +433,16 @@ class Workers:
         self._was_reached |= reached
         self._open_and_close()
         if lost:
-            self._events.stages_lost(lost)
+            self._events.on_stages_lost(lost)
         if reached:
-            self._events.stages_reached(reached, self.bottom)
+            self._events.on_stages_reached(reached, self.bottom)
         self._tell_opened()
 
     def _tell_opened(self) -> None:
         """Pass on the stages' words on our session once they are known to come from the owner."""
         for stage, link in list(self._routes.items()):
             if stage in link.opened and link.opened[stage][0].epoch >= self._epochs[stage]:
-                self._events.stage_opened(*link.opened.pop(stage))
+                self._events.on_stage_opened(*link.opened.pop(stage))
 
     def _open_and_close(self) -> None:
         wanted = {self._places[each].address for each in self._wanted if each in self._places} - {""}

@@ -225,7 +225,7 @@ class Ordering:
 
     # -- what the inorder client tells: the event loop's thread ------------------------------------------------
 
-    def event(self, event: Event, arrival: Arrival) -> None:
+    def on_event(self, event: Event, arrival: Arrival) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         arrived = arrival.source
         if not isinstance(arrived, Arrived):
@@ -235,14 +235,14 @@ class Ordering:
         for copy in self._copies.turn(event.topic, event.number):
             self._deliver(copy, told)
 
-    def gap(self, gap: Gap) -> None:
+    def on_gap(self, gap: Gap) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self._copies.interrupted()
         for copy in self._copies.skipped(gap.topic, gap.first, gap.last):
             self._drop(copy)
         self.put(lambda client: client._tell_gap(gap))
 
-    def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
+    def on_passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
         """Deliver messages from before the subscription counted at the workers, and copies for overlapping filters
         beside their twin."""
         arrived = arrival.source
@@ -265,12 +265,12 @@ class Ordering:
         else:
             self._drop(arrived)
 
-    def unrouted(self, arrival: Arrival) -> None:
+    def on_unrouted(self, arrival: Arrival) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`: the library's own behaviour."""
         if isinstance(arrival.source, Arrived):
             self._deliver_alone(arrival.source, InOrder())
 
-    def failed(self, error: InorderError) -> None:
+    def on_failed(self, error: InorderError) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self.put(lambda client: client._order_failed(error))
 

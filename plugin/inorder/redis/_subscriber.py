@@ -295,7 +295,7 @@ class Subscriber:
 
     # -- what the client tells (NotificationSink) --------------------------------------------------------------------
 
-    def event(self, event: Event, arrival: Arrival) -> None:
+    def on_event(self, event: Event, arrival: Arrival) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         inorder = Inorder(event.verdict, event.number, event.deps)
         channel = event.topic.encode()
@@ -312,20 +312,20 @@ class Subscriber:
         # what has no place in the order comes when it comes, each of its copies by itself
         return (sent.via,) if event.verdict is Verdict.UNSEQUENCED else sent.vias
 
-    def gap(self, gap: Gap) -> None:
+    def on_gap(self, gap: Gap) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self._out(gap)
 
-    def passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
+    def on_passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
         """Drop a copy, for all copies are delivered together with their twin."""
 
-    def unrouted(self, arrival: Arrival) -> None:
+    def on_unrouted(self, arrival: Arrival) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         via = arrival.source.via if isinstance(arrival.source, _Sent) else None
         if via in self._live and (arrival.stamp is None or via not in self._pending):
             self._out(message_of(via, arrival.topic.encode(), arrival.payload, UNSEQUENCED))
 
-    def failed(self, error: InorderError) -> None:
+    def on_failed(self, error: InorderError) -> None:
         """See :class:`~inorder.client.notification_sink.NotificationSink`."""
         self.error = error
         self._out(Failed(error, is_final=True))

@@ -48,8 +48,8 @@ class FilterSet:
         return its is not None and its.covers(name)
 
     def contains(self, space: str, wanted: Filter) -> bool:
-        """Tell whether all topics that a filter covers are covered by one of these. Of two Redis globs that is seen
-        only where they are the same, or the wider one is a text with ``*`` behind it."""
+        """Tell whether one of the filters covers every topic of another. Two Redis globs must be the same, or the wider
+        one must be a text with ``*`` behind it, to be seen so."""
         its = self._spaces.get(space)
         return its is not None and its.contains(wanted)
 
@@ -176,8 +176,8 @@ class _Levels:
         return bool(alive & (last.rest | last.end))  # `a/#` covers `a` too
 
     def contain(self, wanted: str) -> bool:
-        """Tell whether all that a filter covers is covered by one: it is read as a name in which ``+`` is wider than a
-        text, and ``#`` than all."""
+        """Tell whether one of the filters covers every topic of another, read as a name: ``+`` is wider than a text,
+        ``#`` than all."""
         steps = self._steps
         alive = self._open if wanted.startswith("$") else self._all
         levels = wanted.split("/", len(steps) - 1)

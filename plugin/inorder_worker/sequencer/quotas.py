@@ -1,5 +1,6 @@
 """How much of what lasts a session's owner may have: topics, which are never removed, and durable subscriptions, which
-stay while nobody is connected. What is there already is never refused, so a bound may be lowered.
+stay while nobody is connected. What is there already is never refused, so a bound may be lowered. Clients that show no
+token have one owner together, whose name is empty.
 """
 
 from __future__ import annotations
@@ -28,19 +29,24 @@ def topics_refusal(state: StageState, session: Session | None, names: Iterable[t
     made, most = state.made.get(session.owner, 0), session.max_topics
     new = {each for each in names if each not in state.by_name}
     if new and made + len(new) > most:
-        return f"the token may make {most} topics; it has made {made}, and {len(new)} more are too many"
+        return f"{_who(session)} may make {most} topics; it has made {made}, and {len(new)} more are too many"
     size, more, room = state.made_bytes.get(session.owner, 0), _name_bytes(new), max(NAME_BYTES, most * NAME_BYTES_EACH)
     if new and size + more > room:
-        return f"the token may make topics with {room} bytes of names; it has made {size}, and {more} more are too many"
+        who = _who(session)
+        return f"{who} may make topics with {room} bytes of names; it has made {size}, and {more} more are too many"
     return ""
 
 
 def topics_made(state: StageState, session: Session | None, names: Iterable[tuple[str, str]]) -> None:
     """Count new topics for the session's owner."""
-    if session is not None and session.owner:
+    if session is not None and (session.owner or session.max_topics):
         names = list(names)
         state.made[session.owner] = state.made.get(session.owner, 0) + len(names)
         state.made_bytes[session.owner] = state.made_bytes.get(session.owner, 0) + _name_bytes(names)
+
+
+def _who(session: Session) -> str:
+    return "the token" if session.owner else "the group of clients without a token"
 
 
 def _name_bytes(names: Iterable[tuple[str, str]]) -> int:
@@ -55,12 +61,12 @@ def subscription_refusal(state: StageState, session: Session | None, wanted: Cha
     is_kept = known is not None and known.durable and bool(known.filters)
     count, size = state.overlaps.kept(session.owner)
     if not is_kept and count >= most:
-        return f"the token may have {most} durable subscriptions; it has {count}, and one more is too many"
+        return f"{_who(session)} may have {most} durable subscriptions; it has {count}, and one more is too many"
     more = filter_bytes(wanted.filters) - (filter_bytes(known.filters) if known is not None and is_kept else 0)
     room = max(MAX_FRAME_BYTES, most * BYTES_EACH)
     if more <= 0 or size + more <= room:
         return ""
     return (
-        f"the token may have {room} bytes of filters in its durable subscriptions; it has {size}, and {more} more are "
-        "too many"
+        f"{_who(session)} may have {room} bytes of filters in its durable subscriptions; it has {size}, and {more} "
+        "more are too many"
     )

@@ -12,7 +12,7 @@ import hmac
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -32,6 +32,8 @@ log = logger("inorder.worker")
 
 REMEMBERED: Final = 1.0
 """Seconds for which an answer of the store counts."""
+ANYBODYS: Final = 10
+"""Times what the tokens of one name may make and have, all clients without a token may, together."""
 LOOK_INTERVAL: Final = 0.5
 """Seconds between two looks at the tokens of open connections."""
 
@@ -86,6 +88,8 @@ class Gate:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-tokens")
         self._known: dict[str, tuple[float, Token | None]] = {}
         self._complaint = Complaint()
+        most = ANYBODYS * settings.max_token_topics, ANYBODYS * settings.max_token_subscriptions
+        self._anybody = replace(NOBODY, permissions=Permissions(Access(UNLIMITED.role, None, None, 0, *most)))
 
     # -- coming in ---------------------------------------------------------------------------------------------
 
@@ -97,7 +101,7 @@ class Gate:
         may_be_one = presented.startswith(PREFIX) and self._tokens is not None
         if not may_be_one:
             if own is None and not self._settings.require_token:
-                return NOBODY
+                return self._anybody
             raise Unauthorized(_MISSING if not presented else _WRONG, peer="worker")
         at, token = self._known.get(hash_of(presented), (-REMEMBERED, None))
         return self._pass_of(token) if time.monotonic() < at + REMEMBERED else None

@@ -4,11 +4,12 @@ stops nobody."""
 from __future__ import annotations
 
 import dataclasses
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.worker.helpers import TestJournal, kinds, settings, until
+from tests.worker.helpers import PATIENCE, TestJournal, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.errors import StoreOutdated, StoreReplaced, StoreUnreachable
@@ -70,6 +71,27 @@ async def test_a_forged_position_stops_no_worker_and_many_are_not_looked_at() ->
         async with liar:
             assert liar.welcome.domain
             assert worker.health()[0]
+
+
+async def test_a_client_can_tell_a_copy_from_its_first_moment_on() -> None:
+    """Numbers may be given, and the store be exchanged for a copy, before the heads are told for the first time."""
+    journal = TestJournal()
+    first = Worker(settings(heads_interval=PATIENCE), journal=journal)
+    async with first, RawClient(first.address) as client:
+        await client.resolve("a")
+    held = ("epochs", "owners", "addresses", "beats", "members", "rows", "snapshots", "log")
+    older = dataclasses.replace(journal.store, **{each: deepcopy(getattr(journal.store, each)) for each in held})
+    again = Worker(settings(heads_interval=PATIENCE), journal=TestJournal(journal.store))
+    async with again, RawClient(again.address) as client:
+        (position,) = (await client.next(Positions)).positions
+        assert position.epoch == 2
+    async with Worker(settings(heads_interval=PATIENCE), journal=TestJournal(older)) as worker:
+        client = RawClient(worker.address)
+        client.hello.positions = [position]
+        await client.connect()
+        client.send(client.hello)
+        await until(lambda: "older copy" in str(worker.health()[1]["store_error"]))
+        await client.close()
 
 
 def _roll_back(journal: MemoryJournal) -> int:

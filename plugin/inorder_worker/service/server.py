@@ -414,6 +414,7 @@ class Server:
         if connection.welcome is None:
             connection.welcome = welcome
         self._the_host.commits.reply(session, welcome)
+        self._tell_positions(connection, Positions(self._attestor.positions(self._the_host.standings)))
         for stage, epoch in self._the_host.epochs.items():
             if (stage, epoch) in connection.opened:
                 continue
@@ -450,9 +451,12 @@ class Server:
                     heads += stage.heads(client_id, topics if told else None)
             if heads:
                 self._the_host.commits.reply(connection.session, Heads(heads))
-            if connection.positions != positions:
-                connection.positions = positions
-                self._the_host.commits.reply(connection.session, positions)
+            self._tell_positions(connection, positions)
+
+    def _tell_positions(self, connection: Connection, positions: Positions) -> None:
+        if connection.session is not None and connection.positions != positions:
+            connection.positions = positions
+            self._the_host.commits.reply(connection.session, positions)
 
 
 def _now_us() -> int:

@@ -357,7 +357,7 @@ async def test_a_slow_client_is_named() -> None:
         assert found["inorder_slow_client_unread_bytes", "sluggish"] > 0
         assert facts["slow_clients"][0]["unread_bytes"] > 0  # at another moment
         (connection,) = worker._server._connections
-        connection._unread()
+        connection.cut_unread()
         await until(lambda: not worker._server._connections)
         _, facts = await ready(worker)
         assert facts["slow_clients"] == []

@@ -25,12 +25,13 @@ from inorder.protocol.wire import (
     Resolve,
     Topics,
 )
-from inorder_worker.service import Worker, event_logs, open_commit
+from inorder_worker.service import Worker, event_logs, open_commit, server
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.connection import Connection
 from inorder_worker.service.event_logs import EventLogs
 from inorder_worker.service.gate import Pass
+from inorder_worker.service.slow import SlowClients
 from inorder_worker.service.turns import Shares, Turns
 from inorder_worker.service.work import Session, Work
 
@@ -347,6 +348,38 @@ class Unread(asyncio.Transport):
 
     def abort(self) -> None:
         pass
+
+
+class Cut(Unread):
+    """A transport whose other end does not read, until it is cut."""
+
+    def abort(self) -> None:
+        self.written = 0
+
+
+async def test_what_all_clients_leave_unread_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each leaves less than what is a single one's end, and for as long as it likes."""
+    monkeypatch.setattr(server, "UNREAD_CLIENTS", 1.5)
+    async with Worker(settings(max_write_bytes=100_000, heads_interval=0.01), journal=TestJournal()) as worker:
+        connections = list[Connection]()
+        for _ in range(2):
+            connections.append(Connection(worker._server))
+            connections[-1].connection_made(Cut())
+            connections[-1].send([Failure("x", "y" * 80_000)])
+        await until(lambda: worker._server.slow.thrown_out > 0)
+        assert worker._server.slow.thrown_out == 1
+        for each in connections:
+            each.connection_lost(None)
+
+
+def test_of_those_who_leave_too_much_unread_the_worst_owner_is_cut() -> None:
+    left = {"a": ("", 50), "b": ("many", 30), "c": ("many", 40), "d": ("", 0)}
+    clients = [Mock(owner=owner, unread_bytes=size, peer=name) for name, (owner, size) in left.items()]
+    for each in clients:
+        each.name = each.peer
+    assert [SlowClients.beyond(clients, most) for most in (120, 119, 79, 30)] == [
+        [], [clients[2]], [clients[2], clients[0]], [clients[2], clients[0]],
+    ]  # fmt: skip
 
 
 async def test_of_answers_that_a_client_does_not_take_no_more_are_made() -> None:

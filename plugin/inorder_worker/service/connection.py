@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._is_writable = False
         self._adjust_reading()
         if self.is_current:
-            self._start_timer(self._settings.write_timeout, self._unread)
+            self._start_timer(self._settings.write_timeout, self.cut_unread)
 
     def resume_writing(self) -> None:
         """The client reads again."""
@@ -206,7 +206,7 @@ class Connection(asyncio.Protocol):
         """Write them; tell whether the client may be sent more."""
         self._transport.write(b"".join(parts))
         if self.unread_bytes > self._settings.max_write_bytes:
-            self._unread()
+            self.cut_unread()
             return False
         return True
 
@@ -353,7 +353,8 @@ class Connection(asyncio.Protocol):
     def _no_hello(self) -> None:
         self.fail("protocol", f"no hello within {self._settings.hello_timeout:g} s")
 
-    def _unread(self) -> None:
+    def cut_unread(self) -> None:
+        """Cut a client that leaves too much unread."""
         if self._transport.is_closing():
             return
         log.warning(

@@ -54,6 +54,9 @@ from inorder_worker.service.work import Session, StageElsewhere, Work
 from inorder_worker.store.journal import Holder
 from inorder_worker.store.store_info import StoreInfo
 
+UNREAD_CLIENTS = 8.0
+"""Times ``max_write_bytes`` that all clients together may leave unread."""
+
 log = logger("inorder.worker")
 
 
@@ -104,6 +107,7 @@ class Server:
         while True:
             await asyncio.sleep(self.settings.heads_interval)
             self._leave_silent()
+            self._bound_unread()
             if self._the_host.is_ready and not self._heads_queued and self._sessions:
                 self._heads_queued = True
                 self._the_host.commits.submit(Work(None, FRAME_COST, self._tell_heads))
@@ -116,6 +120,12 @@ class Server:
                     "event=silent_client peer=%s client=%s action=disconnected", connection.peer, connection.name
                 )
                 connection.abort()
+
+    def _bound_unread(self) -> None:
+        """Cut clients where all together leave more unread than ``UNREAD_CLIENTS`` of them may."""
+        clients = [each for each in self._connections if not each.is_link]
+        for connection in self.slow.beyond(clients, int(UNREAD_CLIENTS * self.settings.max_write_bytes)):
+            connection.cut_unread()
 
     async def watch_tokens(self) -> None:
         """Throw out whose token is no good any more, for ever."""

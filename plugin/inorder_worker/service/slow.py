@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 REMEMBERED: Final = 16
 NAMED: Final = 20
@@ -22,12 +22,19 @@ class Unread(Protocol):
         """The client's id."""
 
     @property
+    def owner(self) -> str:
+        """The owner of the client, empty for a client without one."""
+
+    @property
     def is_writable(self) -> bool:
         """False while the client leaves too much unread."""
 
     @property
     def unread_bytes(self) -> int:
         """What was sent to it and has not left."""
+
+
+Each = TypeVar("Each", bound=Unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,28 @@ class SlowClients:
     def last(self, since: float) -> list[SlowClient]:
         """Return those that were disconnected after ``since`` (s), the newest first; not all, if they are many."""
         return [each for each in reversed(self._last) if each.at >= since]
+
+    @staticmethod
+    def beyond(connections: Iterable[Each], most: int) -> list[Each]:
+        """Return the connections to cut, so that the others together leave ``most`` bytes unread at most.
+
+        Again and again the owner that leaves most loses its worst connection.
+        """
+        sizes = {each: size for each in connections if (size := each.unread_bytes)}
+        total = sum(sizes.values())
+        if total <= most:
+            return []
+        owned: dict[tuple[str, str], list[Each]] = {}
+        for each in sorted(sizes, key=lambda each: sizes[each]):
+            owned.setdefault((each.owner, "" if each.owner else each.name), []).append(each)
+        left = {whose: sum(sizes[each] for each in its) for whose, its in owned.items()}
+        cut: list[Each] = []
+        while total > most:
+            worst = max(left, key=lambda whose: left[whose])
+            cut.append(owned[worst].pop())
+            left[worst] -= sizes[cut[-1]]
+            total -= sizes[cut[-1]]
+        return cut
 
     @staticmethod
     def present(connections: Iterable[Unread], now: float) -> list[SlowClient]:

@@ -448,7 +448,6 @@ async def burst(publisher: Client, one: Client, count: int) -> None:
 def sizes(publisher: Client, one: Client) -> dict[str, int]:
     """Return the number of elements in every container of the machines inside two clients."""
     machines = {
-        "publisher": publisher._endpoint.publishing.publisher,
         "publishing": publisher._publishing,
         "link": publisher._links["memory"],
         "arrivals": one._endpoint.arrivals,
@@ -456,6 +455,7 @@ def sizes(publisher: Client, one: Client) -> dict[str, int]:
     }
     ordering = one._endpoint.ordering
     parts = {name: vars(machine) for name, machine in machines.items()}
+    parts["publisher"] = publisher._endpoint.publishing.publisher.describe()
     parts |= {"ordering": ordering.describe(), "room": vars(ordering._turns.room)}
     for topic, reader in parts["ordering"]["readers"].items():
         parts |= {f"reader {topic}": reader, f"missing {topic}": reader["missing"]}

@@ -417,7 +417,7 @@ async def test_a_message_that_breaks_every_connection_is_given_up(
             await poison
         await behind
         assert broken == 3
-        assert not publisher._endpoint.publishing.publisher._void
+        assert not publisher._endpoint.publishing.publisher.describe()["void"]
         await until(lambda: publisher.stats().pending == 0)
         if order == "total":
             await until(lambda: state_of(site, 2) is NumberState.ABANDONED, "the publisher's word")

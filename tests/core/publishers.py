@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inorder.endpoint.publisher import Publication, Publisher
+from inorder.endpoint.publications import Publication
+from inorder.endpoint.publisher import Publisher
 from inorder.protocol.wire import CreateTimestamps, StampedEvent, Timestamps, TopicInfo
 
 SPACE = "m"

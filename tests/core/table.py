@@ -18,7 +18,8 @@ from inorder.endpoint.barriers import PRECISION
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, GapFound, Mode, OrderingTimes, Output
-from inorder.endpoint.publisher import Publication, Publisher
+from inorder.endpoint.publications import Publication
+from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.subscriber import Subscriber
 from inorder.protocol.names import Filter
 from inorder.protocol.pairs import flat

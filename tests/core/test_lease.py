@@ -12,7 +12,8 @@ from inorder.endpoint.lease import MAX_ASKED, Lease
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import OrderingTimes
-from inorder.endpoint.publisher import Publication, PublicationState, Publisher
+from inorder.endpoint.publications import Publication, PublicationState
+from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.subscriber import Subscriber
 from inorder.protocol.names import exact
 from inorder.protocol.wire import (

@@ -16,7 +16,7 @@ def test_r19_what_is_asked_again_leaves_in_publish_order(stages: list[int] | Non
     publisher = new_publisher()
     publish(publisher, "low", "top", "low", "top", "low")
     assert asked(publisher.requests()) == [(2, [1, 2, 3, 4, 5])]
-    handed = publisher.publication(3)
+    handed = publisher.publications.open[3]
     answer(publisher, handed, 2)
     publisher.ask_again([handed])
     for _ in range(2):

@@ -11,7 +11,9 @@ from tests.core.publishers import new_publisher as _publisher
 from tests.core.publishers import publish as _publish
 from tests.core.publishers import stamped as _stamped
 
-from inorder.endpoint.publisher import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES, PublicationState, Publisher
+from inorder.endpoint.publications import PublicationState
+from inorder.endpoint.publisher import Publisher
+from inorder.endpoint.requests import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES
 from inorder.protocol.wire import (
     Moved,
     Settle,
@@ -109,7 +111,7 @@ def test_r19_frames_are_bounded_however_much_requests_carry_after_a_lost_connect
         sizes += [len(encode_frame(each)) for each in frames]
         for event in (event for each in frames for event in each.events):
             counters.append(event.counter)
-            _answer(publisher, publisher.publication(event.counter), 2)
+            _answer(publisher, publisher.publications.open[event.counter], 2)
     assert counters == [each.counter for each in asked]
     assert max(sizes) < MAX_BATCH_BYTES < sum(sizes)
 

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from inorder.endpoint.beginnings import Beginnings
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Output
-from inorder.endpoint.publisher import Publication, Publisher
+from inorder.endpoint.path import Path
+from inorder.endpoint.publications import Publication
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.turns import Turns
+from inorder.endpoint.uses import Uses
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.wire import TopicStart
+from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_worker.sequencer import reordering, sessions, subscribing
 from inorder_worker.sequencer.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
 from inorder_worker.sequencer.reordering import Reordering
@@ -233,14 +235,14 @@ def publisher_order(patch: Patch) -> None:
 
 def path(patch: Patch) -> None:
     """R19: every request goes to its topic's stage at once."""
-    whole = Publisher._admit
+    whole = Path.enter
 
-    def admit(self: Publisher, publication: Publication) -> bool:
+    def enter(self: Path, publication: Publication, info: TopicInfo) -> bool:
         self._unanswered.clear()
         self._previous_home = 0
-        return whole(self, publication)
+        return whole(self, publication, info)
 
-    patch.setattr(Publisher, "_admit", admit)
+    patch.setattr(Path, "enter", enter)
 
 
 def added_above(patch: Patch) -> None:
@@ -250,19 +252,19 @@ def added_above(patch: Patch) -> None:
 
 def passed_above(patch: Patch) -> None:
     """R19: a timestamp is complete below the stages where its publisher's unanswered events are created."""
-    whole = Publisher._follow
+    whole = Uses.follow
 
-    def follow(self: Publisher, publication: Publication, info: Any) -> None:
-        whole(self, publication, info)
+    def follow(self: Uses, publication: Publication, info: TopicInfo, is_doubted: bool) -> None:
+        whole(self, publication, info, is_doubted)
         pairs = zip(publication.required[::2], publication.required[1::2], strict=True)
         publication.required = [part for pair in pairs if pair[0] >= info.stage for part in pair]
 
-    patch.setattr(Publisher, "_follow", follow)
+    patch.setattr(Uses, "follow", follow)
 
 
 def lost_connections(patch: Patch) -> None:
     """R19: a client leaves it to a stage to remember what it published over a connection that is gone."""
-    patch.setattr(Publisher, "lost", _nothing)
+    patch.setattr(Path, "lost", _nothing)
 
 
 def full_for_bounded(patch: Patch) -> None:

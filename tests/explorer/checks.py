@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tests.core.table import PublisherRole, SubscriberRole, history_of
 from tests.explorer.model import LATER, LINGER_MS, Model, Move, State
 
-from inorder.endpoint.publisher import PublicationState
+from inorder.endpoint.publications import PublicationState
 from inorder.protocol.wire import NameTopics, NumberState
 from inorder_analytics.checks import CHECKS, History, Place, SubscriberHistory, check_dependencies, violations
 from inorder_worker.sequencer.stage import Stage

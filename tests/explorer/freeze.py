@@ -21,7 +21,7 @@ Key = Any
 
 def publisher_key(role: PublisherRole) -> Key:
     """Return the key of a publisher, with all that it was told."""
-    return "publisher", role.name, frozen(role.publisher), frozen(role.publications), frozen(role.stamped)
+    return "publisher", role.name, frozen(role.publisher.describe()), frozen(role.publications), frozen(role.stamped)
 
 
 def subscriber_key(role: SubscriberRole) -> Key:

@@ -24,7 +24,7 @@ from tests.explorer.configs import Again, Ask, Back, Config, Cut, Hold, Publish
 from tests.explorer.freeze import publisher_key, subscriber_key
 from tests.explorer.words import Words
 
-from inorder.endpoint.publisher import PublicationState
+from inorder.endpoint.publications import PublicationState
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import AskNumbers, Frame, Moved, NameTopics, Numbers, Opened, Subscribed, TopicInfo, Topics
 from inorder_worker.sequencer.commands import (

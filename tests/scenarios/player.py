@@ -16,7 +16,7 @@ from tests.scenarios.language import ScenarioError, ScenarioFailed, Verb, compil
 
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Mode
-from inorder.endpoint.publisher import PublicationState
+from inorder.endpoint.publications import PublicationState
 from inorder.protocol.names import Filter, exact
 from inorder.protocol.wire import Frame, OrderChanged, StampedEvent, Subscribed, Timestamps, Topics
 from inorder_analytics.checks import violations

@@ -35,7 +35,8 @@ from inorder.endpoint.endpoint import Endpoint, EndpointTimes
 from inorder.endpoint.notifications import Event, Gap
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Mode
-from inorder.endpoint.publisher import Publication, PublicationState, Publisher
+from inorder.endpoint.publications import Publication, PublicationState
+from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.routing import Subscribed as Subscription
 from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import Forgotten, Refused
@@ -308,11 +309,12 @@ class Client:
     # -- what leaves -------------------------------------------------------------------------------------------
 
     def publish(self, name: str) -> None:
-        event = self.name, self.incarnation, self.publisher._next_counter
+        event: tuple[str, int, int]
         to_log = (lambda: encode_logged(Logged(payload_of(event), 0, []))) if self.world.profile.logged else None
         publication = self.endpoint.publish((SPACE, name), None, to_log)
+        event = self.name, self.incarnation, publication.counter
         self.published[publication.counter] = self.world.steps
-        self.world.history.publish((self.name, self.incarnation, publication.counter), 0)
+        self.world.history.publish(event, 0)
 
     def pump(self) -> None:
         """Let time act, and send what is to be sent."""
@@ -551,8 +553,8 @@ class Client:
         self.world.history.publishes[self.name, self.incarnation, publication.counter].outcome = outcome
 
     def cancel(self, rng: random.Random) -> None:
-        if self.publisher._open:
-            publication = rng.choice(list(self.publisher._open.values()))
+        if self.publisher.pending:
+            publication = rng.choice(list(self.publisher.publications))
             self._ended(publication, "unknown")
             self.endpoint.cancel(publication)
             self.perform()

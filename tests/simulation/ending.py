@@ -17,7 +17,7 @@ def unfinished(client: Client) -> str:
     """Return what a client waits for, in words; empty: nothing."""
     module = client.module
     if client.publisher.pending:
-        return f"{client.publisher} {list(client.publisher._open.values())[:3]}"
+        return f"{client.publisher} {list(client.publisher.publications)[:3]}"
     if client.subscriber.change is not None or client.is_resuming:
         return "a subscription change"
     if client.endpoint.durable is not None and not client.endpoint.durable.is_saved:
@@ -35,7 +35,7 @@ def finish(world: World) -> None:
         if left := unfinished(client):
             history.unfinished.append(Unfinished(client.name, f"{left} ({client.history.mode})"))
         client.learn_end()
-        client.give_up(set(client.publisher._open))
+        client.give_up(set(client.publisher.publications.open))
         for span in client._open_spans():
             span.end = client.module.clock.get(span.topic, span.start)
     for host in world.hosts:

@@ -15,7 +15,7 @@ from tests.simulation.hosts import SPACE, Ask, Host
 from tests.simulation.messages import Message, wild
 from tests.simulation.profiles import Profile
 
-from inorder.endpoint.publisher import Publication
+from inorder.endpoint.publications import Publication
 from inorder.protocol.names import Filter, exact
 from inorder.protocol.wire import Heads, LoggedEvent, LogRule, NumberState, TopicInfo, decode_worker_frame, encode_frame
 from inorder_analytics.checks import History

@@ -89,7 +89,7 @@ async def test_refused_by_the_worker(tmp_path: Path) -> None:
     async with new_site(tmp_path, require_token=True) as site:
         _, secret = TokenStore(Store(f"sqlite:///{site.store}")).issue("pub", "client", max_unconfirmed=1)
         async with recording(site, "pub", folder, token=secret) as pub:
-            pub._endpoint.publishing.publisher.max_open = 0
+            pub._endpoint.publishing.publisher.publications.max_open = 0
             site.hub.stall("pub")
             first = pub.publish("a", b"1")
             await until(lambda: site.hub.counters["published"] == 1, "the first")

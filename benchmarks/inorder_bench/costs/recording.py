@@ -14,7 +14,7 @@ from inorder import Traces
 from inorder.client.publishing import Publish
 from inorder.client.recording import Recording
 from inorder.endpoint.notifications import Receipt
-from inorder.endpoint.publisher import Publication
+from inorder.endpoint.publications import Publication
 from inorder.endpoint.waiting import Sequenced
 from inorder.ports import Arrival, Outgoing
 from inorder.protocol.wire import TopicInfo

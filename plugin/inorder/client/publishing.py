@@ -14,7 +14,7 @@ from inorder.client.recording import Recording
 from inorder.endpoint.effects import Failed, HandOver, Published, Requeued
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.notifications import Receipt
-from inorder.endpoint.publisher import Publication, PublicationState
+from inorder.endpoint.publications import Publication, PublicationState
 from inorder.errors import InorderError, PayloadTooLarge, QueueFull
 from inorder.logs import logger
 from inorder.ports import Outgoing
@@ -123,7 +123,7 @@ class Publishing:
         publication.handed |= publish.link.hand_over(message, partial(self._outcome, publication))
 
     def _outcome(self, publication: Publication, error: Exception | None) -> None:
-        if not self._endpoint.publishing.publisher.owns(publication):
+        if publication not in self._endpoint.publishing.publisher.publications:
             return  # of a former domain: nobody is to be told (and the caller was)
         publish: Publish = publication.content
         if error is not None:
@@ -234,7 +234,7 @@ class Publishing:
 
     def _record_handed(self, recording: Recording) -> None:
         """Record cancelled publishes that the broker had been given, whose outcome nobody will know."""
-        for publication in self._endpoint.publishing.publisher.unfinished():
+        for publication in self._endpoint.publishing.publisher.publications:
             recording.publish_given_up(publication.content, publication)
         for waiting in self._plain.values():
             for publish in waiting:

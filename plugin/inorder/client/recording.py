@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from inorder.endpoint.notifications import Bounded, Gap, Receipt, Verdict
 from inorder.endpoint.outputs import Mode
-from inorder.endpoint.publisher import Publication
+from inorder.endpoint.publications import Publication
 from inorder.endpoint.waiting import Sequenced
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed, UsageError
 from inorder.ports import Arrival

@@ -9,7 +9,7 @@ import msgspec
 
 from inorder.endpoint.changes import Change
 from inorder.endpoint.notifications import Event, Gap, Receipt
-from inorder.endpoint.publisher import Publication
+from inorder.endpoint.publications import Publication
 from inorder.endpoint.request_history import RequestHistory
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.arrival import Arrival

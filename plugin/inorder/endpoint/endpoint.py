@@ -31,7 +31,7 @@ from inorder.endpoint.lease import Lease
 from inorder.endpoint.notifications import Event, Gap, Reconnected
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Mode, OrderingTimes
-from inorder.endpoint.publisher import Publication
+from inorder.endpoint.publications import Publication
 from inorder.endpoint.publishing import Publishing
 from inorder.endpoint.request_history import RECENT_S, RequestHistory
 from inorder.endpoint.routing import Routes

@@ -16,7 +16,8 @@ from inorder.endpoint.effects import (
     Requeued,
 )
 from inorder.endpoint.notifications import Receipt
-from inorder.endpoint.publisher import Publication, PublicationState, Publisher
+from inorder.endpoint.publications import Publication, PublicationState
+from inorder.endpoint.publisher import Publisher
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed
 from inorder.protocol.stamp import TotalStamp, encode_stamp
 from inorder.protocol.wire import CreateTimestamps, Settled, Timestamps, Welcome
@@ -53,7 +54,7 @@ class Publishing:
         publisher = self.publisher
         self.grace = welcome.publisher_grace_ms / 1000
         publisher.welcomed(welcome.order_epoch)
-        publisher.max_open = welcome.access.max_unconfirmed
+        publisher.publications.max_open = welcome.access.max_unconfirmed
 
     # -- from the application ----------------------------------------------------------------------------------
 
@@ -82,14 +83,14 @@ class Publishing:
     def requests(self) -> list[CreateTimestamps]:
         """Return the requests that leave now."""
         publisher = self.publisher
-        frames = publisher.requests()
+        frames, publications = publisher.requests(), publisher.publications.open
         for publication, cause in publisher.take_spoilt():
             error = Refused(f"the event log cannot take what was published: {cause}")
             self._outbox.effects.append(Failed(publication, error))
         now = self._clock.uptime() if frames else 0.0
         for frame in frames:
             for event in frame.events:
-                publisher.publication(event.counter).asked_at = now
+                publications[event.counter].asked_at = now
         return frames
 
     def answered(self, frame: Timestamps) -> None:
@@ -103,7 +104,7 @@ class Publishing:
                 effects.append(HandOver(each, encode_stamp(stamp)))
         for each in answers.forgotten:
             effects.append(Failed(each, Forgotten(each.topic[1], may_be_delivered=each.handed)))
-        limit = self.publisher.max_open
+        limit = self.publisher.publications.max_open
         effects += [Failed(each, TooManyUnconfirmed(each.topic[1], limit)) for each in answers.refused]
         effects += [Failed(each, Abandoned(each.topic[1], each.number)) for each in answers.abandoned]
         self.settle_soon()  # what was cancelled meanwhile
@@ -138,7 +139,7 @@ class Publishing:
 
     def accepted_by_broker(self, publication: Publication) -> None:
         """The broker accepted an event."""
-        if not self.publisher.owns(publication):
+        if publication not in self.publisher.publications:
             return  # of a former domain: nobody is to be told (and the caller was)
         self.publisher.accepted(publication)
         self.accepted += 1
@@ -150,7 +151,7 @@ class Publishing:
 
     def refused_by_broker(self, publication: Publication, error: Exception) -> None:
         """The broker was certainly not given an event."""
-        if self.publisher.owns(publication):
+        if publication in self.publisher.publications:
             self.publisher.refused(publication)
             self._outbox.effects.append(Failed(publication, error))
             self.settle_soon()
@@ -170,9 +171,9 @@ class Publishing:
         """The workers serve another domain, whose numbers are others. What was never asked for gets its number there;
         all else that is open fails: it may have a number of the former domain, and must not get a second one."""
         former, self.publisher = self.publisher, Publisher()
-        self.publisher.max_open = former.max_open
+        self.publisher.publications.max_open = former.publications.max_open
         slow, self._slow = self._slow, []
-        for each in former.unfinished():
+        for each in former.publications:
             is_wanted = not each.cancelled and (each.state is not _SETTLING or each in slow)
             if is_wanted and not each.is_asked:
                 again = self.publisher.publish(each.topic, each.content, each.to_log, each.size)

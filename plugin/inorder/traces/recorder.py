@@ -14,7 +14,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from inorder.endpoint.notifications import Verdict
-from inorder.endpoint.publisher import Publication
+from inorder.endpoint.publications import Publication
 from inorder.endpoint.waiting import Sequenced
 from inorder.traces.options import Traces
 from inorder.traces.row_buffers import (

@@ -25,7 +25,7 @@ from inorder.protocol.wire import (
     Resolve,
     Topics,
 )
-from inorder_worker.service import Worker, event_logs, open_commit, server
+from inorder_worker.service import Worker, event_logs, open_commit, slow
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.connection import Connection
@@ -359,7 +359,7 @@ class Cut(Unread):
 
 async def test_what_all_clients_leave_unread_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each leaves less than what is a single one's end, and for as long as it likes."""
-    monkeypatch.setattr(server, "UNREAD_CLIENTS", 1.5)
+    monkeypatch.setattr(slow, "UNREAD_CLIENTS", 1.5)
     async with Worker(settings(max_write_bytes=100_000, heads_interval=0.01), journal=TestJournal()) as worker:
         connections = list[Connection]()
         for _ in range(2):

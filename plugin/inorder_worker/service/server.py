@@ -54,9 +54,6 @@ from inorder_worker.service.work import Session, StageElsewhere, Work
 from inorder_worker.store.journal import Holder
 from inorder_worker.store.store_info import StoreInfo
 
-UNREAD_CLIENTS = 8.0
-"""Times ``max_write_bytes`` that all clients together may leave unread."""
-
 log = logger("inorder.worker")
 
 
@@ -107,7 +104,7 @@ class Server:
         while True:
             await asyncio.sleep(self.settings.heads_interval)
             self._leave_silent()
-            self._bound_unread()
+            self.slow.bound(self._connections, self.settings.max_write_bytes)
             if self._the_host.is_ready and not self._heads_queued and self._sessions:
                 self._heads_queued = True
                 self._the_host.commits.submit(Work(None, FRAME_COST, self._tell_heads))
@@ -116,16 +113,9 @@ class Server:
         """R12: who says nothing for a whole ``session_timeout`` is gone, however alive its connection looks."""
         for connection in list(self._sessions.values()):
             if connection.is_silent(self.settings.session_timeout):
-                log.warning(
-                    "event=silent_client peer=%s client=%s action=disconnected", connection.peer, connection.name
-                )
+                text = "event=silent_client peer=%s client=%s action=disconnected"
+                log.warning(text, connection.peer, connection.name)
                 connection.abort()
-
-    def _bound_unread(self) -> None:
-        """Cut clients where all together leave more unread than ``UNREAD_CLIENTS`` of them may."""
-        clients = [each for each in self._connections if not each.is_link]
-        for connection in self.slow.beyond(clients, int(UNREAD_CLIENTS * self.settings.max_write_bytes)):
-            connection.cut_unread()
 
     async def watch_tokens(self) -> None:
         """Throw out whose token is no good any more, for ever."""

@@ -10,12 +10,15 @@ from typing import Final, Protocol, TypeVar
 REMEMBERED: Final = 16
 NAMED: Final = 20
 """Slow clients that are named one by one, the worst first; the others are counted."""
+UNREAD_CLIENTS = 8.0
+"""Times ``max_write_bytes`` that all clients together may leave unread."""
 
 
 class Unread(Protocol):
     """A connection that may be slow."""
 
     peer: str
+    is_link: bool
 
     @property
     def name(self) -> str:
@@ -32,6 +35,9 @@ class Unread(Protocol):
     @property
     def unread_bytes(self) -> int:
         """What was sent to it and has not left."""
+
+    def cut_unread(self) -> None:
+        """Cut a client that leaves too much unread."""
 
 
 Each = TypeVar("Each", bound=Unread)
@@ -62,6 +68,12 @@ class SlowClients:
     def last(self, since: float) -> list[SlowClient]:
         """Return those that were disconnected after ``since`` (s), the newest first; not all, if they are many."""
         return [each for each in reversed(self._last) if each.at >= since]
+
+    @classmethod
+    def bound(cls, connections: Iterable[Unread], of_one: int) -> None:
+        """Cut clients that together leave more than ``UNREAD_CLIENTS`` times as many bytes unread as one may."""
+        for each in cls.beyond((each for each in connections if not each.is_link), int(UNREAD_CLIENTS * of_one)):
+            each.cut_unread()
 
     @staticmethod
     def beyond(connections: Iterable[Each], most: int) -> list[Each]:

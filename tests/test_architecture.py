@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.imports import CIRCLES, LIBRARIES, MAY_IMPORT, PROJECT, find_circles, find_violations, may_import
+
+from inorder.protocol import wire
+from inorder_worker.sequencer import commands
 
 
 def test_imports_point_one_way() -> None:
@@ -25,6 +30,34 @@ def test_the_rules_themselves_have_no_cycle() -> None:
         for others in reached.values():
             others.update(*(reached[other] for other in list(others)))
     assert [part for part, others in reached.items() if part in others] == []
+
+
+def test_the_diagram_of_the_rooms_is_what_the_rules_say() -> None:
+    text = (PROJECT / "ARCHITECTURE.md").read_text()
+    drawn = text.partition("flowchart TB\n")[2].partition("```")[0]
+    names = dict(re.findall(r'(\w+)\["([\w.]+)"\]', drawn))
+    reached: dict[str, set[str]] = {name: set() for name in names.values()}
+    for line in drawn.splitlines():
+        groups = [
+            [names[each] for each in re.findall(r"\w+", re.sub(r"\[.*?\]", "", part))] for part in line.split("-->")
+        ]
+        for before, after in pairwise(groups):
+            for name in before:
+                reached[name].update(after)
+    arrows = [(name, other) for name, others in reached.items() for other in others]
+    assert [arrow for arrow in arrows if not may_import(*arrow)] == []
+    for _ in reached:
+        for others in reached.values():
+            others.update(*(reached[other] for other in list(others)))
+    allowed = [(a, b) for a in reached for b in reached if a != b and may_import(a, b)]
+    assert [(a, b) for a, b in allowed if b not in reached[a]] == []
+
+
+def test_the_diagram_of_an_event_names_frames_and_rides() -> None:
+    drawn = (PROJECT / "ARCHITECTURE.md").read_text().partition("sequenceDiagram\n")[2].partition("```")[0]
+    names = re.findall(r": ([A-Z][a-z]+(?:[A-Z][a-z]+)*)\b", drawn)
+    assert len(names) > 5
+    assert [name for name in names if not (hasattr(wire, name) or hasattr(commands, name))] == []
 
 
 def test_circles_of_modules_only_get_fewer() -> None:

@@ -7,7 +7,7 @@ from tests.core.endpoints import DOMAIN, SESSION_TIMEOUT, SPACE, Hand, info
 
 from inorder.endpoint import arrivals
 from inorder.endpoint.arrivals import LOOP_COPIES, MAX_COUNTED
-from inorder.endpoint.effects import Dropped, Expired, LeaseTurned, Missed, Notify, Unrouted, WasOverlap
+from inorder.endpoint.effects import Alarm, Dropped, Expired, LeaseTurned, Missed, Notify, Unrouted, WasOverlap
 from inorder.endpoint.notifications import Bounded, Event, Gap, GapReason
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.stamp import FifoStamp, TotalStamp, encode_stamp
@@ -110,7 +110,7 @@ def test_what_is_foreign_says_why() -> None:
         hand = Hand()
         hand.subscribe("t/1", "t/2")
         hand.arrive_with(stamp, 2)
-        hints += [each.hint for each in hand.endpoint.take() if hasattr(each, "hint")]
+        hints += [each.hint for each in hand.endpoint.take() if isinstance(each, Alarm)]
     assert hints == [
         f"not sequenced: its stamp is of another domain ({DOMAIN + 1})",
         "not sequenced: its stamp is of the topic 't/1' in space 'm'; does a bridge rename topics?",
@@ -241,7 +241,7 @@ def test_messages_without_stamps_instead_are_an_alarm() -> None:
     _lost(hand, 1)
     effects = hand.done()
     assert [each.gap.reason for each in effects if isinstance(each, Missed)] == ["unstamped"]
-    assert [each.kind for each in effects if hasattr(each, "hint")] == ["unstamped"]
+    assert [each.kind for each in effects if isinstance(each, Alarm)] == ["unstamped"]
 
 
 def test_r18_what_the_log_has_is_notified_as_repaired() -> None:

@@ -321,6 +321,14 @@ def test_who_closes_ends_its_subscription_once() -> None:
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
+def test_a_machine_begins_with_nothing_to_do() -> None:
+    endpoint = Endpoint("strict", Still())
+    assert (endpoint.take(), endpoint.next_deadline()) == ([], None)
+    assert (endpoint.outbox.wants_flush, endpoint.outbox.wants_timer) == (False, False)
+    change = Change([], [], None)
+    assert (change.is_total, change.error, change.before) == (False, None, [])
+
+
 def test_r12_the_lease_is_asked_for_six_times_in_a_timeout() -> None:
     hand = Hand()
     asked: dict[int, float] = {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from inorder.endpoint import fifo as fifo_module
 from inorder.endpoint.fifo import MAX_STREAMS, FifoSequencer
 
 
@@ -44,6 +47,37 @@ def test_a_stream_that_waits_too_long_in_length_is_let_go() -> None:
     fifo = FifoSequencer(1.0, limit=3)
     assert _get(fifo, 1, 3, 4, 6) == [1]
     assert _get(fifo, 7) == [3, 4]
+
+
+def test_the_stream_that_waits_longest_is_due_first() -> None:
+    fifo = FifoSequencer(1.0)
+    for stream, now in (("one", 5.0), ("two", 5.5)):
+        for counter in (1, 3):
+            fifo.receive(stream, counter, stream, now)
+    assert fifo.next_deadline() == 6.0
+    assert fifo.tick(6.0) == ["one"]
+    assert fifo.next_deadline() == 6.5
+
+
+def test_the_oldest_stream_is_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless something waits in it, which would be lost."""
+    monkeypatch.setattr(fifo_module, "MAX_STREAMS", 2)
+    fifo = FifoSequencer(1.0)
+    for stream in ("one", "two"):
+        fifo.receive(stream, 1, 1, 0.0)
+    assert [fifo.receive(stream, 1, 1, 0.0) for stream in ("one", "two")] == [[], []]
+    fifo.receive("three", 1, 1, 0.0)
+    assert fifo.receive("two", 1, 1, 0.0) == []
+    fifo.receive("two", 3, 3, 0.0)
+    fifo.receive("four", 1, 1, 0.0)
+    assert fifo.receive("two", 2, 2, 0.0) == [2, 3]
+
+
+def test_what_is_next_in_a_stream_is_beyond_what_has_come() -> None:
+    fifo = FifoSequencer(1.0)
+    assert not fifo.is_next("stream", 1)
+    _get(fifo, 3, 5)
+    assert [fifo.is_next("stream", each) for each in (2, 3, 4, 5, 6)] == [False, False, True, False, True]
 
 
 def test_streams_that_nobody_ends_do_not_pile_up() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.core.endpoints import SPACE, Hand
 
 from inorder.endpoint.durable import ASK_AGAIN
-from inorder.endpoint.effects import Resumed
+from inorder.endpoint.effects import Resumed, Send
 from inorder.endpoint.endpoint import EndpointTimes
 from inorder.endpoint.notifications import Event, Gap, GapReason, Reconnected, Verdict
 from inorder.protocol.filters import mqtt_filter
@@ -57,12 +57,13 @@ def test_the_next_save_waits_for_the_answer(hand: Hand) -> None:
     hand.endpoint.tick()
     (first,) = hand.sent(SaveClock)
     done(hand, 1, 4)
-    assert clock.due_at is None
+    assert hand.endpoint.next_deadline() != hand.time + DELAY
     assert saved(hand, DELAY) == []
     hand.endpoint.receive(Done(first.request + 1))
     assert clock.saving == {1: 3}, "that was an answer to another question"
     hand.endpoint.receive(Done(first.request))
-    assert (clock.saving, clock.due_at) == ({}, hand.time + DELAY)
+    assert not clock.saving
+    assert clock.due_at == hand.time + DELAY
     assert saved(hand, DELAY) == [[1, 4]]
     hand.endpoint.receive(Done(first.request))
     assert clock.saving == {1: 4}
@@ -118,10 +119,13 @@ def test_it_asks_what_to_resume_until_it_is_told(hand: Hand) -> None:
     endpoint.tick()
     assert len(hand.sent(AskDurable)) == 1
     endpoint.receive(Durable(1, filters))
-    assert endpoint.durable.due_at is None
+    assert endpoint.describe()["saving"] == {}
     assert [each.filters for each in hand.all(Resumed)] == [filters]
     endpoint.receive(Durable(1, filters))
-    assert hand.all(Resumed) == []
+    hand.time += ASK_AGAIN
+    endpoint.tick()
+    effects = hand.done()
+    assert not any(isinstance(each, Resumed | Send) for each in effects), "it is told, and asks no more"
 
 
 def test_one_that_closes_saves_once_more_and_asks_nothing(hand: Hand) -> None:

@@ -42,24 +42,21 @@ def begin_behind(state: StageState, begun: Collection[int], kept: Collection[int
 
 
 def remember_parted(state: StageState, homes: Mapping[int, int]) -> None:
-    """Topics are about to go to these stages: those that are not together any more remember what they follow."""
+    """Topics are about to go to these stages: those that are not together any more remember what they follow. What was
+    left behind stays, and counts here: every subscription passes every stage."""
     leaving = {topic for topic, stage in homes.items() if state.topics[topic].stage == state.index != stage}
     for session in state.sessions.values():
-        _part(state, session.used, homes, leaving, stays=False)
-    for _, used in state.left_behind:
-        _part(state, used, homes, leaving, stays=True)
+        _part(state, session.used, homes, leaving)
 
 
-def _part(state: StageState, used: Used, homes: Mapping[int, int], leaving: set[int], *, stays: bool) -> None:
-    """``stays``: these uses do not go along with the topics."""
+def _part(state: StageState, used: Used, homes: Mapping[int, int], leaving: set[int]) -> None:
     if used.keys().isdisjoint(leaving):
         return
     earlier: list[tuple[int, int]] = []
     for topic, (_, number) in used.items():
         if number:
-            everything = stays and topic in leaving
             home = homes[topic]
-            _raise(state.topics[topic].base, [each for each in earlier if everything or homes[each[0]] != home])
+            _raise(state.topics[topic].base, [each for each in earlier if homes[each[0]] != home])
             earlier.append((topic, number))
 
 

@@ -79,6 +79,25 @@ def test_r19_what_passed_a_stage_may_be_named_there_if_it_is_of_a_topic_further_
     assert session.vouched.get(1, 0) == later
 
 
+@pytest.mark.parametrize("client", ["liar", "p"])
+def test_r19_what_nobody_reads_together_is_kept_for_who_begins_it_later(client: str) -> None:
+    cluster = cluster_of(a=0, b=0)
+    cluster.subscribe("r", "a")
+    cluster.subscribe("s", "b")
+    cluster.open("q")
+    cluster.stamp("q", "a")
+    assert entries(cluster.stamp(client, "b", after=[1, 1])) == {}
+    assert cluster.subscribe("r", "a", "b").topics[1].base == [1, 1]
+
+
+def test_what_a_client_says_of_numbers_in_the_wrong_form_is_of_no_effect() -> None:
+    cluster = cluster_of(a=0)
+    cluster.stamp("p", "a")
+    (answer,) = cluster.step(0, SettleNumbers("p", 1, 1, [1, 1], [1], [1, 1, 1, 1]))
+    assert answer == Settled(0, 0, 1, [])
+    assert cluster.ask("a", 1, 1).answers[0].state is NumberState.ABANDONED
+
+
 def test_r19_of_a_topic_further_down_a_client_may_name_what_came_by() -> None:
     cluster = cluster_of(top=0, above=0, below=1)
     cluster.subscribe("r", "top", "above", "below")

@@ -31,7 +31,7 @@ from inorder_worker.sequencer.commands import (
     StageSettings,
     Tick,
 )
-from inorder_worker.sequencer.deadlines import SPARE
+from inorder_worker.sequencer.deadlines import SPARE, Deadlines
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.sequencing import bit_set, members
 from inorder_worker.sequencer.stage import Stage
@@ -353,6 +353,25 @@ def test_who_comes_and_goes_again_and_again_leaves_no_more_times_behind() -> Non
     assert len(stage._state.deadlines) <= SPARE + 2
 
 
+def test_times_that_do_not_count_any_more_are_cleared_out() -> None:
+    due = {("one", 1): 1000, ("two", 1): 5000}
+    deadlines = Deadlines(due.get)
+    deadlines.begin(due)
+    longest = 0
+    for when in range(999, 800, -1):
+        due["one", 1] = when
+        deadlines.note(("one", 1))
+        longest = max(longest, len(deadlines))
+        assert deadlines.first() == (when, ("one", 1))
+    assert longest == SPARE + 2 * len(due)
+    due["one", 1] = 6000
+    assert deadlines.first() == (5000, ("two", 1)), "too early is put right"
+    del due["two", 1]
+    assert deadlines.first() == (6000, ("one", 1))
+    del due["one", 1]
+    assert (deadlines.first(), len(deadlines)) == (None, 0)
+
+
 def test_a_publisher_that_confirms_one_by_one_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a later number nothing earlier is due: a path that every event takes does not look it up."""
     stage, looks, given_up_at = _stage(1), list[SessionKey](), StageState.given_up_at
@@ -390,3 +409,12 @@ def test_lingers_that_end_together_do_so_in_the_order_in_which_they_began() -> N
     assert [each.topic for each in lingers.take_due(7)] == [0, 1, 3, 4]
     assert (list(lingers), lingers.next_deadline()) == ([began[2], began[5]], 8)
     assert (lingers.take_due(7), lingers.take_due(9), lingers.next_deadline()) == ([], [began[2], began[5]], None)
+
+
+def test_lingers_of_one_change_are_taken_together() -> None:
+    lingers = Lingers([Linger(5, "one", topic, 1, 1) for topic in (1, 2, 3)])
+    for each in (Linger(5, "one", 4, 1, 2), Linger(6, "two", 5, 1, 1)):
+        lingers.add(each)
+    assert lingers.take_of_one(4, 9) == []
+    taken = [[each.topic for each in lingers.take_of_one(6, 2)] for _ in range(5)]
+    assert taken == [[1, 2], [3], [4], [5], []]

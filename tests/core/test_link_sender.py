@@ -97,8 +97,9 @@ def test_a_frame_is_closed_in_time_and_never_empty() -> None:
 def test_part_of_a_frame_may_be_durable() -> None:
     sender = LinkSender({1: 0}, BIG)
     size = len(sender.frame(1, sends(1, 4)))
-    sender.durable(1, 3)
-    assert sender.bytes_under_way == size
+    for _ in range(2):
+        sender.durable(1, 3)
+        assert sender.bytes_under_way == size
     sender.durable(1, 4)
     assert sender.bytes_under_way == 0
 

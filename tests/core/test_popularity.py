@@ -20,6 +20,14 @@ ALPHA, BETA = 0.1, 0.2
 # -- the formula ---------------------------------------------------------------------------------------------------
 
 
+def test_r15_a_swap_is_worth_more_than_beta() -> None:
+    """x is of 1,000 events, and just as much as beta is not enough."""
+    counts = {1: 1980, 2: 20}
+    beta = worth(10, ALPHA) - worth(0, ALPHA)
+    assert swaps([[3], [2], [1]], {**counts, 3: 0}, [1], ALPHA, beta) == []
+    assert swaps([[3], [2], [1]], {**counts, 3: 0}, [1], ALPHA, beta - 1e-9) == [(3, 2)]
+
+
 def test_r15_f_rises_towards_one() -> None:
     """ "it eventually converges to f(x) = 1": only exp(-1/(alpha(x+1))) does, exp(-(x+1)/alpha) would tend to 0."""
     values = [worth(x, ALPHA) for x in (0, 1, 5, 10, 44, 100, 1000)]

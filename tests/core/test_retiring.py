@@ -197,3 +197,27 @@ def test_a_recovery_at_any_moment_gives_the_same_stage(cut: int) -> None:
             _pass(cluster, 700)
     assert whole.stages[0].snapshot() == halved.stages[0].snapshot()
     assert _retired(whole) == [1]
+
+
+def test_numbers_are_forgotten_in_blocks() -> None:
+    cluster = Cluster({"a": 0}, settings=StageSettings(number_retention=320))
+    cluster.open("p")
+    _published(cluster, "a", 100)
+    manager = cluster.stages[0]._state.topics[1]
+    assert [number for number, _ in manager.marks] == [10 * at + 1 for at in range(10)]
+    assert manager.mark_at == 101
+    assert (manager.expired, len(manager.records)) == (0, 100)
+
+
+def test_what_is_forgotten_depended_on_no_more_than_it_did() -> None:
+    """What was filled in further up counts as well, and what came later does not."""
+    cluster = Cluster({"a": 0, "b": 1}, settings=StageSettings(number_retention=2))
+    for client in ("p", "x", "y"):
+        cluster.open(client)
+    for client in ("x", "y"):
+        cluster.subscribe(client, "a", "b")
+    for _ in range(6):
+        _published(cluster, "a", 1)
+        _published(cluster, "b", 1)
+    manager = cluster.stages[1]._state.topics[2]
+    assert (manager.expired, manager.expired_base) == (4, {1: 4})

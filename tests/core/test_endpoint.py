@@ -23,7 +23,7 @@ from inorder.endpoint.effects import (
     Requeued,
 )
 from inorder.endpoint.endpoint import Endpoint
-from inorder.endpoint.publisher import Publication
+from inorder.endpoint.publications import Publication
 from inorder.endpoint.routing import Subscribed as Subscription
 from inorder.errors import Abandoned, Forgotten, Refused
 from inorder.protocol.filters import mqtt_filter

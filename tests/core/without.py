@@ -286,15 +286,16 @@ def gained(patch: Patch) -> None:
 
 def barriers(patch: Patch) -> None:
     """R24: what is missing for ``loss_timeout`` is lost, whatever the broker still has for the client."""
-    whole = OrderingModule.tick
+    whole, begun = OrderingModule.tick, OrderingModule.barriers
 
     def tick(self: OrderingModule, now: float) -> list[Output]:
         outputs = whole(self, now)
-        for space in self.barriers(now):
+        for space in begun(self, now):
             outputs += self.caught_up(space, now)
         return outputs
 
     patch.setattr(OrderingModule, "tick", tick)
+    patch.setattr(OrderingModule, "barriers", lambda *_: [])
 
 
 RULES: dict[str, Callable[[Patch], None]] = {

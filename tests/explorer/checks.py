@@ -12,11 +12,12 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any, TypeVar
 
-from tests.core.table import PublisherRole, SubscriberRole, history_of
+from tests.core.clients import Answer, Client, Question
+from tests.core.table import history_of
 from tests.explorer.model import LATER, LINGER_MS, Model, Move, State
 
 from inorder.endpoint.publications import PublicationState
-from inorder.protocol.wire import NameTopics, NumberState
+from inorder.protocol.wire import NumberState
 from inorder_analytics.checks import CHECKS, History, Place, SubscriberHistory, check_dependencies, violations
 from inorder_worker.sequencer.stage import Stage
 
@@ -69,21 +70,18 @@ class Checks:
         return self._broken(writers, logs)
 
     def _histories(self, readers: Actors) -> list[SubscriberHistory]:
-        return [self._once(self._subscriber, each).history for each in readers]
+        return [each.history for each in self._clients(readers)]
 
-    def _subscriber(self, reader: int) -> SubscriberRole:
-        return self._model.subscriber(reader)
+    def _client(self, actor: int) -> Client:
+        return self._model.client(actor)
 
-    def _publisher(self, writer: int) -> PublisherRole:
-        return self._model.publisher(writer)
-
-    def _publishers(self, writers: Actors) -> list[PublisherRole]:
-        return [self._once(self._publisher, each) for each in writers]
+    def _clients(self, actors: Actors) -> list[Client]:
+        return [self._once(self._client, each) for each in actors]
 
     def _broken(
         self, writers: Actors, logs: list[SubscriberHistory], numbers: dict[Place, NumberState] | None = None
     ) -> list[str]:
-        history: History = history_of(self._publishers(writers), (), LINGER_MS / 1000)
+        history: History = history_of(self._clients(writers), LINGER_MS / 1000)
         history.subscribers = {each.name: each for each in logs}
         history.topics = self._model.topics
         for (topic, number), state in (numbers or {}).items():
@@ -95,10 +93,9 @@ class Checks:
     def _circles(self, writers: Actors) -> list[str]:
         graph: dict[Place, set[Place]] = {}
         names: dict[Place, str] = {}
-        for role in self._publishers(writers):
+        for role in self._clients(writers):
             for event, (topic, number), deps, _ in role.stamped:
-                label = next(name for name, each in role.publications.items() if each.counter == event[2])
-                names[topic, number] = label
+                names[topic, number] = role.labels[event[1:]]
                 # "everything up to": what has a lower number, too
                 graph[topic, number] = {(topic, number - 1), *zip(deps[::2], deps[1::2], strict=True)}
         try:
@@ -122,14 +119,14 @@ class Checks:
     def _unanswered(self, writers: Actors) -> list[str]:
         return [
             f"deadlock: {role.name} got no answer for {label}"
-            for role in self._publishers(writers)
+            for role in self._clients(writers)
             for label, each in role.publications.items()
             if each.state in (PublicationState.QUEUED, PublicationState.REQUESTED)
         ]
 
     def _one_at_the_end(self, stages: Actors, writers: Actors, reader: int) -> list[str]:
         role = self._once(self._much_later, stages, reader)
-        found = self._broken(writers, [role.closed_history()], self._once(self._numbers, stages))
+        found = self._broken(writers, [role.history], self._once(self._numbers, stages))
         if role.waiting or role.subscriber.change is not None:
             found.append(f"deadlock: {role.name} waits for ever with {role.waiting}, clock {role.module.clock}")
         return found
@@ -140,17 +137,18 @@ class Checks:
             return []  # seen in the states before
         return self._broken(writers, logs, self._once(self._numbers, stages))
 
-    def _much_later(self, stages: Actors, reader: int) -> SubscriberRole:
+    def _much_later(self, stages: Actors, reader: int) -> Client:
         """Return a reader after it asked what became of missing numbers, until nothing is missing any more (R17)."""
-        role = self._model.subscriber(reader)
+
+        def answer(stage: int, question: Question) -> Answer:
+            return self._model.answer(self._once(self._stage, stages[stage]), question)
+
+        client = self._model.client(reader)
         for round_ in range(1, ROUNDS):
-            now = LATER + 2.0 * round_
-            role.wait(now - 2.0, now, [])
-            for question in role.questions(now):
-                role.answered(self._once(self._stage, stages[question.stage]).numbers(question), now)
-            if ids := role.unnamed():
-                role.named(self._once(self._stage, stages[-1]).name_topics(NameTopics(0, ids)).topics, now)
-        return role
+            client.wait(LATER + 2.0 * round_)
+            client.put_questions(answer)
+        client.end_spans()
+        return client
 
     def _stage(self, stage: int) -> Stage:
         return self._model.stage(stage)
@@ -173,6 +171,6 @@ class Checks:
         return tuple(self._once(self._had, each) for each in readers)
 
     def _had(self, reader: int) -> str:
-        role = self._once(self._subscriber, reader)
+        role = self._once(self._client, reader)
         waiting = f"; waiting: {', '.join(role.waiting)}" if role.waiting else ""
         return f"{role.name} had {', '.join(role.words) or 'nothing'}{waiting}"

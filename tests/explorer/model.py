@@ -17,32 +17,30 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
+from tests.core.clients import Client, Message, Question
 from tests.core.cluster import wild
-from tests.core.table import Message, PublisherRole, SubscriberRole, Table
-from tests.explorer.configs import Again, Ask, Back, Config, Cut, Hold, Publish
-from tests.explorer.freeze import publisher_key, subscriber_key
+from tests.core.table import Table
+from tests.explorer.configs import Again, Ask, Back, Cancel, Config, Cut, Hold, Publish
+from tests.explorer.freeze import client_key
 from tests.explorer.words import Words
 
 from inorder.endpoint.publications import PublicationState
 from inorder.protocol.names import Filter, FilterKind, exact
-from inorder.protocol.wire import AskNumbers, Frame, Moved, NameTopics, Numbers, Opened, Subscribed, TopicInfo, Topics
+from inorder.protocol.wire import Access, AskNumbers, Frame, NameTopics, Numbers, Opened, Topics
 from inorder_worker.sequencer.commands import (
     AnyCommand,
     Deliver,
     LeaveSession,
-    OpenSession,
     Reorder,
     Reply,
     Send,
     StageSettings,
     Tick,
 )
-from inorder_worker.sequencer.inputs import Requested, command_of
+from inorder_worker.sequencer.inputs import command_of, session_of
 from inorder_worker.sequencer.stage import Stage
 
 NOW_MS = 1000
-NOW = 1.0
 LATER = 3.0
 """When readers ask, and hear the answers: after the gap timeout."""
 EXPIRY_MS = 10_000
@@ -63,6 +61,13 @@ class Later:
 
     def __str__(self) -> str:
         return f"{self.ms // 1000} s since the beginning"
+
+
+class Asked(NamedTuple):
+    """A question of an actor."""
+
+    actor: int
+    question: Question
 
 
 class State(NamedTuple):
@@ -115,12 +120,11 @@ class Model:
         for name, reader in config.readers.items():
             table.join(name, reader.mode)
             if reader.holds:
-                table.subscribers[name].change(filters(reader.holds), NOW)
+                table.clients[name].change(filters(reader.holds))
                 table.collect()
                 table.settle_down()
         for name in config.writers:
-            if name not in table.publishers:
-                table.join(name)
+            table.join(name)
         table.settle_down()
         self.stages = len(table.stages)
         self.writers, self.readers = list(config.writers), list(config.readers)
@@ -168,9 +172,7 @@ class Model:
 
     def _first(self, table: Table) -> State:
         actors = [self._stage_state(stage) for stage in table.stages]
-        infos: list[TopicInfo] = table.infos
-        actors += [self._publisher_state(PublisherRole(name, infos)) for name in self.writers]
-        actors += [self._subscriber_state(table.subscribers[name]) for name in self.readers]
+        actors += [self._client_state(table.clients[name]) for name in (*self.writers, *self.readers)]
         channels: list[tuple[int, ...]] = [()] * len(self.pairs)
         clock = [self._item("linger", Later(EXPIRY_MS + LINGER_MS))] if self.config.lingers_end else []
         for epoch, order in enumerate(self.config.reorders, start=2):
@@ -199,31 +201,27 @@ class Model:
         data = stage.snapshot()
         return self._state((stage.index, data), Known(data))
 
-    def _publisher_state(self, role: PublisherRole) -> int:
-        states = {each.state for each in role.publications.values()}
-        busy = bool(states & {PublicationState.QUEUED, PublicationState.REQUESTED, PublicationState.SETTLING})
-        known = Known(pickle.dumps(role), busy, PublicationState.QUEUED in states)
-        return self._state(publisher_key(role), known)
-
-    def _subscriber_state(self, role: SubscriberRole) -> int:
-        asked = any(each["missing"]["asked"] for each in role.module.describe()["readers"].values())
-        is_busy = asked or role.is_opening or role.subscriber.change is not None or bool(role.naming)
-        known = Known(pickle.dumps(role), is_busy)
-        return self._state(subscriber_key(role), known)
+    def _client_state(self, client: Client) -> int:
+        key = client_key(client)
+        if (at := self._ids.get(key)) is not None:
+            return at
+        states = {each.state for each in client.publications.values()}
+        known = Known(pickle.dumps(client), client.is_opening, PublicationState.QUEUED in states)
+        known.is_busy |= bool(states & {PublicationState.QUEUED, PublicationState.REQUESTED, PublicationState.SETTLING})
+        if client.is_connected:
+            said = client.module.describe()["readers"].values() if client.filters else ()
+            known.is_busy |= any(each["missing"]["asked"] for each in said)
+            known.is_busy |= client.subscriber.change is not None or bool(client.endpoint.asking.naming)
+        return self._state(key, known)
 
     def stage(self, at: int) -> Stage:
         """Return the stage of an actor's state."""
         return Stage.restore(self.known[at].data)
 
-    def publisher(self, at: int) -> PublisherRole:
-        """Return the publisher of an actor's state."""
-        role: PublisherRole = pickle.loads(self.known[at].data)
-        return role
-
-    def subscriber(self, at: int) -> SubscriberRole:
-        """Return the subscriber of an actor's state."""
-        role: SubscriberRole = pickle.loads(self.known[at].data)
-        return role
+    def client(self, at: int) -> Client:
+        """Return the client of an actor's state."""
+        client: Client = pickle.loads(self.known[at].data)
+        return client
 
     # -- moves -------------------------------------------------------------------------------------------------
 
@@ -312,19 +310,16 @@ class Model:
         if found is None:
             if actor < self.stages:
                 found = self._step_stage(actor, known, self.items[item])
-            elif actor < self.first_reader:
-                found = self._step_publisher(actor, known, self.items[item])
             else:
-                found = self._step_subscriber(actor, known, self.items[item])
+                found = self._step_client(actor, known, self.items[item])
             self._steps[known, item] = found
         return found
 
-    def _step_stage(self, actor: int, known: int, command: AnyCommand | AskNumbers | NameTopics | Later) -> Step:
+    def _step_stage(self, actor: int, known: int, command: AnyCommand | Asked | Later) -> Step:
         stage = Stage.restore(self.known[known].data)
-        if isinstance(command, AskNumbers | NameTopics):
-            answer = stage.numbers(command) if isinstance(command, AskNumbers) else stage.name_topics(command)
-            reader = self.first_reader + command.request
-            return Step(known, ((self._channels[actor, reader], self._item(_encode(answer), answer)),), ())
+        if isinstance(command, Asked):
+            answer = self.answer(stage, command.question)
+            return Step(known, ((self._channels[actor, command.actor], self._item(_encode(answer), answer)),), ())
         sent: list[tuple[int, int]] = []
         effects = stage.step(Tick(), NOW_MS + command.ms) if isinstance(command, Later) else stage.step(command, NOW_MS)
         for effect in effects:
@@ -341,67 +336,60 @@ class Model:
                 sent.append((self._channels[actor, effect.stage], self._item(_encode(deliver), deliver)))
         return Step(self._stage_state(stage), tuple(sent), ())
 
-    def _step_publisher(self, actor: int, known: int, item: Any) -> Step:
-        role = self.publisher(known)
-        if isinstance(item, Frame):
-            role.take(item, NOW)
-        elif isinstance(item, Publish):
-            role.publish(item.label, item.topic)
-        elif isinstance(item, Again):
-            role.reconnected()
-        else:
-            role.cancel(item.label)
-        frames, role.outbox = role.outbox, []
-        handed, role.handed = role.handed, []
-        sent = tuple(self._request(actor, role.name, stage, frame) for stage, frame in frames)
-        return Step(self._publisher_state(role), sent, tuple(self._item(each, each) for each in handed))
+    @staticmethod
+    def answer(stage: Stage, question: Question) -> Numbers | Topics:
+        """Return what a stage says to a question; nothing here has a log."""
+        assert isinstance(question, AskNumbers | NameTopics)
+        return stage.numbers(question) if isinstance(question, AskNumbers) else stage.name_topics(question)
 
-    def _step_subscriber(self, actor: int, known: int, item: Any) -> Step:
-        role = self.subscriber(known)
-        sent: list[tuple[int, int]] = []
-        if isinstance(item, Message):
-            if any(each.covers(item.name) for each in role.ens):
-                role.arrived(item, NOW)
-        elif isinstance(item, Subscribed):
-            role.take(item, NOW)
-        elif isinstance(item, Numbers):
-            role.answered(item, LATER)
-        elif isinstance(item, Topics):
-            role.named(item.topics, NOW)
-        elif isinstance(item, Moved):
-            role.subscriber.moved(item)
-        elif isinstance(item, Opened):
-            role.opened(item, NOW)
-            role.hold_back(True, NOW)
-        elif isinstance(item, Cut | Back):
-            sent += self._connection(actor, role, item)
-        elif isinstance(item, Ask):
-            sent += [self._query(actor, each.stage, each) for each in role.questions(LATER)]
-        else:
-            role.change(filters(item.topics), NOW)
-        frames, role.outbox = role.outbox, []
-        sent += [self._request(actor, role.name, -1, frame) for frame in frames]
-        if names := role.unnamed():
-            sent.append(self._query(actor, self.stages - 1, NameTopics(0, names)))
-        return Step(self._subscriber_state(role), tuple(sent), ())
+    def _step_client(self, actor: int, known: int, item: Any) -> Step:
+        client = self.client(known)
+        sent = self._connection(actor, client, item) if isinstance(item, Cut | Back) else []
+        self._take(client, item)
+        frames, questions, handed = client.outbox, client.questions, client.handed
+        client.outbox, client.questions, client.handed = [], [], []
+        for stage, frame in frames:
+            sent.append(self._to_stage(actor, stage, command_of(client.name, 1, frame)))
+        for stage, question in questions:
+            sent.append(self._to_stage(actor, stage, Asked(actor, question)))
+        return Step(self._client_state(client), tuple(sent), tuple(self._item(each, each) for each in handed))
 
-    def _connection(self, actor: int, role: SubscriberRole, item: Cut | Back) -> list[tuple[int, int]]:
+    @staticmethod
+    def _take(client: Client, item: Any) -> None:
+        match item:
+            case Message():
+                if any(each.covers(item.name) for each in client.filters):
+                    client.arrived(item)
+            case Opened():
+                client.opened(item, all_stages=True)
+            case Frame():
+                client.receive(item)
+            case Publish():
+                client.publish(item.label, item.topic)
+            case Cancel():
+                client.cancel(item.label)
+            case Again():
+                client.lost()
+                client.reached()
+            case Hold():
+                client.change(filters(item.topics))
+            case Ask():
+                client.time = LATER
+                client.tick()
+
+    def _connection(self, actor: int, client: Client, item: Cut | Back) -> list[tuple[int, int]]:
         """R12: the stages drop a subscription when its client has stopped counting on it long ago."""
-        to = self._channels[actor, self.stages - 1]
+        bottom = self.stages - 1
         if isinstance(item, Back):
-            role.is_opening = True
-            return [(to, self._item(("open", role.name), OpenSession(role.name, 1)))]
-        role.hold_back(False, NOW)
-        sent = [(to, self._item(("leave", role.name), LeaveSession(role.name, 1)))]
-        return [*sent, (to, self._item("expiry", Later(EXPIRY_MS)))] if item.expires else sent
+            client.is_opening = True
+            return [self._to_stage(actor, bottom, session_of(client.hello(), bottom, Access()))]
+        client.lost()
+        client.sleep(EXPIRY_MS / 1000)
+        sent = [self._to_stage(actor, bottom, LeaveSession(client.name, 1))]
+        return [*sent, (sent[0][0], self._item("expiry", Later(EXPIRY_MS)))] if item.expires else sent
 
-    def _query(self, actor: int, stage: int, query: AskNumbers | NameTopics) -> tuple[int, int]:
-        query = replace(query, request=actor - self.first_reader)
-        return self._channels[actor, stage], self._item((actor, _encode(query)), query)
-
-    def _request(self, actor: int, name: str, stage: int, frame: Requested) -> tuple[int, int]:
-        command = command_of(name, 1, frame)
-        return self._channels[actor, stage % self.stages], self._item((actor, _encode(command)), command)
+    def _to_stage(self, actor: int, stage: int, item: AnyCommand | Asked) -> tuple[int, int]:
+        return self._channels[actor, stage], self._item((actor, _encode(item)), item)
 
     def describe(self, move: Move) -> str:
         """Return a move as a sentence."""
@@ -412,4 +400,5 @@ class Model:
             return f"the ENS delivers {item.label} to {actor}"
         origin = self.pairs[channel][0]
         source = self.names[origin] if origin < len(self.names) else "the clock"
+        item = item.question if isinstance(item, Asked) else item
         return f"{actor} takes from {source}: {self._words.of(item, actor if move.actor >= self.stages else source)}"

@@ -6,13 +6,19 @@ The state counts are not asserted: they are what the search says, and change wit
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 
 import pytest
+from tests.core.table import Table
 from tests.core.without import RULES
 from tests.explorer.configs import CONFIGS, random_config
+from tests.explorer.freeze import client_key
 from tests.explorer.search import Found, explore
+
+from inorder.endpoint.waiting import WaitingRoom
+from inorder.protocol.names import exact
 
 SHORT = [name for name, each in CONFIGS.items() if not each.long]
 LONG = [name for name, each in CONFIGS.items() if each.long]
@@ -89,6 +95,34 @@ def test_a_trace_says_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.violations == [
         "TNO A (strict) was notified of a#1 ('q', 1, 1) before b#1 ('p', 1, 1), B (strict) after it"
     ]
+
+
+def _parts_of(value: object, parts: dict[int, object]) -> dict[int, object]:
+    if type(value).__module__.startswith("inorder.endpoint.") and hasattr(value, "__dict__") and id(value) not in parts:
+        parts[id(value)] = value
+        for each in vars(value).values():
+            _parts_of(each, parts)
+    return parts
+
+
+def test_states_of_a_client_are_told_apart_by_all_that_its_endpoint_knows() -> None:
+    table = Table({"a": 0, "b": 1})
+    table.join("A")
+    client = table.clients["A"]
+    client.change({exact("a"), exact("b")})
+    table.collect()
+    table.settle_down()
+    key = client_key(client)
+    assert client_key(pickle.loads(pickle.dumps(client))) == key
+    parts = _parts_of(client.endpoint, {})
+    assert len(parts) > 20
+    for part in parts.values():
+        vars(part)["surprise"] = 1
+        is_told = client_key(client) != key
+        del vars(part)["surprise"]
+        # what waits speaks for itself: whoever gives it more to know has to see whether that counts
+        known = {"_has_limits", "_entries", "_order", "_alarms", "_arrivals", "size", "count"}
+        assert is_told or (isinstance(part, WaitingRoom) and vars(part).keys() == known), part
 
 
 def test_the_limit_is_kept_and_told() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import ParamSpec
 
 import msgspec
+from tests.core.clients import Client
 from tests.core.cluster import entries, wild
-from tests.core.table import PublisherRole, SubscriberRole, Table
+from tests.core.table import Table
 from tests.scenarios.language import ScenarioError, ScenarioFailed, Verb, compiled, known, lines, verb_of
 
 from inorder.endpoint.notifications import Bounded
@@ -70,20 +71,16 @@ class Player:
         return self.table
 
     def client(self, name: str) -> str:
-        return known("client", name, list(self.on.publishers))
+        return known("client", name, list(self.on.clients))
 
     def clients(self, names: str) -> list[str]:
-        return list(self.on.publishers) if names == "all" else [self.client(each) for each in names.split()]
+        return list(self.on.clients) if names == "all" else [self.client(each) for each in names.split()]
 
-    def publisher(self, event: str) -> PublisherRole:
-        known("event", event, list(self.events))
-        return next(each for each in self._roles() if event in each.publications)
+    def publisher(self, event: str) -> Client:
+        return self.on.clients[self.events[known("event", event, list(self.events))]]
 
-    def _roles(self) -> list[PublisherRole]:
-        return [*self.on.publishers.values(), *self.on.past]
-
-    def subscriber(self, name: str) -> SubscriberRole:
-        return self.on.subscribers[self.client(name)]
+    def role(self, name: str) -> Client:
+        return self.on.clients[self.client(name)]
 
     def stage(self, text: str) -> int:
         return int(known("stage", text, [str(each) for each in range(len(self.on.stages))]))
@@ -113,7 +110,7 @@ class Player:
                 return [each.name for each in item.topics]
             case Timestamps():
                 counters = [each.counter for each in item.events] + item.forgotten + item.abandoned[::3]
-                return [self.event_of(client, self.on.publishers[client].incarnation, each) for each in counters]
+                return [self.event_of(client, self.on.clients[client].incarnation, each) for each in counters]
             case Subscribed():
                 return [client]
             case CreateTopics():
@@ -125,10 +122,7 @@ class Player:
         return [type(item).__name__.removesuffix("Ride").lower()]
 
     def event_of(self, client: str, incarnation: int, counter: int) -> str:
-        for role in self._roles():
-            if (role.name, role.incarnation) == (client, incarnation):
-                return next(name for name, each in role.publications.items() if each.counter == counter)
-        raise AssertionError(client)
+        return self.on.clients[client].labels[incarnation, counter]
 
 
 def run(path: Path) -> None:
@@ -173,7 +167,7 @@ def order(player: Player, stages: str) -> None:
 
 @line("client CLIENT")
 def client(player: Player, client: str) -> None:
-    if client in player.on.publishers or client in player.events:
+    if client in player.on.clients or client in player.events:
         raise ScenarioError(f"{client!r} is a name already")
     player.on.join(client)
 
@@ -194,7 +188,7 @@ def bounded_client(player: Player, client: str, number: str, topics: str) -> Non
 
 
 def _client_with(player: Player, client: str, mode: Mode, topics: str) -> None:
-    if client in player.on.publishers or client in player.events:
+    if client in player.on.clients or client in player.events:
         raise ScenarioError(f"{client!r} is a name already")
     player.on.join(client, mode)
     subscribes(player, client, topics, "at once")
@@ -205,11 +199,11 @@ def _client_with(player: Player, client: str, mode: Mode, topics: str) -> None:
 
 @line("CLIENT publishes EVENT on TOPIC [at once]")
 def publishes(player: Player, client: str, event: str, topic: str, flag: str) -> None:
-    if event in player.events or event in player.on.publishers:
+    if event in player.events or event in player.on.clients:
         raise ScenarioError(f"{event!r} is a name already")
-    if client not in player.on.publishers:
+    if client not in player.on.clients:
         player.client(client)
-    player.on.publishers[client].publish(event, topic)
+    player.on.clients[client].publish(event, topic)
     player.events[event] = client
     player.on.collect()
     if flag:
@@ -332,7 +326,7 @@ def cancel(player: Player, event: str) -> None:
 @line("CLIENT asks again for EVENT [at once]")
 def asks_again(player: Player, client: str, event: str, flag: str) -> None:
     """It asks the topic's home whether the number of a stamped event still stands (R16)."""
-    player.on.publishers[player.client(client)].ask_again(event)
+    player.role(client).broker_restored()
     player.on.collect()
     if flag:
         finish(player, event)
@@ -361,20 +355,19 @@ def deliver(player: Player, event: str, clients: str) -> None:
 def deliver_retained(player: Player, event: str, client: str) -> None:
     """The broker sends a copy that it kept (R5)."""
     known("event at the ENS", event, list(player.on.messages))
-    player.on.deliver(event, player.client(client), retained=True)
+    player.on.deliver(event, player.client(client), kept=True)
 
 
 @line("deliver an unstamped message of TOPIC to CLIENT")
 def deliver_unstamped(player: Player, topic: str, client: str) -> None:
     """A message without a stamp, as a bridge may leave it, arrives (R17)."""
-    number = player.on.ids[player.topic(topic)]
-    player.subscriber(client).module.unsequenced(number, player.on.seconds)
+    player.role(client).arrived_unstamped(player.topic(topic))
 
 
 @line("deliver everything")
 def deliver_everything(player: Player) -> None:
-    for client, messages in player.on.ens.items():
-        for message in list(messages):
+    for client, role in player.on.clients.items():
+        for message in list(role.arriving):
             player.on.deliver(message.label, client)
 
 
@@ -382,8 +375,8 @@ def deliver_everything(player: Player) -> None:
 def lose(player: Player, event: str, clients: str) -> None:
     message = player.on.messages[known("event at the ENS", event, list(player.on.messages))]
     for each in player.clients(clients):
-        if message in player.on.ens[each]:
-            player.on.ens[each].remove(message)
+        if message in player.on.clients[each].arriving:
+            player.on.clients[each].arriving.remove(message)
 
 
 # -- subscriptions -------------------------------------------------------------------------------------------------
@@ -391,25 +384,25 @@ def lose(player: Player, event: str, clients: str) -> None:
 
 @line("CLIENT subscribes TOPICS [at once]")
 def subscribes(player: Player, client: str, topics: str, flag: str) -> None:
-    role = player.subscriber(client)
+    role = player.role(client)
     _change(player, role, {each.filter for each in role.subscriber.filters} | player.filters(topics), flag)
 
 
 @line("CLIENT unsubscribes TOPICS [at once]")
 def unsubscribes(player: Player, client: str, topics: str, flag: str) -> None:
-    role = player.subscriber(client)
+    role = player.role(client)
     _change(player, role, {each.filter for each in role.subscriber.filters} - player.filters(topics), flag)
 
 
 @line("CLIENT subscribes TOPICS instead [at once]")
 def instead(player: Player, client: str, topics: str, flag: str) -> None:
-    _change(player, player.subscriber(client), player.filters(topics), flag)
+    _change(player, player.role(client), player.filters(topics), flag)
 
 
-def _change(player: Player, role: SubscriberRole, filters: set[Filter], flag: str) -> None:
+def _change(player: Player, role: Client, filters: set[Filter], flag: str) -> None:
     if role.subscriber.change is not None:
         raise ScenarioError(f"{role.name} has a subscription change on its way already (R11)")
-    role.change(filters, player.on.seconds)
+    role.change(filters)
     player.on.collect()
     if flag:
         finish(player, role.name)
@@ -520,7 +513,7 @@ def _expect(what: str, got: object, wanted: object) -> None:
 
 @line("expect CLIENT waits: ITEMS")
 def expect_waits(player: Player, client: str, items: str) -> None:
-    _expect(f"{client} waits", player.subscriber(client).waiting, sorted(_items(items)))
+    _expect(f"{client} waits", player.role(client).waiting, sorted(_items(items)))
 
 
 @line("expect CLIENT has not asked for EVENT")
@@ -574,14 +567,14 @@ def expect_state(player: Player, number: str, topic: str, state: str) -> None:
 
 @line("expect CLIENT starts TOPIC at NUMBER")
 def expect_start(player: Player, client: str, topic: str, number: str) -> None:
-    reader = player.subscriber(client).module.describe()["readers"].get(player.on.ids[player.topic(topic)])
+    reader = player.role(client).module.describe()["readers"].get(player.on.ids[player.topic(topic)])
     _expect(f"start of {topic} at {client}", reader and reader["start"], int(number))
 
 
 @line("expect CLIENT: ITEMS")
 def expect(player: Player, client: str, items: str) -> None:
     """All that the client's application saw so far."""
-    _expect(client, player.subscriber(client).words, _items(items))
+    _expect(client, player.role(client).words, _items(items))
 
 
 def _items(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from tests.simulation.messages import text_of
+from tests.endpoints import text_of
 
 from inorder.protocol.names import Filter
 

@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
+from tests.endpoints import DOMAIN, SPACE, Driven, payload_of
 from tests.simulation.faults import Clock
-from tests.simulation.hosts import SPACE, Ask, Host
-from tests.simulation.messages import Message, event_of, payload_of, text_of
+from tests.simulation.hosts import Ask, Host
+from tests.simulation.messages import Message
 
 from inorder.endpoint.effects import (
-    AskBroker,
     AskLease,
-    Began,
-    BeginBarrier,
-    Ended,
+    Effect,
     Expired,
     Failed,
     HandOver,
     LateConfirmation,
     LeaseTurned,
-    Missed,
     Need,
-    Notify,
     Published,
     Resumed,
-    Send,
 )
-from inorder.endpoint.endpoint import Endpoint, EndpointTimes
+from inorder.endpoint.endpoint import EndpointTimes
 from inorder.endpoint.notifications import Event, Gap
-from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Mode
 from inorder.endpoint.publications import Publication, PublicationState
-from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.routing import Subscribed as Subscription
-from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import Forgotten, Refused
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.names import Filter
@@ -63,78 +55,50 @@ from inorder.protocol.wire import (
     encode_frame,
     encode_logged,
 )
-from inorder_analytics.checks import Outcome, Span, SubscriberHistory
+from inorder_analytics.checks import Outcome, Span
 from inorder_worker.sequencer.commands import AnyCommand, LeaveSession, OpenSession
 from inorder_worker.sequencer.inputs import Requested, command_of, session_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-DOMAIN = 1
-
 LIAR = "c0"
 """Who lies, where somebody does (``Profile.lies``)."""
 
 
-class ClientClock:
-    """What an endpoint reads of its client's clocks."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def now(self) -> float:
-        """Return the event loop's time."""
-        return self._client.now
-
-    def uptime(self) -> float:
-        """Return the same with the time that the machine slept."""
-        return self._client.uptime
-
-
-class Client:
+class Client(Driven[Message]):
     """One client: an endpoint, with its connections to the stages and to the broker."""
 
+    _does: ClassVar[dict[type[Effect], str]] = {
+        **Driven._does,
+        Need: "_needed",
+        Published: "_published",
+        Failed: "_failed",
+        LateConfirmation: "_confirmed_late",
+        LeaseTurned: "_lease_turned",
+        Resumed: "_resumed",
+    }
+
     def __init__(self, world: World, name: str, mode: Mode) -> None:
-        self.world, self.name, self.mode = world, name, mode
-        self.incarnation = 0
-        kind = mode if isinstance(mode, str) else "bounded"
         self._lapses: list[tuple[float, float]] = []
+        super().__init__(name, mode, self._lapses)
+        self.world = world
         self._gone_since: float | None = None
-        self.history = world.history.subscribers[name] = SubscriberHistory(name, kind, lapses=self._lapses)
+        world.history.subscribers[name] = self.history
         self.inbox: list[deque[bytes]] = [deque() for _ in world.hosts]
-        self._effects: dict[type, Callable[[Any], None]] = {
-            Send: lambda effect: self.send(effect.stage, effect.frame),
-            AskLease: self._ask_lease,
-            Need: lambda effect: self.wanted.update(effect.stages),
-            HandOver: self._stamped,
-            AskBroker: self._ask_broker,
-            BeginBarrier: self._begin_barrier,
-            Notify: self._notified,
-            Missed: self._missed,
-            Published: lambda effect: self._ended(effect.publication, "acknowledged"),
-            Failed: self._failed,
-            LateConfirmation: self._confirmed_late,
-            Began: self._began_topic,
-            Ended: self._ended_topic,
-            LeaseTurned: self._lease_turned,
-            Expired: self._expired,
-            Resumed: self._resumed,
-        }
         self._saved: dict[int, int] = {}
         self._wanted_filters: set[Filter] = set()
         self._begin_process()
 
     def restart(self) -> None:
         """A new process with the same client id; it knows nothing."""
-        for span in self._open_spans():
-            self._close(span, self.module.clock.get(span.topic, span.start))
+        self.drop_spans()
         self.give_up(set())
         self._begin_process()
         if self.world.profile.durable:
             self.history.resume(self._saved)
 
     def _begin_process(self) -> None:
-        self.incarnation += 1
         self._began = self.awake_at = self.world.now
         self.hellos = [0] * len(self.world.hosts)
         self.has_greeted = [False] * len(self.world.hosts)
@@ -147,22 +111,17 @@ class Client:
         self._boot = Clock(float(fate.randrange(100_000)), self.world.now)
         self._end_lapse()
         self.learn_end()
-        self._after: set[int] = set()
         self._is_expiring = False
         self._leased_at = self.world.now
         times = EndpointTimes(settle_delay=0.0, recent=self.world.ended_kept / 12)
         is_durable = self.world.profile.durable
-        self.endpoint = Endpoint(self.mode, ClientClock(self), times, durable=is_durable)
-        self.endpoint.watch()
+        self.begin(times, durable=is_durable)
         self.unread: deque[Event | Gap] = deque()
         self.is_resuming = is_durable
         self.endpoint.resume()
         self.lied: set[int] = set()
         self.greeted = [self.uptime] * len(self.world.hosts)
         self.is_up = False
-        self.filters: set[Filter] = set()
-        self.arriving: list[Message] = []
-        self.behind: list[Message] | None = None
         rng, profile = self.world.rng, self.world.profile
         self.slow = {topic for topic in range(1, 9) if rng.random() < self._slowness()}
         self.is_deaf = rng.random() < profile.deaf
@@ -173,31 +132,15 @@ class Client:
         self.unknown: deque[Publication] = deque()
         self.published: dict[int, int] = {}
 
-    @property
-    def publisher(self) -> Publisher:
-        """The endpoint's."""
-        return self.endpoint.publishing.publisher
-
-    @property
-    def subscriber(self) -> Subscriber:
-        """The endpoint's."""
-        return self.endpoint.subscriber
-
-    @property
-    def module(self) -> OrderingModule:
-        """The endpoint's."""
-        return self.endpoint.ordering
-
     def _slowness(self) -> float:
         profile = self.world.profile
         return float(self.name == "c0") if profile.slow_reader else profile.slow
 
-    def _open_spans(self) -> list[Span]:
-        return [each for each in self.history.spans if each.end is None]
-
-    def _close(self, span: Span, clock: int) -> None:
-        """A span ends; one that has expired ended when the bottom stage said so, and its linger began (R10)."""
-        span.end, span.dropped = clock, self.world.now if self._gone_since is None else self._gone_since
+    def _drop(self, span: Span, clock: int) -> None:
+        """See :class:`Driven`; what has expired ended when the bottom stage said so, and its linger began (R10)."""
+        super()._drop(span, clock)
+        if self._gone_since is not None:
+            span.dropped = self._gone_since
 
     # -- time --------------------------------------------------------------------------------------------------
 
@@ -210,6 +153,11 @@ class Client:
     def uptime(self) -> float:
         """The same with that time: what the lease needs."""
         return self._boot.at(self.world.now)
+
+    @property
+    def when(self) -> tuple[float, float]:
+        """See :class:`Driven`."""
+        return self.world.steps, self.world.now
 
     @property
     def is_awake(self) -> bool:
@@ -330,13 +278,13 @@ class Client:
         """Carry out what the endpoint wants done."""
         if self.uptime < self.endpoint.lease.until:
             self._leased_at = self.world.now
-        while effects := self.endpoint.take():
-            for effect in effects:
-                if (does := self._effects.get(type(effect))) is not None:
-                    does(effect)
+        super().perform()
         if self._is_expiring:
             self._is_expiring = False
             self.learn_end()
+
+    def _needed(self, effect: Need) -> None:
+        self.wanted.update(effect.stages)
 
     def _ask_lease(self, effect: AskLease) -> None:
         for host in self.world.hosts:
@@ -358,16 +306,6 @@ class Client:
                 self.lied.add(event.counter)
                 events[at] = replace(event, after=[*event.after, topic, last + ways.randrange(1, 4)])
         return replace(frame, events=events)
-
-    def _begin_barrier(self, _: BeginBarrier) -> None:
-        self.behind = list(self.arriving)
-
-    def pass_barrier(self) -> None:
-        """R24: a barrier comes back behind all that the broker had for the client when it began."""
-        if self.behind is not None and not any(each in self.arriving for each in self.behind):
-            self.behind = None
-            self.endpoint.caught_up(SPACE)
-            self.perform()
 
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
@@ -398,21 +336,17 @@ class Client:
         self.endpoint.reached({frame.stage}, len(self.world.hosts) - 1)
         self.endpoint.opened(frame, self.greeted[frame.stage])
 
-    def _expired(self, _: Expired) -> None:
-        self.history.expiries += 1
+    def _expired(self, effect: Expired) -> None:
+        super()._expired(effect)
         self._is_expiring = True
 
     # -- subscription ------------------------------------------------------------------------------------------
 
     def change(self, filters: set[Filter]) -> None:
-        """R7: the broker first, then the stages; R11: what is dropped is dropped at once."""
+        """See :class:`Driven`."""
         self._wanted_filters = filters
-        if self.is_resuming:
-            return
-        had = {each.filter for each in self.subscriber.filters}
-        adds = [Subscription(SPACE, each, "total", 0, False) for each in sorted(filters - had, key=text_of)]
-        self.endpoint.change(adds, [(SPACE, each) for each in sorted(had - filters, key=text_of)])
-        self.perform()
+        if not self.is_resuming:
+            super().change(filters)
 
     def _resumed(self, effect: Resumed) -> None:
         """R18: what a durable client had before, or what it begins with."""
@@ -423,26 +357,6 @@ class Client:
             self.endpoint.change(adds)
         elif self._wanted_filters:
             self.change(self._wanted_filters)
-
-    def _ask_broker(self, effect: AskBroker) -> None:
-        change = effect.change
-        self.filters.update(each.filter for each in change.subscribes)
-        self.filters.difference_update(filter for _, filter in change.unsubscribes)
-        self.endpoint.broker_answered(change)
-
-    def _began_topic(self, effect: Began) -> None:
-        topic = effect.topic
-        span = Span(topic, effect.number, self.world.steps, self.world.now, continues=topic in self._after)
-        self._after.discard(topic)
-        self.history.spans.append(span)
-
-    def _ended_topic(self, effect: Ended) -> None:
-        """A topic is dropped, or it begins anew: then it ends where a gap will go on."""
-        topic, interrupted = effect.topic, self.module.interrupted
-        for span in self._open_spans():
-            if span.topic == topic:
-                self._close(span, interrupted.get(topic, effect.number + 1) - 1)
-        (self._after.add if topic in interrupted else self._after.discard)(topic)
 
     # -- what arrives ------------------------------------------------------------------------------------------
 
@@ -463,24 +377,9 @@ class Client:
         self.perform()
         self.pass_barrier()
 
-    def _notified(self, effect: Notify) -> None:
-        event, entry = effect.event, effect.entry
-        assert entry is not None, "all events have stamps"
-        self.world.done["repaired"] += event.repaired
-        place = entry.topic, entry.number
-        self.history.notify(
-            event_of(event.payload), place, str(event.verdict), self.world.now, redelivered=event.redelivered
-        )
-        self._unread(event)
-
-    def _missed(self, effect: Missed) -> None:
-        gap = effect.gap
-        topic = self.endpoint.arrivals.topic_id(SPACE, gap.topic)
-        assert topic is not None
-        self.history.report(topic, gap.first, gap.last, str(gap.reason))
-        self._unread(gap)
-
-    def _unread(self, item: Event | Gap) -> None:
+    def told(self, item: Event | Gap) -> None:
+        """See :class:`Driven`."""
+        self.world.done["repaired"] += isinstance(item, Event) and item.repaired
         if self.endpoint.durable is not None:
             self.unread.append(item)
 
@@ -492,6 +391,9 @@ class Client:
         place = each.topic_id, each.number
         self.world.history.stamp(event, place, each.deps, self.published[each.counter], self.world.now)
         self.leaving.append(effect)
+
+    def _published(self, effect: Published) -> None:
+        self._ended(effect.publication, "acknowledged")
 
     def _failed(self, effect: Failed) -> None:
         event = self.name, self.incarnation, effect.publication.counter

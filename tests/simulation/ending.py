@@ -36,8 +36,7 @@ def finish(world: World) -> None:
             history.unfinished.append(Unfinished(client.name, f"{left} ({client.history.mode})"))
         client.learn_end()
         client.give_up(set(client.publisher.publications.open))
-        for span in client._open_spans():
-            span.end = client.module.clock.get(span.topic, span.start)
+        client.end_spans()
     for host in world.hosts:
         if host.stage._state.switch is not None:
             history.unfinished.append(Unfinished(f"stage {host.index}", "a change of the topic order"))

@@ -44,7 +44,6 @@ from inorder_worker.sequencer.stage import Stage
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-SPACE = "m"
 Ask = tuple[int, AskDurable | AskNumbers | NameTopics | Renew | ReadLog]
 """A query of an incarnation."""
 _encode = msgspec.msgpack.Encoder().encode

@@ -11,23 +11,6 @@ def wild(text: str) -> Filter:
     return Filter(text, FilterKind.MQTT, text)
 
 
-def text_of(filter: Filter) -> str:
-    """Return what filters are sorted by; sets of them have another order in each process."""
-    return filter.text
-
-
-def payload_of(event: EventId) -> bytes:
-    """Return what an event carries: who it is."""
-    name, incarnation, counter = event
-    return f"{name} {incarnation} {counter}".encode()
-
-
-def event_of(payload: bytes) -> EventId:
-    """Return who an event is."""
-    name, incarnation, counter = payload.decode().split()
-    return name, int(incarnation), int(counter)
-
-
 class Message:
     """An event on the broker."""
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
+from tests.endpoints import SPACE
 from tests.simulation.clients import Client
 from tests.simulation.ending import finish, unfinished
 from tests.simulation.faults import Partitions, Process
-from tests.simulation.hosts import SPACE, Ask, Host
+from tests.simulation.hosts import Ask, Host
 from tests.simulation.messages import Message, wild
 from tests.simulation.profiles import Profile
 

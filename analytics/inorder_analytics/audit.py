@@ -269,8 +269,7 @@ def _is_ordered(subscriber: SubscriberHistory) -> bool:
 
 
 def to_plain(found: Audit) -> dict[str, Any]:
-    """Return an audit in plain JSON types. Figures of the order have the names of
-    :class:`inorder_analytics.results.Summary`."""
+    """Return an audit in plain JSON types, with names of :class:`inorder_analytics.results.Summary` for figures."""
     broken = [(each, violation) for each in found.runs for violation in each.violations]
     return {
         "path": found.path,

@@ -85,8 +85,7 @@ def _spans(measured: Iterable[tuple[int, int, int]]) -> list[_Span]:
 
 
 def _joined(every: list[_Span], grain: int) -> list[_Span]:
-    """Join successive spans that differ by no more than the grain, while the error neither doubles nor exceeds the
-    grain."""
+    """Join successive spans within a grain of each other, while the error neither doubles nor exceeds the grain."""
     found: list[_Span] = []
     least = 0
     for each in every:

@@ -263,8 +263,7 @@ def _put_back(taken: Path, path: Path) -> None:
 
 
 def _last_of_each(files: Iterable[TraceFile]) -> set[str]:
-    """Return the last file of each client, which the client may still replace by a larger one; object stores cannot
-    check and remove in one step."""
+    """Return each client's last file, which may still grow: object stores cannot check and remove at once."""
     last: dict[str, tuple[int, str]] = {}
     for each in files:
         if name := _NUMBERED.fullmatch(each.name):

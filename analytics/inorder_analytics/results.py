@@ -51,8 +51,7 @@ class Displacement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockError(msgspec.Struct, frozen=True, kw_only=True):
-    """The error bound of latencies, in milliseconds: the publisher's clock error plus the subscriber's, each at the
-    time of the event."""
+    """The error bound of latencies (ms): the publisher's plus the subscriber's clock error at the event's time."""
 
     p50: float | None = None
     p99: float | None = None

@@ -36,7 +36,6 @@ def _draw(run: str, total: int, limit: int, seed: int) -> set[int]:
 
 
 def _pair(names: list[str], number: int) -> tuple[str, str]:
-    """Return a pair by its index: (0, 1), (0, 2), (1, 2), ...: those whose second is `at` begin at `at` (at - 1) /
-    2."""
+    """Return a pair by its index: (0, 1), (0, 2), (1, 2), ... Those whose second is `at` begin at `at` (at - 1) / 2."""
     at = (1 + isqrt(1 + 8 * number)) // 2
     return names[number - at * (at - 1) // 2], names[at]

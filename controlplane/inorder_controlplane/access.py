@@ -30,8 +30,7 @@ TOKEN_SECONDS: Final = 3600.0
 
 @dataclass(slots=True)
 class _Shared:
-    """A connection to the workers, with the number of requests that use it. ``is_old``: nobody else shall; the last one
-    closes it."""
+    """A connection to the workers with its number of users. ``is_old``: no more users; the last one closes it."""
 
     cluster: Cluster
     token: str

@@ -177,8 +177,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.transport.get_protocol() is not self
 
     def _await(self, what: object, seconds: float = 0.0) -> None:
-        """Set the awaited thing and its time limit; ``None``: nothing. What was waited for before has no more time than
-        it had."""
+        """Set the awaited thing (``None``: nothing) and its time limit, instead of the former one."""
         if what is None:
             self._all_waiting.end(self)
         if what is self._awaited:

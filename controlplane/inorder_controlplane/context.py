@@ -62,8 +62,7 @@ ContextDep = Annotated[Context, Depends(get_context)]
 
 
 async def get_cluster(connection: HTTPConnection, context: ContextDep) -> AsyncIterator[Cluster]:
-    """Connect to the workers for one request in its turn. A route names its principal first, so that nobody else gets
-    here."""
+    """Connect to the workers for one request in its turn. A route names its principal first, to admit no other."""
     who: Principal = connection.scope[PRINCIPAL]
     async with context.turns.taken(who.token_id), context.cluster_factory() as cluster:
         yield cluster

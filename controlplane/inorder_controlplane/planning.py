@@ -48,8 +48,7 @@ class Fault:
 
 
 class NotAnOrder(ValueError):
-    """The requested order is no topic order. Attribute ``faults``: everything that is wrong with it, at most
-    ``MAX_ERRORS`` of each kind."""
+    """The requested order is no topic order, for its ``faults``: at most ``MAX_ERRORS`` of each kind."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults

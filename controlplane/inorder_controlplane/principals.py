@@ -29,8 +29,7 @@ _cookie: Final = APIKeyCookie(name=COOKIE, auto_error=False, description="made b
 
 
 def require(role: Role) -> Any:
-    """Return the dependency that admits only principals of at least that role: ``Annotated[Principal,
-    require("operator")]``."""
+    """Return a dependency that admits principals of at least that role: ``Annotated[Principal, require("viewer")]``."""
 
     async def check(
         request: Request,

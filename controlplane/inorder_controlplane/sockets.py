@@ -62,8 +62,7 @@ class SocketLimit:
 
 
 async def tell(socket: WebSocket, context: Context, principal: Principal, *senders: Coroutine[Any, Any, None]) -> None:
-    """Run senders over an accepted socket until the other side closes it, loses its rights, or a sender ends; received
-    messages are ignored."""
+    """Run senders on an accepted socket until its end, the end of its rights or of a sender; drop received messages."""
     path = socket.scope["path"]
     parts = _listen(socket), _until_over(context, principal), *senders
     tasks = [asyncio.create_task(each, name=f"inorder-controlplane{path}") for each in parts]

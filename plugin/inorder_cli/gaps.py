@@ -51,8 +51,7 @@ def list_all(
     loaded: Loaded,
     json: options.Json = False,
 ) -> int:
-    """Show numbers without an outcome, with their publishers and reasons, and the other numbers that clients wait
-    for."""
+    """Show numbers without an outcome, with publishers and reasons, and other numbers that clients wait for."""
 
     async def look(cluster: Cluster) -> tuple[TopicOrder, list[StuckNumber]]:
         return await cluster.order(), await cluster.stuck(older_s=older)

@@ -45,8 +45,7 @@ SHOWN = 20
 
 
 def loaded(what: str, load: Callable[[], T]) -> T:
-    """Return the result of ``load``, which imports modules of the analytics extra. Raises MissingExtra where they are
-    not installed."""
+    """Return the result of ``load``, which imports modules of the analytics extra. Raises MissingExtra."""
     with needs("analytics", what):
         return load()
 

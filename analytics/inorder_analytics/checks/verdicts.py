@@ -126,8 +126,7 @@ def check_late(history: History) -> Iterator[Violation]:
 
 
 def _earlier(history: History) -> dict[Place, Place]:
-    """Return for each number that of its publisher's event just before, whether or not its publisher got the
-    timestamps."""
+    """Return for each number its publisher's one just before, whether or not the publisher got the timestamps."""
     last: dict[tuple[str, int], Place] = {}
     earlier: dict[Place, Place] = {}
     owned = {**history.owners, **history.places}

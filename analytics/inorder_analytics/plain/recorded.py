@@ -36,15 +36,13 @@ ARRIVED: Final = (*NOTIFIED, *DROPPED_VERDICTS)
 
 @dataclass(slots=True)
 class Interest:
-    """One client's subscriptions of one topic: the beginnings and ends (in the order of its rows), with their
-    numbers."""
+    """One client's subscriptions of one topic: beginnings and ends (in the order of its rows), with numbers."""
 
     began: list[tuple[tuple[int, int], int]] = field(default_factory=list)
     ended: list[tuple[tuple[int, int], int]] = field(default_factory=list)
 
     def covers(self, number: int) -> bool:
-        """Tell whether the client wanted an event: a subscription began below its number, and no later end is below it
-        too."""
+        """Tell whether the client wanted an event: a subscription began below it, and no later end is below it, too."""
         return any(
             start < number and not any(later > at and end < number for later, end in self.ended)
             for at, start in self.began
@@ -243,8 +241,7 @@ class Recorded:
         return {topic: sorted(clients) for topic, clients in found.items()}
 
     def clock_of(self, row: Row) -> tuple[int, int | None]:
-        """Return offset and error bound of the clock by which a row was written, in microseconds; (0, None) without a
-        measurement."""
+        """Return offset and error bound (µs) of the clock of a row; (0, None) without a measurement."""
         found = self._clocks.get((row.client, _or(row.incarnation, 0)))
         if found is None:
             return 0, None

@@ -38,8 +38,7 @@ def joined(children: Iterable[Child]) -> Markup:
 
 
 def name(text: str) -> Markup:
-    """Return a user's name (of a topic, a client, a file) unchanged, isolated in its direction of writing, with
-    invisible characters escaped."""
+    """Return a user's name as it is, isolated in its direction of writing, with invisible characters escaped."""
     return tag("bdi", text)
 
 

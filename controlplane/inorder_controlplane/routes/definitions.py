@@ -25,8 +25,7 @@ router = APIRouter(prefix="/definitions", tags=["definitions"])
 
 @router.get("", operation_id="exportDefinitions")
 async def export_definitions(principal: Operator, context: ContextDep, cluster: ClusterDep) -> Definitions:
-    """Return topic order, pins, rules of event logs, the automatic change of places, and schedules of analyses, by
-    their names."""
+    """Return topic order, pins, rules of event logs, automatic changes, and schedules of analyses, by name."""
     schedules = await context.database.call(_schedules)
     return definitions_of(await cluster.order(), await cluster.logs(), await cluster.automatic(), schedules)
 

@@ -60,8 +60,7 @@ async def find_event(
 
 @router.post("", operation_id="publishTestEvent", status_code=201)
 async def publish_test_event(who: Operator, body: NewEvent, context: ContextDep, cluster: ClusterDep) -> Published:
-    """Publish an event in total order through the broker of its space, as any client does; applications that subscribe
-    to the topic get it."""
+    """Publish an event in total order through its space's broker, to all subscribers of the topic."""
     url = broker_of(brokers_of(context.settings.brokers), body.space)
     async with audited(context, who, "event.publish", f"{body.space}:{body.topic}", qos=body.qos) as result:
         receipt = await _publish(context, url, body)

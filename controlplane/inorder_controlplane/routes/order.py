@@ -76,8 +76,7 @@ async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order
 
 @router.post("/preview", operation_id="previewOrder")
 async def preview_order(_: Viewer, change: OrderChange, cluster: ClusterDep) -> Preview:
-    """Return the effects of a change without making it: which topics change their place, and how many stages a
-    timestamp would visit."""
+    """Return the effects of a change without making it: moved topics, and stages per timestamp."""
     now = await cluster.order()
     order, refs = await _present(cluster, now)
     plan = _planned(order, change)

@@ -67,8 +67,7 @@ async def move_stage(
     context: ContextDep,
     cluster: ClusterDep,
 ) -> Stage:
-    """Move a stage to another worker without an outage. That worker is then pinned to the stages that it has, until it
-    is started again."""
+    """Move a stage to another worker without an outage. Pins that worker to its stages until its next start."""
     await _find(context, body.to)
     if stage not in {each.stage for each in await cluster.stages()}:
         raise Problem("not-found", f"there is no stage {stage}")

@@ -165,7 +165,7 @@ class EnsLink:
 
     def hand_over(self, message: Outgoing, outcome: Outcome) -> bool:
         """Hand a message to the broker; ``outcome`` is called once, unless the connection is lost first. Return whether
-        it was given: not while there is no connection, nor before :meth:`EnsEvents.ens_restored`, which hands over
+        it was given: not while there is no connection, nor before :meth:`EnsEvents.on_ens_restored`, which hands over
         first what waits longer. A message that breaks the connection :data:`MAX_LOSSES` times in a row is Refused,
         though an earlier hand-over of it may have succeeded."""
         if not self.is_restored:
@@ -183,7 +183,7 @@ class EnsLink:
     # -- barriers (R24) ----------------------------------------------------------------------------------------
 
     def begin_barrier(self) -> None:
-        """Begin a barrier; :meth:`EnsEvents.ens_caught_up` reports later whether everything was read. One at a time."""
+        """Begin a barrier, of which :meth:`EnsEvents.on_ens_caught_up` reports the outcome. One at a time."""
         self._barrier = asyncio.create_task(self._pass_barrier(), name=f"inorder: barrier of {self.space}")
 
     async def _pass_barrier(self) -> None:

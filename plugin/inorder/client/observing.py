@@ -158,8 +158,7 @@ class Observer:
 
     @property
     def offset(self) -> tuple[int, int, int]:
-        """Return the offset to the worker's clock, its error bound (µs; -1: not known), and when it was found (µs since
-        1970)."""
+        """Return the offset to the worker's clock, its error bound (µs; -1: unknown), and its time (µs since 1970)."""
         return *self._offset.best, self._offset.at_us
 
     def other_worker(self) -> None:

@@ -116,8 +116,7 @@ class Recording:
     def publish_ended(
         self, publish: Publish, publication: Publication | None, outcome: Receipt | BaseException | None
     ) -> None:
-        """Record the end of a publish: a receipt, an error, or its caller's cancelling (``None``). What is told of it
-        after that counts no more."""
+        """Record a publish's end: a receipt, an error, or a cancel (``None``). Later reports do not count."""
         if publish.is_recorded:
             return
         if publication is not None and type(outcome) is Receipt:

@@ -239,8 +239,7 @@ class WorkerLink:
         return self._connection is not None
 
     def send(self, *frames: Frame) -> None:
-        """Send frames in one write, or drop them without a connection: unanswered requests are sent again after the
-        next connect."""
+        """Send frames in one write, or drop them without a connection: requests are repeated after the next connect."""
         if self._connection is not None:
             self._connection.send(*frames)
 

@@ -58,8 +58,7 @@ class WorkerEvents(Protocol):
         """Note that these stages are reached (again), so that all unanswered requests are sent again."""
 
     def on_stage_opened(self, frame: Opened, greeted: float) -> None:
-        """Note that a stage knows of the connection, after a hello that left at ``greeted`` (s, see ``clock``). Comes
-        after ``stages_reached``."""
+        """Note that a stage knows of us, after ``on_stages_reached`` and a hello at ``greeted`` (see ``clock``)."""
 
     def on_worker_frame(self, frame: WorkerFrame) -> None:
         """Take a worker's answer."""
@@ -373,8 +372,7 @@ class Workers:
             self._events.on_worker_frame(frame)
 
     def _remember(self, positions: list[Position]) -> None:
-        """Keep each stage's furthest position: a worker with an older copy of the store tells less, and must be shown
-        more."""
+        """Keep each stage's furthest position, which a worker with an older copy of the store must be shown."""
         for each in positions:
             known = self._positions.get(each.stage)
             if known is None or (each.epoch, each.row) > (known.epoch, known.row):

@@ -102,8 +102,7 @@ class Client(Loops, Subscriptions):
         return code
 
     def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
-        """Disconnect, as paho does, after all earlier publishes have left. Where a loop of the application's drives
-        this, it goes on by itself."""
+        """Disconnect, as paho does, after earlier publishes have left. An application's loop goes on by itself."""
         ordering, leave = self._ordering, partial(super().disconnect, reasoncode, properties)
         if ordering is None:
             return leave()

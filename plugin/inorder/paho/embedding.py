@@ -150,8 +150,7 @@ class Embedding(Base):
         return self._state.name in ("MQTT_CS_DISCONNECTING", "MQTT_CS_DISCONNECTED")
 
     def _go_on(self, *, reads: bool) -> None:
-        """Connect to the workers again when a loop, or a publish, follows a loop that ended by an exception. Raises
-        what a connect does."""
+        """Connect to the workers again after a loop that an exception ended. Raises the errors of a connect."""
         with self._life_lock:
             timer, ordering = self._leaving, self._ordering
             if timer is None or ordering is None or (ordering.session is None and self._sock is None):

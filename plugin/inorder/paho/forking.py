@@ -21,7 +21,7 @@ _LOCKS = {type(make()): make for make in (threading.Lock, threading.RLock)}
 
 
 def register_for_forks(each: ForkAware) -> None:
-    """Register an object for :meth:`ForkAware.in_child` as long as the object lives."""
+    """Register an object for :meth:`ForkAware.on_fork` as long as the object lives."""
     _ALL.add(each)
 
 

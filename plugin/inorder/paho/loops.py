@@ -109,8 +109,7 @@ class Loops(Sending, Receiving):
         return step() if threading.get_ident() in self._looping else self._by_hand(step)
 
     def _read_on(self, ordering: Ordering, read: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
-        """Read as long as messages come, so that they cross over to the event loop's thread together; paho would ask
-        the system again after each."""
+        """Read while messages come, so that they cross over together; paho would ask the system after each."""
         self._is_reading_on = True
         try:
             for _ in range(READ_AHEAD):
@@ -151,8 +150,7 @@ class Loops(Sending, Receiving):
             self._looping.discard(thread)
 
     def _read(self, step: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
-        """Do one step of a loop. What is not read cannot arrive: while a slow callback keeps the loop, missing events
-        are not waited for (R17)."""
+        """Do one step of a loop. Unread events are not waited for while a slow callback keeps the loop (R17)."""
         assert self._ordering is not None
         self._ordering.time.begin()
         try:

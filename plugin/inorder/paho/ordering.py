@@ -243,8 +243,7 @@ class Ordering:
         self.put(lambda client: client._tell_gap(gap))
 
     def on_passed_over(self, arrival: Arrival, topic: int, number: int, why: PassedOver) -> None:
-        """Deliver messages from before the subscription counted at the workers, and copies for overlapping filters
-        beside their twin."""
+        """Deliver messages from before the subscription's start, and further copies beside their twin."""
         arrived = arrival.source
         if not isinstance(arrived, Arrived):
             return

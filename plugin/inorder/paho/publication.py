@@ -177,8 +177,7 @@ class Outgoing:
         return not publication.qos or publication.mid not in self.in_flight, publication.call
 
     def take(self) -> Publication | None:
-        """Remove and return the next publication if it may be sent now. What failed is passed over, and what the broker
-        has."""
+        """Remove and return the next publication if it may be sent now, without failed and received ones."""
         with self._lock:
             while self.is_due:
                 publication = self._queue.popleft()

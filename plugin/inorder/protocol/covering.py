@@ -122,8 +122,7 @@ def is_text_and_star(glob: str) -> bool:
 
 
 class _Step:
-    """One level of MQTT filters as bit sets: filters with a text there, with ``+``, with ``#``, and filters without
-    this level."""
+    """One level of MQTT filters as bit sets: filters with a text, with ``+``, with ``#``, or without this level."""
 
     __slots__ = ("any", "end", "rest", "texts")
 
@@ -176,8 +175,7 @@ class _Levels:
         return bool(alive & (last.rest | last.end))  # `a/#` covers `a` too
 
     def contain(self, wanted: str) -> bool:
-        """Tell whether one of the filters covers every topic of another, read as a name: ``+`` is wider than a text,
-        ``#`` than all."""
+        """Tell whether one filter covers all of another, read as a name: ``+`` is wider than a text, ``#`` than all."""
         steps = self._steps
         alive = self._open if wanted.startswith("$") else self._all
         levels = wanted.split("/", len(steps) - 1)

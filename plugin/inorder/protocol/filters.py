@@ -78,8 +78,7 @@ def redis_filter(text: object) -> Filter:
 
 
 def length_problem(filter: Filter) -> str | None:
-    """Return why a filter costs too much to match, or ``None``: each level of an MQTT filter and each byte of a glob is
-    read for every topic."""
+    """Return why a filter costs too much to match, or ``None``: its levels, or bytes, are read for each topic."""
     if filter.kind is FilterKind.MQTT:
         return slashes_problem(filter.text)
     size = len(filter.text.encode()) if filter.kind is FilterKind.REDIS else 0

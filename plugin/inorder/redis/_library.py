@@ -60,8 +60,7 @@ def socket_of(connection: Any) -> Any:
 
 
 def call_when_connected(connection: Any, method: Callable[[Any], None]) -> None:
-    """Register a method, by a weak reference, for every new connect of a blocking connection (the name is public from
-    redis-py 5.1 on)."""
+    """Register a method, by weak reference, for connects (the name is public from redis-py 5.1 on)."""
     register = getattr(connection, "register_connect_callback", None) or connection._register_connect_callback
     register(method)
 

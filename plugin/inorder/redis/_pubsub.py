@@ -157,14 +157,12 @@ class PubSub(library.PubSub):
         return super()._execute(conn, command, *args, **kwargs)
 
     def clean_health_check_responses(self) -> None:
-        """See :meth:`redis.client.PubSub.clean_health_check_responses`: with ordered messages the reader takes them
-        out."""
+        """See :meth:`redis.client.PubSub.clean_health_check_responses`: a reader of ordered messages drops them."""
         if self._inner is None:
             super().clean_health_check_responses()
 
     def subscribe(self, *args: Any, **kwargs: Any) -> None:
-        """See :meth:`redis.client.PubSub.subscribe`. Returns when the workers know, so that whatever is published from
-        now on is delivered."""
+        """See :meth:`redis.client.PubSub.subscribe`. Returns when all later publishes will be delivered."""
         refusals = self._refusals
         with asking() as asked:
             super().subscribe(*args, **kwargs)
@@ -194,8 +192,7 @@ class PubSub(library.PubSub):
         return 0 if self._inner is None else self._inner.subscriber.refusals
 
     def _await_workers(self, asked: set[Via], refusals: int) -> None:
-        """Wait until the workers have answered, or a subscription was refused (the application gets the error in its
-        turn)."""
+        """Wait until the workers have answered, or a subscription was refused, with an error in its turn."""
         inner = self._inner
         deadline = time.monotonic() + self._configuration.subscribe_timeout
         try:
@@ -252,8 +249,7 @@ class PubSub(library.PubSub):
             inner.end()
 
     def get_message(self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0) -> Any:
-        """See :meth:`redis.client.PubSub.get_message`. Without a timeout it waits for a message, whatever else is read
-        meanwhile."""
+        """See :meth:`redis.client.PubSub.get_message`. Without a timeout it waits until there is a message."""
         if timeout is not None or not self._configuration.is_ordering:
             return super().get_message(ignore_subscribe_messages, timeout)  # type: ignore[arg-type]
         self.subscribed_event.wait()

@@ -32,8 +32,7 @@ _NOBODY: set[Via] = set()
 
 
 class ConfiguredClient:
-    """A redis-py client's inorder configuration, shared by all objects that the client makes. Stands before the
-    library's class."""
+    """A redis-py client's inorder configuration, shared by its objects. Comes before the library's class."""
 
     _configuration: ClientConfiguration
 

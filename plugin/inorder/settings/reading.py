@@ -111,8 +111,7 @@ def load(
 
 
 def read_section(name: str, kind: type[SectionT], sources: Sequence[Source], origins: dict[str, str]) -> SectionT:
-    """Make a section from the sources, the last one being the strongest, and note each value's origin. Raises
-    InvalidSetting."""
+    """Make a section from the sources, the last the strongest, and note each value's origin. Raises InvalidSetting."""
     known, values = {each.name: setting_of(each) for each in declared(kind)}, {}
     given: dict[str, Any] = {}
     for source in sources:

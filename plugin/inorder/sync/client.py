@@ -1,5 +1,4 @@
-"""The blocking client. Its methods for type checkers are in ``client.pyi``, which ``python -m tests.sync.stub``
-writes."""
+"""The blocking client. Its types are in ``client.pyi``, which ``python -m tests.sync.stub`` writes."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Engine(inorder.Client):
-    """A client that checks publishes on the calling thread and exchanges them and arrivals with the loop's thread in
-    batches."""
+    """A client with batches of publishes, checked on the calling thread, and of arrivals from the loop's thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -46,8 +46,7 @@ __all__ = ["EnsConformance", "EnsMaker", "Recorder", "StoppableBroker", "connect
 
 @pytest.mark.asyncio
 class EnsConformance:
-    """The suite that every adapter must pass. Class attributes say what is particular about a broker; the defaults are
-    MQTT's."""
+    """The suite that every adapter must pass. Class attributes describe the broker; the defaults are MQTT's."""
 
     odd_topics: ClassVar[list[str]] = [
         "/lead",

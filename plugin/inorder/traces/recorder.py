@@ -324,8 +324,7 @@ class Recorder:
             self._writer.close_file()
 
     async def close(self, seconds: float) -> None:
-        """Write the rest within this many seconds and those of the settings. What could not be written is said in the
-        log."""
+        """Write the rest within this many seconds and those of the settings. The log tells of unwritten rows."""
         self.flush()
         writer, self._writer = self._writer, None
         if writer is not None:

@@ -61,8 +61,7 @@ class Asking:
     # -- where everything is -----------------------------------------------------------------------------------
 
     async def stages(self) -> list[StageInfo]:
-        """Return the place of each stage, the top one first, as the last asked workers know it; epoch 0 stands for an
-        unknown owner."""
+        """Return the places of the stages from the top, by the last asked workers; epoch 0: without a known owner."""
         places = await self._workers.places()
         return [places[stage] for stage in sorted(places)]
 
@@ -77,8 +76,7 @@ class Asking:
     # -- who is asked ------------------------------------------------------------------------------------------
 
     async def _change(self, frame: Frame, kind: type[AnswerT], what: str, *, topic: int = 0) -> AnswerT:
-        """Request a change and return the answer; ``what`` describes the change in words. Raises Refused and
-        OutcomeUnknown."""
+        """Request a change, described by ``what``, and return the answer. Raises Refused and OutcomeUnknown."""
         (answer,) = await self._ask(frame, kind, topic=topic, change=what)
         if answer.refusal:
             raise Refused(answer.refusal)

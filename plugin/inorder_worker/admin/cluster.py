@@ -333,8 +333,7 @@ class Cluster(Placing):
     # -- what clients report -----------------------------------------------------------------------------------
 
     async def reports(self, since_us: int = 0) -> Reports:
-        """Return the reports of clients, with the lives of events told after ``since_us`` (µs since 1970, by the
-        worker's clock)."""
+        """Return clients' reports, with lives of events told after ``since_us`` (µs since 1970, the worker's clock)."""
         return (await self._ask(ShowReports(0, since_us), Reports))[0]
 
     async def lives(self, topic: int, number: int) -> list[SeenLife]:

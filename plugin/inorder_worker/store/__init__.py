@@ -1,5 +1,4 @@
-"""The worker's SQL store: journal, event logs, tokens, audit and analyses, with backup and verification. Needs the
-extra ``worker``."""
+"""The worker's SQL store: journal, logs, tokens, audit, analyses, backup, verification (extra ``worker``)."""
 
 from inorder.errors import MissingExtra
 

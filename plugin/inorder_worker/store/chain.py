@@ -132,8 +132,7 @@ def _problem(row: Row, stage: int, seq: int, right: bytes, previous: set[bytes],
 
 
 def checked(rows: Iterable[Row], url: str, stage: int, start: Tail) -> Iterator[Row]:
-    """Yield rows whose numbering, chain and format are right, from the row after ``start``. Raises StoreCorrupt and
-    StoreVersionMismatch."""
+    """Yield right rows (number, chain, format) after ``start``. Raises StoreCorrupt and StoreVersionMismatch."""
     for row, problem in walk(rows, stage, start):
         if problem is not None:
             raise problem.error(url)

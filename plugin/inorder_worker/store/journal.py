@@ -44,8 +44,7 @@ class Batch:
 
 
 class Holder(NamedTuple):
-    """The last owner of a stage and its address; ``beat`` rises while it lives. ``owner`` is empty when it let the
-    stage go."""
+    """A stage's last owner, with its address; ``beat`` rises while it lives. ``owner`` is empty after a release."""
 
     stage: int
     owner: str
@@ -110,8 +109,8 @@ class Journal(Protocol):
         """Release these (stage, epoch) pairs of an owner; pairs with another owner are left alone. The epochs stay."""
 
     def append(self, batches: Sequence[Batch], log: Sequence[LogWrite] = ()) -> None:
-        """Write one row for each batch, and these changes of event logs, in one transaction. Raises Fenced (nothing was
-        written) or StoreError."""
+        """Write one row per batch, and changes of logs, in one transaction. Raises Fenced (without effect),
+        StoreError."""
 
     def log_reader(self) -> LogReader:
         """Return a reader of the event logs for another thread."""
@@ -125,8 +124,7 @@ class Journal(Protocol):
         one was forgotten (see ``save_snapshot``), and StoreVersionMismatch."""
 
     def save_snapshot(self, stage: int, epoch: int, seq: int, state: bytes) -> None:
-        """Store a stage's state after row ``seq``; once that is durable, delete all older snapshots but one, and the
-        rows that this one covers."""
+        """Store a stage's state after row ``seq``; then delete older snapshots but one, and the rows that it covers."""
 
     def load_snapshot(self, stage: int) -> Snapshot | None:
         """Return the newest undamaged snapshot, or ``None``. Raises StoreCorrupt if all are damaged and the rows they
@@ -159,8 +157,7 @@ class Journal(Protocol):
         """Return another journal over the same store, for another thread."""
 
     def room(self) -> Room | None:
-        """Return the size of an SQLite store's log and the free room beside it, as last measured; ``None`` for other
-        stores. On any thread."""
+        """Return an SQLite store's log size and free room, as last measured; ``None`` for others. On any thread."""
 
     def records(self) -> Store | None:
         """Return another connection to the store, for tokens and the audit log; ``None`` if there are none."""
@@ -173,8 +170,7 @@ class Journal(Protocol):
 
 
 def require_same(url: str, before: int, domain: int, outdated: str) -> None:
-    """Raise StoreReplaced if a store's domain id has changed since it was opened, StoreOutdated if it is marked as an
-    older copy."""
+    """Raise StoreReplaced for another domain id than at the opening, StoreOutdated for a store marked as a copy."""
     if domain != before:
         raise StoreReplaced(url, before, domain)
     if outdated:

@@ -103,8 +103,7 @@ def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any], ended: t
 
 
 def _connected(make: Callable[[], PatientConnection], ended: threading.Event) -> PatientConnection:
-    """Connect on a thread of its own, as the driver cannot be interrupted while it connects. Raises psycopg's
-    errors."""
+    """Connect on a thread of its own, as a connecting driver cannot be interrupted. Raises psycopg's errors."""
     made: Future[PatientConnection] = Future()
 
     def work() -> None:

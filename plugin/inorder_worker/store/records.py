@@ -21,8 +21,8 @@ def now_ms() -> int:
 
 
 def add(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> Any:
-    """Insert a row; missing columns are null. Return its key (the first column of it). Raises Conflict for a key that
-    is there."""
+    """Insert a row, with null for missing columns. Return its key (the first column). Raises Conflict for a known
+    key."""
     row = {column.name: values.get(column.name) for column in table.c if column.name != "seal"}
     if table.autoincrement_column is None:
         connection.execute(table.insert(), {**row, "seal": record_seal(table, row)})

@@ -102,8 +102,7 @@ Owner = tuple[int, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The former state of a store: the owners of its stages, the workers and standbys with their beats, and whether it
-    has rows."""
+    """A store's former state: the stages' owners, the workers and standbys with their beats, whether it has rows."""
 
     owners: tuple[Owner, ...]
     members: tuple[tuple[str, int], ...]

@@ -37,8 +37,7 @@ def check_place(path: Path, url: str) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Take other users' rights to a store away. Only once it was read: a URL may name the file of somebody else by
-    mistake."""
+    """Take other users' rights to a store away, once it was read: a URL may name a foreign file by mistake."""
     files = [path.with_name(f"{path.name}{kind}") for kind in ("", "-wal", "-shm", "-journal")]
     for each in private.close_to_others(files):
         log.warning("event=store_was_readable_by_others file=%s mode=%s", each, "0600")

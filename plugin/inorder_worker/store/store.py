@@ -51,8 +51,7 @@ class Store(SqlConnection):
         return True
 
     def prepare(self) -> int | None:
-        """Check that a store can be at this place; return its schema's version, or ``None`` without a store. Raises as
-        ``open`` does."""
+        """Check the store's place; return its schema's version, or ``None`` without a store. Raises as ``open``."""
         if self._file is not None:
             check_place(self._file.real, self.url)
             if not (self._is_there or self._file.was_opened):

@@ -18,8 +18,7 @@ FOLDER: Final = Path(__file__).parent / "migrations"
 
 
 def migrate(connection: sa.Connection, target: int | None = None) -> None:
-    """Run the steps from the store's version (none: no tables yet) to ``target``, by default this release's version.
-    Raises MissingExtra."""
+    """Run the steps from the store's version (none: no tables) to ``target`` or this release's. Raises MissingExtra."""
     revision = schema.revision(target or schema.SCHEMA_VERSION)
     try:
         from alembic.config import Config

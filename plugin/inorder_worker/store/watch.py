@@ -52,8 +52,7 @@ class Watch:
         self._looked: float | None = None
 
     def see(self, holders: Iterable[Holder], members: Iterable[Member], rows: Mapping[int, int], now: float) -> None:
-        """Take the store's state at ``now`` (s): the stages' owners, the workers, and the last row of each followed
-        stage."""
+        """Take the store's state at ``now`` (s): owners of stages, workers, last rows of followed stages."""
         step = 0.0 if self._looked is None else min(max(0.0, now - self._looked), self._longest_step)
         self._looked = now
         shown: dict[str, dict[int, Sign]] = {}

@@ -250,8 +250,7 @@ class Subscriptions(Frame, tag=84):
 
 
 class Released(Frame, tag=85):
-    """Answers ReleaseNumbers: the numbers that changed, as flat pairs ``first, last``. ``refusal`` says why none
-    did."""
+    """Answers ReleaseNumbers: the changed numbers as flat pairs ``first, last``. ``refusal`` says why none did."""
 
     request: int
     topic: int
@@ -295,8 +294,7 @@ class EventFound(Frame, tag=89):
 
 
 class Logs(Frame, tag=82):
-    """Answers ShowLogs: the rules, and the topics that have a log by them now. ``more``: the rest of these follows in
-    further frames."""
+    """Answers ShowLogs: the rules, and the topics that have a log by them. ``more``: further frames follow."""
 
     request: int
     rules: list[LogRule]

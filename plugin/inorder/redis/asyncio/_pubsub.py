@@ -179,8 +179,7 @@ class PubSub(library.PubSub):
         return 0 if self._inner is None else self._inner.refusals
 
     async def _await_workers(self, asked: set[Via], refusals: int) -> None:
-        """Wait until the workers have answered, or a subscription was refused (the application gets the error in its
-        turn)."""
+        """Wait until the workers have answered, or a subscription was refused, with an error in its turn."""
         inner = self._inner
         deadline = time.monotonic() + self._configuration.subscribe_timeout
         while inner is not None and self._inner is inner and time.monotonic() < deadline:

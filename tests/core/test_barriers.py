@@ -11,7 +11,7 @@ from inorder.endpoint.barriers import CaughtUp
 from inorder.endpoint.gaps import MAX_UNREAD
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.ordering import OrderingModule
-from inorder.endpoint.outputs import Mode
+from inorder.endpoint.outputs import Mode, OrderingTimes
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, TopicInfo, TopicStart
 
 A, B = 1, 2
@@ -59,6 +59,11 @@ def test_r24_what_is_proven_was_read_by_a_barrier_that_began_later(steps: list[t
             known.append((now, broker.at(now)))
         assert all(when <= proven_up_to for when, time in known if time <= broker.proven)
     assert [time for _, time in known] == sorted(time for _, time in known)
+
+
+@pytest.mark.parametrize(("loss_timeout", "interval"), [(0.5, 0.1), (5.0, 1.0), (60.0, 1.0)])
+def test_r24_brokers_are_asked_a_few_times_before_anything_is_lost(loss_timeout: float, interval: float) -> None:
+    assert OrderingTimes(loss_timeout=loss_timeout).barrier_interval == interval
 
 
 def test_r24_time_that_a_client_stands_still_does_not_count() -> None:

@@ -198,6 +198,20 @@ def test_r16_who_was_slow_hears_first_whether_its_number_was_given_up(is_late: b
     assert (hand.endpoint.publishing.late_confirms, hand.endpoint.publishing.accepted) == (is_late, 1)
 
 
+def test_r18_what_cannot_be_logged_has_failed() -> None:
+    hand = Hand()
+
+    def spoilt() -> bytes:
+        raise ValueError("too large")
+
+    hand.endpoint.receive(Topics(99, [TopicInfo(1, SPACE, "t/1", 0, True)]))
+    publication = hand.endpoint.publish((SPACE, "t/1"), "x", spoilt)
+    failed = hand.all(Failed)
+    assert [(each.publication, str(each.error)) for each in failed] == [
+        (publication, "the event log cannot take what was published: too large")
+    ]
+
+
 def test_r16_what_is_cancelled_or_refused_is_void() -> None:
     hand = Hand()
     one, two = _publish(hand), _publish(hand)

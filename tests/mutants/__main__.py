@@ -71,6 +71,7 @@ class Trial:
         self._paths = paths
         self._results = Results(options.results)
         self._until = time.monotonic() + options.seconds
+        self._has_looked = False
         self._quick: list[str] = []
         self._deep: list[str] = []
         self.scores: dict[str, Score] = {}
@@ -81,8 +82,6 @@ class Trial:
         gc.freeze()  # else each child's first collection copies all of the memory
         self._quick = laboratory.collected(self._options.tests)
         self._deep = [each for each in laboratory.collected(DEEP) if each not in self._quick]
-        laboratory.look(self._quick, self._paths, closely=True)
-        laboratory.look(self._deep, self._paths, closely=False)
         nothing = equivalents(EQUIVALENT.read_text())
         for path, planter in planters.items():
             file = str(path.relative_to(PROJECT))
@@ -115,6 +114,10 @@ class Trial:
         print(score.survivors[-1], flush=True)  # noqa: T201
 
     def _notices(self, laboratory: Laboratory, planter: Planter, path: Path, mutant: Mutant) -> str:
+        if not self._has_looked:
+            self._has_looked = True
+            laboratory.look(self._quick, self._paths, closely=True)
+            laboratory.look(self._deep, self._paths, closely=False)
         near = laboratory.near(path, mutant.lines, self._quick)
         by = laboratory.notices(mutant, planter, laboratory.affordable(near)) if near else ""
         for test in laboratory.near(path, mutant.lines, self._deep):

@@ -7,9 +7,21 @@ from tests.core.endpoints import DOMAIN, SESSION_TIMEOUT, SPACE, Hand, info
 
 from inorder.endpoint import arrivals
 from inorder.endpoint.arrivals import LOOP_COPIES, MAX_COUNTED
-from inorder.endpoint.effects import Alarm, Dropped, Expired, LeaseTurned, Missed, Notify, Unrouted, WasOverlap
+from inorder.endpoint.effects import (
+    Alarm,
+    AskBroker,
+    Dropped,
+    Expired,
+    LeaseTurned,
+    Missed,
+    Notify,
+    Unrouted,
+    WasOverlap,
+)
 from inorder.endpoint.notifications import Bounded, Event, Gap, GapReason
+from inorder.endpoint.routing import Subscribed as Subscription
 from inorder.protocol.arrival import Arrival
+from inorder.protocol.filters import mqtt_filter
 from inorder.protocol.stamp import FifoStamp, TotalStamp, encode_stamp
 from inorder.protocol.wire import (
     AskNumbers,
@@ -22,6 +34,7 @@ from inorder.protocol.wire import (
     Opened,
     ReadLog,
     Renewed,
+    Subscribed,
     TopicStart,
     encode_logged,
 )
@@ -370,6 +383,20 @@ def test_r12_a_subscription_that_has_expired_begins_anew() -> None:
     hand.endpoint.opened(Opened(0, 1, False, 0, 30_000), hand.time)
     assert len(hand.all(Expired)) == 1
     assert hand.endpoint.describe()["interrupted"] == {1: 1}
+
+
+def test_r12_after_an_expiry_a_topic_under_a_wildcard_begins_where_the_stages_say() -> None:
+    """Nobody has counted for this client meanwhile, so it is not one that was created under its filter (R13)."""
+    for expires, start in ((False, 0), (True, 7)):
+        hand = Hand()
+        hand.subscribe("t/+")
+        if expires:
+            hand.endpoint.opened(Opened(0, 1, False, 0, 30_000), hand.time)
+        else:
+            hand.endpoint.change([Subscription(SPACE, mqtt_filter("u"), "total", 0, True)])
+            hand.endpoint.broker_answered(hand.all(AskBroker)[-1].change)
+        hand.endpoint.receive(Subscribed(2, [TopicStart(info(2), 7, [])]))
+        assert hand.endpoint.describe()["clock"] == {2: start}
 
 
 def test_an_arrival_with_an_unknown_envelope_is_counted_once() -> None:

@@ -6,7 +6,8 @@ import itertools
 import random
 
 import pytest
-from tests.core.cluster import SPACE, Cluster, stamps, wild
+from tests.core.cluster import SPACE, Cluster, stamps
+from tests.core.durables import change, end_sessions, publish, save, starts
 
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, Output
@@ -21,9 +22,7 @@ from inorder.protocol.wire import (
     SpaceFilter,
     StampedEvent,
     Subscribed,
-    TopicStart,
 )
-from inorder_worker.sequencer import durable
 from inorder_worker.sequencer.commands import (
     ChangeSubscription,
     Create,
@@ -41,34 +40,6 @@ from inorder_worker.sequencer.quotas import NAME_BYTES
 from inorder_worker.sequencer.stage import Stage
 
 
-def change(cluster: Cluster, client: str, *names: str, incarnation: int = 1, version: int = 1) -> Subscribed:
-    """A durable subscription changes, and rides to its end."""
-    filters = [SpaceFilter(SPACE, exact(name)) for name in names]
-    command = ChangeSubscription(client, incarnation, version, filters, False, durable=True)
-    frames = cluster.step(len(cluster.stages) - 1, command) + cluster.run()
-    return next(each for each in reversed(frames) if isinstance(each, Subscribed))
-
-
-def starts(answer: Subscribed) -> dict[str, TopicStart]:
-    return {each.topic.name: each for each in answer.topics}
-
-
-def save(cluster: Cluster, client: str, incarnation: int = 1, **numbers: int) -> None:
-    flat = [part for name, number in numbers.items() for part in (cluster.ids[name], number)]
-    (answer,) = cluster.step(len(cluster.stages) - 1, SaveNumbers(client, incarnation, 9, flat))
-    assert answer == Done(9)
-
-
-def end_sessions(cluster: Cluster, client: str, incarnation: int = 1) -> None:
-    """The client is gone for longer than its sessions live."""
-    for stage in range(len(cluster.stages)):
-        cluster.step(stage, LeaveSession(client, incarnation))
-    cluster.now += 60_000
-    for stage in range(len(cluster.stages)):
-        cluster.step(stage, Tick())
-    cluster.run()
-
-
 @pytest.fixture(params=[1, 3])
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     """Topics a, b and c, all logged, on one stage or on three."""
@@ -78,12 +49,6 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
         cluster.open(client)
     cluster.rule("a", "b", "c")
     return cluster
-
-
-def publish(cluster: Cluster, name: str, count: int = 1) -> list[StampedEvent]:
-    events = [cluster.stamp("p", name, content=b"x") for _ in range(count)]
-    cluster.settle("p", name, confirmed=[each.number for each in events])
-    return events
 
 
 def test_it_stays_and_resumes_from_its_saved_clock(cluster: Cluster) -> None:
@@ -144,62 +109,6 @@ def test_a_number_that_was_not_given_is_not_done_with(cluster: Cluster) -> None:
     publish(cluster, "c", 2)
     cluster.open("d", 2)
     assert starts(change(cluster, "d", "c", incarnation=2))["c"].start == 2
-
-
-def test_r8_what_a_topic_begins_behind_is_kept_until_something_of_it_is_done_with() -> None:
-    """Through further changes, and not for topics that were left."""
-    cluster = Cluster({"a": 0, "b": 0, "c": 0})
-    for client in ("d", "p"):
-        cluster.open(client)
-    cluster.rule("a", "b", "c")
-    change(cluster, "d", "a")
-    publish(cluster, "a")
-    publish(cluster, "b")
-    change(cluster, "d", "a", "b", version=2)
-    assert starts(change(cluster, "d", "a", "b", "c", version=3))["b"].start == 1
-    publish(cluster, "b")
-    cluster.open("d", 2)
-    assert starts(change(cluster, "d", "a", "b", "c", incarnation=2))["b"].base == [1, 1]
-    change(cluster, "d", "a", incarnation=2, version=2)
-    clock = cluster.stages[0]._state.clocks["d"]
-    assert (set(clock.numbers), set(clock.bases)) == ({1}, {1})
-
-
-def test_r13_a_topic_that_was_created_under_its_filter_resumes_from_the_first_number() -> None:
-    cluster = Cluster({"a": 0})
-    for client in ("d", "p"):
-        cluster.open(client)
-    cluster.rule("b")
-    cluster.subscribe("d", wild("#"), durable=True)
-    cluster.topic("p", "b")
-    publish(cluster, "b", 2)
-    cluster.open("d", 2)
-    cluster.versions["d"] = 0
-    assert starts(cluster.subscribe("d", wild("#"), incarnation=2, durable=True))["b"].start == 0
-
-
-def test_operators_are_shown_who_has_a_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster({"a": 0, "b": 0})
-    for client in ("d", "e", "f"):
-        cluster.step(0, OpenSession(client, 1, owner=f"of {client}"))
-    cluster.subscribe("f", "a")
-    cluster.subscribe("e", "a", "b", durable=True)
-    cluster.subscribe("d", "b", durable=True)
-    cluster.step(0, LeaveSession("d", 1))
-    cluster.step(0, LeaveSession("e", 1))
-    (shown,) = cluster.stages[0].show_subscriptions(4)
-    assert [(each.client_id, each.durable, each.away_ms, each.topics, each.owner) for each in shown.subscriptions] == [
-        ("d", True, 1, 1, "of d"),
-        ("e", True, 1, 2, "of e"),
-        ("f", False, 0, 1, "of f"),
-    ]
-    assert [each.filter.name for each in shown.subscriptions[1].filters] == ["a", "b"]
-    assert (shown.request, shown.more) == (4, False)
-    end_sessions(cluster, "d")
-    monkeypatch.setattr(durable, "SUBSCRIPTIONS_IN_FRAME", 2)
-    frames = cluster.stages[0].show_subscriptions(4)
-    assert [[each.away_ms for each in frame.subscriptions] for frame in frames] == [[-1, -1], [0]]
-    assert [frame.more for frame in frames] == [True, False]
 
 
 def test_an_answer_that_is_given_again_is_the_same(cluster: Cluster) -> None:

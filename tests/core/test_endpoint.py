@@ -23,6 +23,7 @@ from inorder.endpoint.effects import (
     Requeued,
 )
 from inorder.endpoint.endpoint import Endpoint
+from inorder.endpoint.lease import Lease
 from inorder.endpoint.publications import Publication
 from inorder.endpoint.routing import Subscribed as Subscription
 from inorder.errors import Abandoned, Forgotten, Refused
@@ -341,6 +342,14 @@ def test_a_machine_begins_with_nothing_to_do() -> None:
     assert (endpoint.outbox.wants_flush, endpoint.outbox.wants_timer) == (False, False)
     change = Change([], [], None)
     assert (change.is_total, change.error, change.before) == (False, None, [])
+
+
+def test_r12_the_first_stage_that_connects_tells_it_for_the_others() -> None:
+    lease = Lease()
+    lease.needs([1])
+    lease.completed(10.0)
+    lease.opened(0, 30.0, 10.0)
+    assert lease.until == 25.0
 
 
 def test_r12_the_lease_is_asked_for_six_times_in_a_timeout() -> None:

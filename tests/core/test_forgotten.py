@@ -12,7 +12,17 @@ from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.request_history import RequestHistory
 from inorder.protocol.wire import Frame, NewEvent, Opened, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer import sessions
-from inorder_worker.sequencer.commands import Create, LeaveSession, OpenSession, StageSettings, Tick
+from inorder_worker.sequencer.commands import (
+    Create,
+    Deliver,
+    FlushRide,
+    LeaveSession,
+    MarkRide,
+    OpenSession,
+    StageSettings,
+    SwitchRide,
+    Tick,
+)
 from inorder_worker.sequencer.stage import Stage
 
 KEPT = 600_000
@@ -434,3 +444,28 @@ def test_it_stays_forgotten_where_the_topic_goes() -> None:
     assert _kept(cluster) <= 22, "nor does it come back with the numbers"
     assert _forgotten(cluster.step(0, Create("p", 1, 0, [NewEvent(5, cluster.ids["b"])], 2))) == [5]
     assert cluster.stamp("p", "b").number == 101
+
+
+def test_r1_what_a_session_asked_where_it_was_dropped_is_forgotten_where_its_topics_go() -> None:
+    """Up to the very counter; who has connected here says itself what it has asked for."""
+    cluster = Cluster({"a": 0, "b": 1, "c": 2})
+    for client in ("p", "q"):
+        cluster.step(2, OpenSession(client, 1))
+    cluster.step(1, OpenSession("q", 1))
+    for client in ("p", "q"):
+        cluster.request(client, "b", at=2)
+    cluster.run()
+    arrived = {origin: cluster.stages[1].received(origin) for origin in (0, 2)}
+    ended = [("p", 1, 9), ("q", 1, 9), ("r", 1, 9)]
+    for origin, ride in (
+        (2, FlushRide(2, [[3], [2], [1]])),
+        (0, MarkRide(2)),
+        (0, SwitchRide(2, [1, 0], ended=ended)),
+        (2, SwitchRide(2, [3, 0])),
+    ):
+        arrived[origin] += 1
+        cluster.step(1, Deliver(origin, arrived[origin], ride))
+    state = cluster.stages[1]._state
+    sessions = [state.sessions[client, 1] for client in ("p", "q")]
+    assert [(each.low, each.began) for each in sessions] == [(10, 10), (1, 1)]
+    assert [(key, mark) for key, (mark, _) in state.ended.items()] == [(("r", 1), 9)]

@@ -9,6 +9,7 @@ from tests.core.readers import answer, get, new_reader, start_of, until
 from inorder.endpoint.barriers import CaughtUp
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Fetch, Found, OrderingTimes, Question
+from inorder.endpoint.reader import TopicReader
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 
 A, B = 1, 2
@@ -78,6 +79,18 @@ def test_r17_what_a_stage_has_forgotten_may_be_in_its_log(through: int, logged_f
     module.questions(1.0)
     module.answered(_expired(through, logged_from), 1.0)
     assert bool(module.interrupted) is begins_anew
+
+
+@pytest.mark.parametrize(
+    ("through", "present", "needs"),
+    [(3, (), False), (4, (), True), (4, (4,), False), (5, (4,), False), (6, (4,), True), (6, (4, 6), False)],
+)
+def test_r17_which_numbers_have_a_fate_that_nobody_tells(through: int, present: tuple[int, ...], needs: bool) -> None:
+    """The clock is at 3, and 5 is known to be confirmed."""
+    reader = TopicReader(A, 3, CaughtUp("", interval=1.0, patience=1.0))
+    reader.missing.learn(7, 0.0)
+    reader.missing.confirm(5, [], 0.0)
+    assert reader.needs_any(through, present) is needs
 
 
 def test_r18_the_log_is_asked_again_a_timeout_later_and_later_still_while_there_is_enough_to_read() -> None:

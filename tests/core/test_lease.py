@@ -486,14 +486,6 @@ def test_r12_a_stage_that_has_not_told_its_timeout_yet_counts_as_the_others_do()
     assert lease.until == 114.0
 
 
-def test_r12_the_first_stage_that_connects_tells_it_for_the_others() -> None:
-    lease = Lease()
-    lease.needs([1])
-    lease.completed(10.0)
-    lease.opened(0, 30.0, 10.0)
-    assert lease.until == 25.0
-
-
 def test_questions_that_are_never_answered_are_forgotten() -> None:
     lease = Lease()
     lease.needs([0])

@@ -132,7 +132,7 @@ def _end_window(cluster: Cluster) -> None:
 
 
 def _order(cluster: Cluster) -> str:
-    (answer,) = cluster.stages[0].show_order(ShowOrder(1))
+    (answer,) = cluster.stages[0].inspection.order(ShowOrder(1))
     return "".join(each.name for each in answer.topics)
 
 

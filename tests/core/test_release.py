@@ -224,7 +224,7 @@ def test_a_publisher_that_is_gone_leaves_nothing_to_abandon() -> None:
     cluster.stamp("p", "a")
     cluster.step(0, LeaveSession("p", 1))
     release(cluster, "a", 1, 1, VOID)
-    assert cluster.stages[0].figures().pending == 0
+    assert cluster.stages[0].inspection.figures().pending == 0
     cluster.now += 3_600_000
     cluster.step(0, Tick())
     assert states(cluster, "a", 1) == "V"

@@ -71,7 +71,7 @@ def _order(cluster: Cluster) -> list[list[str]]:
     """The topic order as every stage sees it, once all agree."""
     seen = []
     for stage in cluster.stages:
-        (answer,) = stage.show_order(ShowOrder(1))
+        (answer,) = stage.inspection.order(ShowOrder(1))
         seen.append([[each.name for each in answer.topics if each.stage == at] for at in range(answer.stages)])
     assert all(each == seen[0] for each in seen)
     return seen[0]
@@ -709,9 +709,9 @@ def test_r8_bases_stay_where_they_are() -> None:
 
 
 def test_r14_a_large_hand_over_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inorder_worker.sequencer import reordering
+    from inorder_worker.sequencer import hand_over
 
-    monkeypatch.setattr(reordering, "RIDE_PARTS", 50)
+    monkeypatch.setattr(hand_over, "RIDE_PARTS", 50)
     cluster = _cluster()
     for client in ("s1", "s2"):
         cluster.subscribe(client, "a", "b", "c")

@@ -39,7 +39,7 @@ def _published(cluster: Cluster, name: str, count: int) -> None:
 
 
 def _retired(cluster: Cluster) -> list[int]:
-    return [stage.figures().retired for stage in cluster.stages]
+    return [stage.inspection.figures().retired for stage in cluster.stages]
 
 
 def test_numbers_go_on_and_memory_shrinks() -> None:

@@ -87,7 +87,7 @@ class Host:
             self.contents.update(((*key, counter), content) for counter, content in contents.items())
         self.opened.append((_encode(command), self.now))
         lingering = len(self.stage._state.lingers)
-        retired = self.stage.figures().retired if self.world.profile.topic_ttl else 0
+        retired = self.stage.inspection.figures().retired if self.world.profile.topic_ttl else 0
         homes_epoch = self.stage._state.homes_epoch
         sessions = set(self.stage._state.sessions) if isinstance(command, Tick) else set[SessionKey]()
         self.effects += self._with_contents(command, self.stage.step(command, self.now))
@@ -96,8 +96,8 @@ class Host:
             self.world.done["reorders"] += self.stage._state.homes_epoch > homes_epoch
         self.world.done["lingers_ended"] += max(0, lingering - len(self.stage._state.lingers))
         if self.world.profile.topic_ttl:
-            self.world.done["retired"] += max(0, self.stage.figures().retired - retired)
-            self.world.done["revived"] += max(0, retired - self.stage.figures().retired)
+            self.world.done["retired"] += max(0, self.stage.inspection.figures().retired - retired)
+            self.world.done["revived"] += max(0, retired - self.stage.inspection.figures().retired)
         self.note_states()
 
     def _with_contents(self, command: AnyCommand, effects: list[Effect]) -> list[Effect]:

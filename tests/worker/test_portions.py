@@ -94,7 +94,7 @@ def test_operators_are_shown_topics_of_long_names(only: list[int]) -> None:
     parts = shown(stage, only)
     assert fit(parts)
     assert [each.id for part in parts for each in part.topics] == [*range(1, COUNT + 1)]
-    order: list[TopicOrder] = stage.show_order(ShowOrder(1))
+    order: list[TopicOrder] = stage.inspection.order(ShowOrder(1))
     assert fit(order)
     assert [each.id for part in order for each in part.topics] == [*range(1, COUNT + 1)]
     assert [each.more for each in order] == [True] * (len(order) - 1) + [False]

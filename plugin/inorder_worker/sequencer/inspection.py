@@ -1,4 +1,4 @@
-"""What a stage shows operators: its topics, what holds subscribers up, and single numbers. Nothing changes by it.
+"""An inspection shows operators the topics of a stage, its open numbers, and single ones. Nothing changes by it.
 
 Answers are of a bounded size, and so is what is looked at for one: a stage does nothing else meanwhile.
 """
@@ -6,9 +6,10 @@ Answers are of a bounded size, and so is what is looked at for one: a stage does
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
-from inorder.protocol.portions import PORTION_BYTES
+from inorder.protocol.portions import PORTION_BYTES, portions
 from inorder.protocol.wire import (
     EventFound,
     FindEvent,
@@ -19,11 +20,15 @@ from inorder.protocol.wire import (
     OpenNumbers,
     OpenNumbersFound,
     ShowOpenNumbers,
+    ShowOrder,
     ShowTopics,
     TopicFigures,
+    TopicOrder,
     TopicsShown,
 )
+from inorder_worker.sequencer import tally
 from inorder_worker.sequencer.commands import StampRide
+from inorder_worker.sequencer.event_log import TOPICS_IN_FRAME
 from inorder_worker.sequencer.sequencing import members
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, TopicManager
@@ -43,6 +48,30 @@ class Inspection:
 
     def __init__(self, state: StageState) -> None:
         self._state = state
+
+    # -- counts ------------------------------------------------------------------------------------------------
+
+    def figures(self) -> tally.StageFigures:
+        """Return how much this stage keeps."""
+        state = self._state
+        here = [each for each in state.topics.values() if each.stage == state.index]
+        return tally.StageFigures(
+            topics=len(here),
+            retired=sum(1 for each in here if each.is_retired),
+            sessions=sum(1 for each in state.sessions.values() if each.connected),
+            subscriptions=sum(1 for each in state.overlaps if each.filters),
+            pending=sum(len(each.open) for each in state.sessions.values()),
+            waiting={stage: len(kept) for stage, kept in state.outbox.items()},
+        )
+
+    def busiest_topics(self, limit: int) -> list[tally.TopicFigures]:
+        """Return those of this stage's topics that got a number last, at most ``limit``."""
+        state = self._state
+        here = (each for each in reversed(state.recent.values()) if each.stage == state.index)
+        return [
+            tally.TopicFigures(each.space, each.name, each.stage, each.number, each.head, len(each.records))
+            for each in islice(here, limit)
+        ]
 
     # -- topics ------------------------------------------------------------------------------------------------
 
@@ -111,6 +140,17 @@ class Inspection:
             if manager.stage == state.index:
                 risen.append((manager.id, manager.number))
         return state.tick, risen
+
+    def order(self, frame: ShowOrder) -> list[TopicOrder]:
+        """Tell the topic order (R14), in frames of a bounded size; the bottom stage has the latest."""
+        state = self._state
+        pinned = sorted(state.pins)
+        frames = [
+            TopicOrder(frame.request, state.order_epoch, state.count, infos, pinned, more=True)
+            for infos in portions(map(state.info, state.order), TOPICS_IN_FRAME)
+        ]
+        frames[-1].more = False
+        return frames
 
     # -- what holds subscribers up (R17) -----------------------------------------------------------------------
 

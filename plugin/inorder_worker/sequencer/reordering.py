@@ -1,4 +1,4 @@
-"""Changing the topic order (R14), and who asks for it (R15).
+"""Changing the topic order (R14).
 
 The switch rides the links, which are exactly-once and FIFO; there is no moment at which all stages must do something
 together, so a stage may crash and come back anywhere in it.
@@ -18,12 +18,11 @@ client plans it anew when it is told (R19); what a faster stage let it plan for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from inorder.protocol.wire import Done, Moved, OrderChanged
+from inorder.protocol.wire import Moved, OrderChanged
 from inorder_worker.sequencer.bases import remember_parted
 from inorder_worker.sequencer.commands import (
     AnyCommand,
@@ -36,32 +35,27 @@ from inorder_worker.sequencer.commands import (
     MarkRide,
     OrderRide,
     Pin,
-    PopularityRide,
     Release,
     Reorder,
     SessionKey,
     SetAutomatic,
     SetLogRule,
     SettleNumbers,
-    SwapRide,
     SwitchRide,
     TrimLog,
 )
-from inorder_worker.sequencer.moved import MovedSession, MovedTopic
-from inorder_worker.sequencer.popularity import swaps
+from inorder_worker.sequencer.hand_over import HandOver
 from inorder_worker.sequencer.sequencing import bit_set, members, packed
-from inorder_worker.sequencer.sessions import Sessions, take_ended
+from inorder_worker.sequencer.sessions import Sessions
 from inorder_worker.sequencer.state import Outbox, StageState, Switch
-from inorder_worker.sequencer.topic_manager import Session, TopicManager
+from inorder_worker.sequencer.topic_manager import TopicManager
 
 HELD = (SettleNumbers, Release, CreateTopics, ChangeSubscription, SetLogRule, TrimLog, EndDurable, SetAutomatic)
 """What a sealed stage keeps for later."""
-AnyOrderRide = FlushRide | MarkRide | SwitchRide | OrderRide | PopularityRide | SwapRide
+AnyOrderRide = FlushRide | MarkRide | SwitchRide | OrderRide
 
 UNDER_WAY = "another change of the topic order is under way"
 """Why a change is refused that may succeed later as it is."""
-RIDE_PARTS = 100_000
-"""Integers in one ride of a hand-over, about; what is beyond goes into the next one."""
 
 
 class Reordering:
@@ -73,6 +67,8 @@ class Reordering:
 
     def __init__(self, state: StageState, outbox: Outbox, sessions: Sessions) -> None:
         self._state, self._outbox, self._sessions = state, outbox, sessions
+        self._handing = HandOver(state)
+        # Topics that came here since their subscribers were told of heads; at the bottom stage also those that left.
         self._moved: set[int] = set()
         self.by = ""
 
@@ -98,15 +94,13 @@ class Reordering:
 
     # -- dispatch ----------------------------------------------------------------------------------------------
 
-    def command(self, command: Reorder | Pin | SetAutomatic) -> None:
+    def command(self, command: Reorder | Pin) -> None:
         """A command of this department."""
         match command:
             case Reorder():
                 self.reorder(command)
             case Pin():
                 self.pin(command)
-            case SetAutomatic():
-                self.set_automatic(command)
 
     def ride(self, origin: int, ride: AnyOrderRide) -> None:
         """A ride of this department."""
@@ -119,10 +113,6 @@ class Reordering:
                 self.take(origin, ride)
             case OrderRide():
                 self.ordered(ride)
-            case PopularityRide():
-                self.counted(ride)
-            case SwapRide():
-                self.proposed(ride)
 
     # -- a change enters ---------------------------------------------------------------------------------------
 
@@ -133,7 +123,7 @@ class Reordering:
             self._answer(session, command.request, refusal)
             return
         stages = self._placement(command.stages)
-        self._begin(Switch(command.order_epoch, stages, *session, command.request, by=command.by))
+        self.begin(Switch(command.order_epoch, stages, *session, command.request, by=command.by))
 
     def _refusal(self, command: Reorder) -> str:
         state = self._state
@@ -170,7 +160,8 @@ class Reordering:
                 stages[topics[topic].stage].append(topic)
         return stages
 
-    def _begin(self, switch: Switch) -> None:
+    def begin(self, switch: Switch) -> None:
+        """Begin a change at the bottom stage; one inside stages is done at once."""
         topics = self._state.topics
         if any(topics[topic].stage != stage for stage, each in enumerate(switch.stages) for topic in each):
             self._state.switch = switch
@@ -273,7 +264,7 @@ class Reordering:
     # -- the hand-over -----------------------------------------------------------------------------------------
 
     def _hand_over(self, switch: Switch) -> None:
-        """This stage is quiet: its topics' numbers go to everybody, their state to their new homes."""
+        """Tell every other stage the numbers of this one, which is quiet, and the state of topics that go there."""
         state = self._state
         mine = [each for each in state.topics.values() if each.stage == state.index]
         numbers = [part for each in mine for part in (each.id, each.number)]
@@ -283,46 +274,11 @@ class Reordering:
                 going = [
                     state.topics[topic] for topic in switch.stages[other] if state.topics[topic].stage == state.index
                 ]
-                parts = [SwitchRide(switch.order_epoch, numbers, removed), *self._parts_of(switch.order_epoch, going)]
+                first = SwitchRide(switch.order_epoch, numbers, removed)
+                parts = [first, *self._handing.parts(switch.order_epoch, going)]
                 for part in parts[:-1]:
                     self._outbox.send(other, replace(part, more=True))
                 self._outbox.send(other, parts[-1])
-
-    def _parts_of(self, order_epoch: int, going: list[TopicManager]) -> Iterator[SwitchRide]:
-        """Yield the state of topics that leave, in rides of a bounded size."""
-        if not going:
-            return
-        new_part = partial(SwitchRide, order_epoch, ended_for=self._ended_for())
-        part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-        for manager in going:
-            part.topics.append(_moved_topic(manager))
-            room -= 5 + 2 * len(manager.expired_base) + len(manager.marks)
-            for record in manager.records.values():
-                if room < 0:
-                    yield part
-                    part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-                part.records.append(replace(record))
-                room -= 10 + len(record.deps or ())
-        leaving = {each.id for each in going}
-        for session in self._state.sessions.values():
-            if room < 0:
-                yield part
-                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-            moved = _moved_session(session, leaving)
-            part.sessions.append(moved)
-            room -= 8 + len(moved.answers) + len(moved.used) + len(moved.open)
-        for key, (mark, _) in self._state.ended.items():
-            if room < 0:
-                yield part
-                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-            part.ended.append((*key, mark))
-            room -= 4
-        yield part
-
-    def _ended_for(self) -> int:
-        """Return for how long this stage knows all the sessions that it has dropped."""
-        state = self._state
-        return max(1, state.now - state.ended_since) if state.ended_since else 0
 
     def take(self, origin: int, ride: SwitchRide) -> None:
         """A part of another stage's hand-over."""
@@ -336,15 +292,16 @@ class Reordering:
     # -- the switch --------------------------------------------------------------------------------------------
 
     def _switch(self, switch: Switch) -> None:
-        """Everybody's part is here: from now on this stage is in the new order."""
+        """Go over to the new order, for the parts of all other stages are here."""
         state = self._state
         state.switch = None
         since = state.homes_epoch
         self._move(switch)
         self._take_numbers(switch.parts)
         for part in switch.parts:
-            self._take_state(part)
-        self._know_numbers(switch.parts)
+            self._handing.take(part)
+            self._moved.update(topic.id for topic in part.topics if topic.head)
+        self._handing.know_numbers(switch.parts)
         self._begin_groups_anew()
         self._sessions.restart_timers()
         told = self.moved([each for each in state.topics.values() if each.moved > since], since)
@@ -384,7 +341,7 @@ class Reordering:
                 session.used[topic] = session.used[topic][0], 0
 
     def _take_numbers(self, parts: list[SwitchRide]) -> None:
-        """Every ``LLC`` becomes the topic's ``LC``; what left a group is carried once more by whoever fills it in."""
+        """Raise every ``LLC`` to its topic's ``LC``. What left a group is carried once more by whoever fills it in."""
         state, here = self._state, self._state.index
         removed = {each.id: int.from_bytes(each.removed, "little") for each in state.topics.values() if each.removed}
         for part in parts:
@@ -397,64 +354,6 @@ class Reordering:
             others = removed.get(manager.id, 0) if manager.stage >= here else 0
             manager.removed = packed(others & state.on_stage[here] if manager.stage > here else others)
 
-    def _take_state(self, part: SwitchRide) -> None:
-        """Topics that come here, with their numbers and what sessions had to do with them. Timers start anew."""
-        state = self._state
-        for topic in part.topics:
-            manager = state.topics[topic.id]
-            manager.head, manager.expired, manager.expired_base = topic.head, topic.expired, dict(topic.expired_base)
-            manager.marks, manager.mark_at = [(number, {}) for number in topic.marks], topic.mark_at
-            manager.log_first, manager.log_base = topic.log_first, topic.log_base
-            manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
-            manager.rode = manager.number  # the base here does not hold what they depended on
-            if topic.head:
-                self._moved.add(topic.id)
-        for record in part.records:
-            state.topics[record.topic].records[record.number] = replace(record, created=state.now)
-        for moved in part.sessions:
-            self._take_session(moved)
-        if state.ended_since >= 0 and (part.topics or part.ended):
-            self._take_ended(part)
-
-    def _take_session(self, moved: MovedSession) -> None:
-        state, key = self._state, (moved.client_id, moved.incarnation)
-        session = state.sessions.get(key)
-        if session is None:
-            # its client is connected elsewhere, and may never come here: it is gone from now on
-            began = take_ended(state, key) + 1
-            session = Session(*key, connected=False, since=state.now, timeout=moved.timeout, is_opened=False)
-            session.low, session.began = (began, began) if began > 1 else (0, 0)
-            state.sessions[key], state.gone[key] = session, None
-        session.low, session.floor = max(session.low, moved.low), max(session.floor, moved.floor)
-        for counter, topic, number in _triples(moved.answers):
-            session.answers[counter] = topic, number
-        for topic, counter, number in _triples(moved.used):
-            session.used[topic] = counter, number
-        session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
-        session.open.update(dict.fromkeys(zip(moved.open[::2], moved.open[1::2], strict=True)))
-        state.deadlines.note(key)
-
-    def _take_ended(self, part: SwitchRide) -> None:
-        """R1: sessions that were dropped where topics come from asked for numbers of these, and may come here next."""
-        state = self._state
-        for client_id, incarnation, mark in part.ended:
-            key = client_id, incarnation
-            session = state.sessions.get(key)
-            if session is None:
-                state.ended[key] = max(mark, take_ended(state, key)), state.now
-            elif not session.is_opened:
-                session.low, session.began = max(session.low, mark + 1), max(session.began, mark + 1)
-        if part.ended_for:
-            state.ended_since = max(state.ended_since, state.now - part.ended_for, 1)
-
-    def _know_numbers(self, parts: Iterable[SwitchRide]) -> None:
-        """R1: a session that is here may have been dropped where its numbers come from. Each number tells which event
-        it was given to."""
-        for record in (record for part in parts for record in part.records):
-            session = self._state.sessions.get((record.client_id, record.incarnation))
-            if session is not None and record.counter >= session.forgotten_below:
-                session.answers.setdefault(record.counter, (record.topic, record.number))
-
     def _begin_groups_anew(self) -> None:
         """The next timestamp of each topic carries its whole group once (R21): who fills in what has changed."""
         state = self._state
@@ -466,111 +365,3 @@ class Reordering:
             manager.idle_since, manager.is_retired = 0, False
             manager.counted = manager.number
         state.window_began = state.now
-
-    # -- popularity (R15) --------------------------------------------------------------------------------------
-
-    def next_deadline(self) -> int | None:
-        """Return the stage time at which a window ends, at the bottom stage."""
-        state = self._state
-        window = state.popularity.window_ms
-        if not window or not state.is_bottom or state.count == 1 or state.switch is not None:
-            return None
-        return state.window_began + window
-
-    def count_popularity(self) -> None:
-        """If a window has ended, collect what was published in it."""
-        state, due = self._state, self.next_deadline()
-        if due is not None and due <= state.now:
-            state.window_began = state.now
-            how = state.popularity
-            self.counted(PopularityRide(state.order_epoch, [], sorted(state.pins), how.alpha, how.beta))
-
-    def set_automatic(self, command: SetAutomatic) -> None:
-        """An operator says whether, and how, topics change places by themselves. A new window begins."""
-        state = self._state
-        state.automatic = command.automatic
-        self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
-        if command.automatic.window_ms:
-            self.counted(PopularityRide(state.order_epoch, [], [], 0.0, 0.0, begins=True))
-
-    def begin_window(self) -> None:
-        """Popularity is counted from now on."""
-        state = self._state
-        state.window_began = state.now
-        for manager in state.topics.values():
-            manager.counted = manager.number
-
-    def counted(self, ride: PopularityRide) -> None:
-        """Add this stage's counts; the top stage, which has all of them, proposes for the topic managers."""
-        state = self._state
-        if ride.begins:
-            self.begin_window()
-            if state.index > 0:
-                self._outbox.up(ride)
-            return
-        counts = list(ride.counts)
-        for manager in state.topics.values():
-            if manager.stage == state.index and manager.number > manager.counted:
-                counts += (manager.id, manager.number - manager.counted)
-                manager.counted = manager.number
-        if state.index > 0:
-            self._outbox.up(replace(ride, counts=counts))
-            return
-        events = dict(zip(counts[::2], counts[1::2], strict=True))
-        stages = self._placement([[]] * state.count)
-        pairs = swaps(stages, events, set(ride.pinned), ride.alpha, ride.beta)
-        if pairs:
-            self._outbox.send(state.count - 1, SwapRide(ride.order_epoch, [part for pair in pairs for part in pair]))
-
-    def proposed(self, ride: SwapRide) -> None:
-        """Topic managers want to change places; only as long as the order is the one they know."""
-        state = self._state
-        if state.switch is not None or ride.order_epoch != state.order_epoch:
-            return
-        stages = self._placement([[]] * state.count)
-        place = {topic: (stage, at) for stage, topics in enumerate(stages) for at, topic in enumerate(topics)}
-        for at in range(0, len(ride.pairs), 2):
-            one, other = ride.pairs[at : at + 2]
-            if not state.pins.isdisjoint((one, other)):
-                continue
-            place[one], place[other] = place[other], place[one]
-            for topic in (one, other):
-                stage, rank = place[topic]
-                stages[stage][rank] = topic
-        self._begin(Switch(state.order_epoch + 1, stages))
-
-
-def _moved_topic(manager: TopicManager) -> MovedTopic:
-    marks = [number for number, _ in manager.marks]
-    return MovedTopic(
-        manager.id, manager.head, manager.expired, manager.expired_base, marks, manager.mark_at,
-        manager.log_first, manager.log_base, (manager.confirmed, manager.void, manager.abandoned, manager.late),
-    )  # fmt: skip
-
-
-def _moved_session(session: Session, leaving: set[int]) -> MovedSession:
-    """Return a session, and what it has to do with these topics. It goes along in any case: where it is known, event
-    ids that it has asked for are not forgotten (R1)."""
-    moved = MovedSession(
-        session.client_id, session.incarnation, session.low, session.connected, session.timeout, session.is_opened
-    )
-    moved.floor = session.floor
-    moved.answers = [
-        part
-        for counter, (topic, number) in session.answers.items()
-        if topic in leaving
-        for part in (counter, topic, number)
-    ]
-    moved.used = [
-        part
-        for topic, (counter, number) in session.used.items()
-        if topic in leaving
-        for part in (topic, counter, number)
-    ]
-    moved.open = [part for place in session.open if place[0] in leaving for part in place]
-    return moved
-
-
-def _triples(parts: list[int]) -> Iterator[tuple[int, int, int]]:
-    each = iter(parts)
-    return zip(each, each, each, strict=True)

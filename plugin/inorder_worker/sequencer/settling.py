@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from inorder.protocol.pairs import flat
@@ -293,6 +295,25 @@ class Settling:
         """Return the topics whose highest confirmed number rose since the last call."""
         risen, self._risen = self._risen, set()
         return sorted(risen)
+
+    def heads(self, client_id: str, topics: Iterable[int] | None) -> list[int]:
+        """Return the highest confirmed numbers (flat pairs) of this stage's topics in a client's subscription; of
+        those in ``topics`` only, where given.
+
+        The bottom stage tells whoever has filters of topics elsewhere, too, with number 0. All clients are connected to
+        it, but to other stages only where they know of topics there; a new topic (R13) may be on another one by now."""
+        subscription = self._state.overlaps.get(client_id)
+        if subscription is None:
+            return []
+        wanted = subscription.active if topics is None else subscription.active.intersection(topics)
+        known, here = self._state.topics, self._state.index
+        names_all = self._state.is_bottom and subscription.has_wildcards
+        return [
+            part
+            for topic in sorted(wanted)
+            if known[topic].head or (names_all and known[topic].stage != here)
+            for part in (topic, known[topic].head)
+        ]
 
 
 def _outcomes(told: SettleNumbers | SettleRide) -> list[tuple[list[int], NumberState]]:

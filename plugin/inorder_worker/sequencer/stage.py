@@ -8,11 +8,9 @@ leave, then acknowledge what came over a link.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 
 import msgspec
 
-from inorder.protocol.portions import portions
 from inorder.protocol.wire import (
     AskDurable,
     AskNumbers,
@@ -22,9 +20,7 @@ from inorder.protocol.wire import (
     Moved,
     NameTopics,
     Numbers,
-    ShowOrder,
     Subscriptions,
-    TopicOrder,
     Topics,
 )
 from inorder_worker.sequencer.commands import (
@@ -44,23 +40,28 @@ from inorder_worker.sequencer.commands import (
     LingerEndRide,
     LogRulesRide,
     OpenSession,
+    Pin,
     Place,
+    PopularityRide,
     Release,
+    Reorder,
     RestartTimers,
     SaveNumbers,
     Send,
+    SetAutomatic,
     SetLogRule,
     SettleNumbers,
     SettleRide,
     StampRide,
     SubscribedRide,
     SubscriptionRide,
+    SwapRide,
     Tick,
     TopicRide,
     TrimLog,
 )
 from inorder_worker.sequencer.durable import DurableSubscriptions
-from inorder_worker.sequencer.event_log import TOPICS_IN_FRAME, EventLog
+from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.inspection import Inspection
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.retiring import Retiring
@@ -69,7 +70,8 @@ from inorder_worker.sequencer.settling import Settling
 from inorder_worker.sequencer.stamping import Stamping
 from inorder_worker.sequencer.state import Outbox, Snapshot, StageState
 from inorder_worker.sequencer.subscribing import Subscribing
-from inorder_worker.sequencer.tally import StageFigures, Tally, TopicFigures
+from inorder_worker.sequencer.swapping import Swapping
+from inorder_worker.sequencer.tally import Tally
 
 _snapshot_encoder = msgspec.msgpack.Encoder()
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
@@ -98,6 +100,7 @@ class Stage:
         self._settling = Settling(state, self._outbox)
         self._sessions = Sessions(state, self._outbox, self._subscribing)
         self._reordering = Reordering(state, self._outbox, self._sessions)
+        self._swapping = Swapping(state, self._outbox, self._reordering)
         self._retiring = Retiring(state)
 
     def __repr__(self) -> str:
@@ -166,7 +169,13 @@ class Stage:
             case Tick():
                 self._tick()
             case _:
-                self._reordering.command(command)
+                self._order(command)
+
+    def _order(self, command: Reorder | Pin | SetAutomatic) -> None:
+        if isinstance(command, SetAutomatic):
+            self._swapping.set_automatic(command)
+        else:
+            self._reordering.command(command)
 
     def _create(self, command: Create) -> None:
         if command.order_epoch < self._state.homes_epoch:
@@ -199,7 +208,7 @@ class Stage:
 
     def _configure(self, command: Configure) -> None:
         if command.settings.popularity_window_ms and not self._state.settings.popularity_window_ms:
-            self._reordering.begin_window()
+            self._swapping.begin_window()
         self._state.settings = command.settings
         self._state.deadlines.begin(self._state.sessions)
 
@@ -208,7 +217,7 @@ class Stage:
             self._subscribing.end_lingers()
             self._settling.abandon_due()
             self._sessions.end_due()
-            self._reordering.count_popularity()
+            self._swapping.count()
             self._retiring.retire_due()
 
     def _arrived(self, command: Deliver) -> None:
@@ -235,6 +244,8 @@ class Stage:
                 self._settling.settled_elsewhere(ride)
             case LogRulesRide():
                 self._log.rules_ride(ride)
+            case PopularityRide() | SwapRide():
+                self._swapping.ride(ride)
             case _:
                 self._reordering.ride(origin, ride)
 
@@ -242,7 +253,7 @@ class Stage:
         """Return the stage time (ms) at which a ``Tick`` is due, or ``None``."""
         if self._state.is_sealed:
             return None  # timers stand still while the topic order changes (R14)
-        timed = (self._subscribing, self._settling, self._sessions, self._reordering, self._retiring)
+        timed = (self._subscribing, self._settling, self._sessions, self._swapping, self._retiring)
         return min((when for each in timed if (when := each.next_deadline()) is not None), default=None)
 
     # -- queries: nothing changes ------------------------------------------------------------------------------
@@ -288,17 +299,6 @@ class Stage:
     def log_bounds(self, topic: int) -> LogRule | None:
         """Return what the log of a topic may hold, ``None`` where it has none."""
         return self._log.bounds(topic)
-
-    def show_order(self, frame: ShowOrder) -> list[TopicOrder]:
-        """Tell the topic order (R14), in frames of a bounded size; the bottom stage has the latest."""
-        state = self._state
-        pinned = sorted(state.pins)
-        frames = [
-            TopicOrder(frame.request, state.order_epoch, state.count, infos, pinned, more=True)
-            for infos in portions(map(state.info, state.order), TOPICS_IN_FRAME)
-        ]
-        frames[-1].more = False
-        return frames
 
     def topic_order(self) -> list[list[int]]:
         """Return the ids of the topics of each stage, from the highest on; the bottom stage has the latest."""
@@ -353,22 +353,8 @@ class Stage:
 
     def heads(self, client_id: str, topics: Iterable[int] | None) -> list[int]:
         """Return the highest confirmed numbers (flat pairs) of this stage's topics in a client's subscription; of
-        those in ``topics`` only, where given.
-
-        The bottom stage tells whoever has filters of topics elsewhere, too, with number 0. All clients are connected to
-        it, but to other stages only where they know of topics there; a new topic (R13) may be on another one by now."""
-        subscription = self._state.overlaps.get(client_id)
-        if subscription is None:
-            return []
-        wanted = subscription.active if topics is None else subscription.active.intersection(topics)
-        known, here = self._state.topics, self._state.index
-        names_all = self._state.is_bottom and subscription.has_wildcards
-        return [
-            part
-            for topic in sorted(wanted)
-            if known[topic].head or (names_all and known[topic].stage != here)
-            for part in (topic, known[topic].head)
-        ]
+        those in ``topics`` only, where given."""
+        return self._settling.heads(client_id, topics)
 
     # -- for operators -----------------------------------------------------------------------------------------
 
@@ -385,28 +371,6 @@ class Stage:
     def begin_tally(self) -> None:
         """Count from now on: what a replay did again was counted when it was done first."""
         self._state.tally = Tally()
-
-    def figures(self) -> StageFigures:
-        """Return how much this stage keeps."""
-        state = self._state
-        here = [each for each in state.topics.values() if each.stage == state.index]
-        return StageFigures(
-            topics=len(here),
-            retired=sum(1 for each in here if each.is_retired),
-            sessions=sum(1 for each in state.sessions.values() if each.connected),
-            subscriptions=sum(1 for each in state.overlaps if each.filters),
-            pending=sum(len(each.open) for each in state.sessions.values()),
-            waiting={stage: len(kept) for stage, kept in state.outbox.items()},
-        )
-
-    def busiest_topics(self, limit: int) -> list[TopicFigures]:
-        """Return those of this stage's topics that got a number last, at most ``limit``."""
-        state = self._state
-        here = (each for each in reversed(state.recent.values()) if each.stage == state.index)
-        return [
-            TopicFigures(each.space, each.name, each.stage, each.number, each.head, len(each.records))
-            for each in islice(here, limit)
-        ]
 
     # -- links and snapshots -----------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ def _room(name: str) -> Callable[[View], Samples]:
 
 def _outboxes(view: View) -> Samples:
     for index, stage in view.host.stages.items():
-        for target, count in stage.figures().waiting.items():
+        for target, count in stage.inspection.figures().waiting.items():
             yield (index, target), count
 
 
@@ -201,15 +201,15 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("inorder_stage_order_epoch", "gauge", ("stage",), "of the topic order",
            _stages(lambda h, s: h.stage(s).order_epoch)),
     Metric("inorder_stage_topics", "gauge", ("stage",), "topics whose home it is",
-           _stages(lambda h, s: h.stage(s).figures().topics)),
+           _stages(lambda h, s: h.stage(s).inspection.figures().topics)),
     Metric("inorder_stage_retired_topics", "gauge", ("stage",), "those of them of which just the last number is kept",
-           _stages(lambda h, s: h.stage(s).figures().retired)),
+           _stages(lambda h, s: h.stage(s).inspection.figures().retired)),
     Metric("inorder_stage_sessions", "gauge", ("stage",), "clients that it hears",
-           _stages(lambda h, s: h.stage(s).figures().sessions)),
+           _stages(lambda h, s: h.stage(s).inspection.figures().sessions)),
     Metric("inorder_stage_subscriptions", "gauge", ("stage",), "clients with a subscription",
-           _stages(lambda h, s: h.stage(s).figures().subscriptions)),
+           _stages(lambda h, s: h.stage(s).inspection.figures().subscriptions)),
     Metric("inorder_stage_pending_numbers", "gauge", ("stage",), "numbers neither confirmed nor given up",
-           _stages(lambda h, s: h.stage(s).figures().pending)),
+           _stages(lambda h, s: h.stage(s).inspection.figures().pending)),
     Metric("inorder_stage_outbox_rides", "gauge", ("stage", "target"), "rides that are not durable at their target yet",
            _outboxes),
     Metric("inorder_stage_numbers_total", "counter", ("stage",), "numbers created, since the stage was taken",
@@ -256,7 +256,9 @@ def exposed_topics(view: View, accept: str, limit: int = TOPIC_LIMIT) -> tuple[s
     """Return the same of single topics: those of this worker's stages that got a number last, ``limit`` for each stage
     at most. Raises MissingExtra."""
     require_library()
-    topics = [each for stage in view.host.stages.values() for each in stage.busiest_topics(min(limit, MAX_TOPICS))]
+    topics = [
+        each for stage in view.host.stages.values() for each in stage.inspection.busiest_topics(min(limit, MAX_TOPICS))
+    ]
     return _encoded([_family(each, each.read(topics)) for each in TOPIC_METRICS], accept)
 
 

@@ -209,7 +209,7 @@ def _show_order(frame: ShowOrder, session: Session, host: StageHost) -> Callable
     bottom = _bottom(host)
 
     def answer() -> None:
-        for part in host.stage(bottom).show_order(frame):
+        for part in host.stage(bottom).inspection.order(frame):
             host.commits.reply(session, part)
 
     return answer

@@ -1,0 +1,156 @@
+"""A stage hands the state of its topics over to their new homes, and takes that of topics that come (R14).
+
+Beside numbers and records that is all that sessions had to do with these topics: the ids that they asked for, what
+they used last (R19), their open numbers (R16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from msgspec.structs import replace
+
+from inorder_worker.sequencer.commands import SwitchRide
+from inorder_worker.sequencer.moved import MovedSession, MovedTopic
+from inorder_worker.sequencer.sessions import take_ended
+from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.topic_manager import Session, TopicManager
+
+RIDE_PARTS = 100_000
+"""Integers in one ride of a hand-over, about; what is beyond goes into the next one."""
+
+
+class HandOver:
+    """The hand-over makes rides of the state of topics that leave a stage, and keeps what such rides bring."""
+
+    def __init__(self, state: StageState) -> None:
+        self._state = state
+
+    def parts(self, order_epoch: int, going: list[TopicManager]) -> Iterator[SwitchRide]:
+        """Yield the state of topics that leave, in rides of a bounded size."""
+        if not going:
+            return
+        new_part = partial(SwitchRide, order_epoch, ended_for=self._ended_for())
+        part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+        for manager in going:
+            part.topics.append(_moved_topic(manager))
+            room -= 5 + 2 * len(manager.expired_base) + len(manager.marks)
+            for record in manager.records.values():
+                if room < 0:
+                    yield part
+                    part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+                part.records.append(replace(record))
+                room -= 10 + len(record.deps or ())
+        leaving = {each.id for each in going}
+        for session in self._state.sessions.values():
+            if room < 0:
+                yield part
+                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+            moved = _moved_session(session, leaving)
+            part.sessions.append(moved)
+            room -= 8 + len(moved.answers) + len(moved.used) + len(moved.open)
+        for key, (mark, _) in self._state.ended.items():
+            if room < 0:
+                yield part
+                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+            part.ended.append((*key, mark))
+            room -= 4
+        yield part
+
+    def _ended_for(self) -> int:
+        """Return for how long this stage knows all the sessions that it has dropped."""
+        state = self._state
+        return max(1, state.now - state.ended_since) if state.ended_since else 0
+
+    def take(self, part: SwitchRide) -> None:
+        """Keep the state of topics that come here, and of their sessions. Timers start anew."""
+        state = self._state
+        for topic in part.topics:
+            manager = state.topics[topic.id]
+            manager.head, manager.expired, manager.expired_base = topic.head, topic.expired, dict(topic.expired_base)
+            manager.marks, manager.mark_at = [(number, {}) for number in topic.marks], topic.mark_at
+            manager.log_first, manager.log_base = topic.log_first, topic.log_base
+            manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
+            manager.rode = manager.number  # the base here does not hold what they depended on
+        for record in part.records:
+            state.topics[record.topic].records[record.number] = replace(record, created=state.now)
+        for moved in part.sessions:
+            self._take_session(moved)
+        if state.ended_since >= 0 and (part.topics or part.ended):
+            self._take_ended(part)
+
+    def _take_session(self, moved: MovedSession) -> None:
+        state, key = self._state, (moved.client_id, moved.incarnation)
+        session = state.sessions.get(key)
+        if session is None:
+            # its client is connected elsewhere, and may never come here: it is gone from now on
+            began = take_ended(state, key) + 1
+            session = Session(*key, connected=False, since=state.now, timeout=moved.timeout, is_opened=False)
+            session.low, session.began = (began, began) if began > 1 else (0, 0)
+            state.sessions[key], state.gone[key] = session, None
+        session.low, session.floor = max(session.low, moved.low), max(session.floor, moved.floor)
+        for counter, topic, number in _triples(moved.answers):
+            session.answers[counter] = topic, number
+        for topic, counter, number in _triples(moved.used):
+            session.used[topic] = counter, number
+        session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
+        session.open.update(dict.fromkeys(zip(moved.open[::2], moved.open[1::2], strict=True)))
+        state.deadlines.note(key)
+
+    def _take_ended(self, part: SwitchRide) -> None:
+        """Note the sessions that were dropped where topics come from: they may come here next, and ask again (R1)."""
+        state = self._state
+        for client_id, incarnation, mark in part.ended:
+            key = client_id, incarnation
+            session = state.sessions.get(key)
+            if session is None:
+                state.ended[key] = max(mark, take_ended(state, key)), state.now
+            elif not session.is_opened:
+                session.low, session.began = max(session.low, mark + 1), max(session.began, mark + 1)
+        if part.ended_for:
+            state.ended_since = max(state.ended_since, state.now - part.ended_for, 1)
+
+    def know_numbers(self, parts: Iterable[SwitchRide]) -> None:
+        """Note which events the numbers of topics that come were given to. A session that is here may have been dropped
+        where these come from (R1)."""
+        for record in (record for part in parts for record in part.records):
+            session = self._state.sessions.get((record.client_id, record.incarnation))
+            if session is not None and record.counter >= session.forgotten_below:
+                session.answers.setdefault(record.counter, (record.topic, record.number))
+
+
+def _moved_topic(manager: TopicManager) -> MovedTopic:
+    marks = [number for number, _ in manager.marks]
+    return MovedTopic(
+        manager.id, manager.head, manager.expired, manager.expired_base, marks, manager.mark_at,
+        manager.log_first, manager.log_base, (manager.confirmed, manager.void, manager.abandoned, manager.late),
+    )  # fmt: skip
+
+
+def _moved_session(session: Session, leaving: set[int]) -> MovedSession:
+    """Return a session, and what it has to do with these topics. It goes along in any case: where it is known, event
+    ids that it has asked for are not forgotten (R1)."""
+    moved = MovedSession(
+        session.client_id, session.incarnation, session.low, session.connected, session.timeout, session.is_opened
+    )
+    moved.floor = session.floor
+    moved.answers = [
+        part
+        for counter, (topic, number) in session.answers.items()
+        if topic in leaving
+        for part in (counter, topic, number)
+    ]
+    moved.used = [
+        part
+        for topic, (counter, number) in session.used.items()
+        if topic in leaving
+        for part in (topic, counter, number)
+    ]
+    moved.open = [part for place in session.open if place[0] in leaving for part in place]
+    return moved
+
+
+def _triples(parts: list[int]) -> Iterator[tuple[int, int, int]]:
+    each = iter(parts)
+    return zip(each, each, each, strict=True)

@@ -1,4 +1,4 @@
-"""What an endpoint asks the workers: about missing numbers (R17, R18) and unknown topics (R13)."""
+"""The endpoint's questions to the workers, about missing numbers (R17, R18) and unknown topics (R13)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Asking:
         self._naming.clear()
 
     def named(self, request: int) -> list[int] | None:
-        """Return the ids that a question asked for whose answer is there; ``None``: it was none of these."""
+        """Return the topic ids of an answered question; ``None``: the answer belongs to another question."""
         return self._naming.pop(request, None)
 
     def ask(self, now: float, *, hold: bool) -> None:

@@ -46,8 +46,8 @@ class CaughtUp:
         return time <= max(self.proven, self._gone)
 
     def at(self, now: float) -> float:
-        """Return the time at a moment (s): what is known from then on is proven to be read, or not to be there, by the
-        barriers that begin after it."""
+        """Return the caught-up time at a moment (s): later barriers prove that everything known by then is read, or
+        missing."""
         if self._begun is None:
             self._go_on_late(now)
         return self._time + min(max(now - self._since, 0.0), self._most)
@@ -89,7 +89,7 @@ class CaughtUp:
         }
 
     def _go_on_late(self, now: float) -> None:
-        """Nobody has looked for so long that no more of it counts: the time goes on from here."""
+        """Resume the clock after so long a pause that no more of the pause counts."""
         if now - self._since > self._most:
             self._go_on(now)
 
@@ -99,7 +99,7 @@ class CaughtUp:
 
 
 class Sparing:
-    """How many questions may be asked about what may merely not be read yet: each answer is one thing more to read.
+    """A limit on questions about numbers that may merely not be read yet, as each answer is one thing more to read.
 
     Args:
         most: so many within an interval.
@@ -117,7 +117,7 @@ class Sparing:
         return self._left
 
     def spend(self, count: int) -> None:
-        """So many are asked."""
+        """Count so many questions."""
         self._left -= count
 
     def describe(self) -> tuple[int, float]:
@@ -153,5 +153,5 @@ class Brokers:
         return [(broker, when) for broker, when in due if when is not None]
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """Return what each of them says of itself, by space."""
+        """Return each broker's own description, by space."""
         return {space: broker.describe() for space, broker in self._by_space.items()}

@@ -1,4 +1,4 @@
-"""Where topics begin and end: a subscriber's side of R7 to R9, R11 to R13."""
+"""Beginnings and ends of topics: a subscriber's side of R7 to R9, R11 to R13."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Beginnings:
         self.is_restored = False
 
     def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> None:
-        """Unknown topics were named: those of this subscription begin at 0, since they are younger than it (R13)."""
+        """Take the names of unknown topics: those of this subscription are younger than it and begin at 0 (R13)."""
         decided: list[int] = []
         for topic in mine:
             if topic not in self._turns.readers:
@@ -52,7 +52,7 @@ class Beginnings:
         self._receive_parked(decided, now)
 
     def _receive_parked(self, topics: Iterable[int], now: float) -> None:
-        """It is known now where these topics begin, or that they are foreign: look at what waited for that."""
+        """Receive the parked events of topics whose beginning is now known, or which are foreign."""
         turns = self._turns
         decided = [self._unbegun.leave(topic) for topic in topics]
         turns.run(deque(entry for each in decided for entry in each.held), now)
@@ -97,7 +97,7 @@ class Beginnings:
             self._turns.jump(reader, floor, now)
 
     def _learn_head(self, topic: int, now: float) -> None:
-        """What was given up, or told by a head, before the topic's clock was known is missing in it."""
+        """Mark numbers as missing that a head, or a given-up number, told before the topic's clock was known."""
         reader, known = self._turns.readers[topic], self._unbegun.topics.get(topic)
         self._turns.learn(reader, reader.given_up.highest, now)
         self._turns.take_head(reader, 0 if known is None else known.head, now)

@@ -9,7 +9,7 @@ from inorder.protocol.names import Filter
 
 
 class Change:
-    """What is added and what is removed; at the brokers first, then at the topic managers (R7, R11).
+    """A change of the subscription: additions and removals, at the brokers first, then at the topic managers (R7, R11).
 
     Attributes:
         adds: what is subscribed to, or subscribed to in another way.

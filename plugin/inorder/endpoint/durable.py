@@ -19,7 +19,7 @@ ASK_AGAIN = 1.0
 
 
 class SavedClock:
-    """What is done with, and how far that is saved.
+    """The events that the application has done with, and how far they are saved.
 
     Args:
         topic_id: returns the id of a topic by space and name, where a worker has told it.
@@ -39,7 +39,7 @@ class SavedClock:
 
     @property
     def is_saved(self) -> bool:
-        """Nothing is left to save."""
+        """Tell whether nothing is left to save."""
         return not self._unsaved and self._saving is None
 
     @property
@@ -115,14 +115,14 @@ class SavedClock:
         self._outbox.send(AskDurable(self._outbox.next_request()))
 
     def tick(self) -> None:
-        """It is ``due_at``."""
+        """Do the work that is due at ``due_at``."""
         if self._is_asking:
             self.ask()
         else:
             self.save()
 
     def stop(self) -> None:
-        """Nothing more is asked, and saved only by :meth:`save`."""
+        """Ask nothing more, and save only by :meth:`save`."""
         self._is_stopped, self._is_asking, self.due_at = True, False, None
 
 

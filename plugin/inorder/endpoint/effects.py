@@ -1,4 +1,4 @@
-"""What an endpoint wants done: values, in the order in which they are to be carried out."""
+"""The effects that an endpoint wants, as values in the order of their execution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Clock(Protocol):
 
     @property
     def uptime(self) -> Callable[[], float]:
-        """Returns the time with that which the machine sleeps, s; the lease goes by it (R12), and what leaves late."""
+        """Return the time (s) with the machine's sleep, for the lease (R12) and for late requests."""
 
 
 class Effect(msgspec.Struct):
@@ -44,7 +44,7 @@ class Send(Effect):
 
 
 class AskLease(Effect):
-    """Ask all workers that are reached to show that they still have their stages (R12), under this number."""
+    """Ask all reached workers to show that they still have their stages (R12), under this number."""
 
     request: int
 
@@ -63,8 +63,8 @@ class AskAllHeads(Effect):
 
 
 class HandOver(Effect):
-    """Hand an event over to its broker with this stamp, unless the publication is not ``STAMPED`` any more; set its
-    ``handed`` where the broker was given it, and tell what becomes of it. Without a connection nothing is to be done:
+    """Hand an event over to its broker with this stamp, if the publication still is ``STAMPED``. Set its ``handed``
+    when the broker got it, and report its outcome. Without a connection nothing is to be done:
     :meth:`Endpoint.broker_restored` has it handed over again."""
 
     publication: Publication
@@ -72,8 +72,8 @@ class HandOver(Effect):
 
 
 class AskBroker(Effect):
-    """Carry out :attr:`Change.subscribes` and then :attr:`Change.unsubscribes` at the brokers, and tell
-    :meth:`Endpoint.broker_answered` when that is done, or with what it has failed."""
+    """Carry out :attr:`Change.subscribes` and then :attr:`Change.unsubscribes` at the brokers, and report the end or
+    the failure to :meth:`Endpoint.broker_answered`."""
 
     change: Change
 
@@ -123,7 +123,7 @@ class Failed(Effect):
 
 
 class Requeued(Effect):
-    """What was published and never asked for is another publication now, as the domain is another (R4)."""
+    """Replace a publication without a request by another one, as the domain is another (R4)."""
 
     publication: Publication
 
@@ -167,7 +167,7 @@ class Dropped(Effect):
 
 
 class WasOverlap(Effect):
-    """What was dropped last is no repetition, but the copy for another filter."""
+    """Correct the last dropped arrival: it was the copy for another filter, not a repetition."""
 
 
 class Unrouted(Effect):
@@ -177,7 +177,7 @@ class Unrouted(Effect):
 
 
 class Alarm(Effect):
-    """Something is wrong with a topic; told once for each topic and kind. ``number``: of the event it was seen at."""
+    """Report a fault of a topic, once for each topic and kind. ``number``: of the event it was seen at."""
 
     kind: str
     space: str

@@ -1,4 +1,4 @@
-"""A client's side of the protocol: all that a client decides, and none of what it does.
+"""A client's side of the protocol: it makes all decisions of a client, and carries out none.
 
 The owner of an :class:`Endpoint` tells it what happens, by calling one method after the other, and carries out the
 effects that these have left (:meth:`Endpoint.take`), in their order. It flushes where :attr:`Outbox.wants_flush` says
@@ -132,7 +132,7 @@ class Endpoint:
         return effects
 
     def watch(self) -> None:
-        """Tell as effects, too, what no notification tells: topics that begin and end, and what was dropped."""
+        """Return also as effects what no notification shows: topics that begin and end, and dropped arrivals."""
         self.ordering.watcher = _Watcher(self.ordering, self.outbox)
         self.arrivals.is_watched = True
 
@@ -182,7 +182,7 @@ class Endpoint:
         return self.publishing.publish(topic, content, to_log, size)
 
     def cancel(self, publication: Publication) -> None:
-        """Nobody wants an event any more."""
+        """Cancel a publication that nobody wants any more."""
         self.publishing.cancel(publication)
 
     def fifo_stamp(self, space: str, topic: str) -> tuple[bytes, int]:
@@ -220,8 +220,7 @@ class Endpoint:
             self.publishing.publisher.lost(stage)
 
     def reached(self, stages: set[int], bottom: int) -> None:
-        """These stages are reached (again): everything unanswered there is asked again, at once: nothing new may
-        overtake it (R19)."""
+        """Send all unanswered requests to these stages again, at once, as nothing new may overtake them (R19)."""
         outbox = self.outbox
         self.lease.bottom = outbox.bottom = bottom
         outbox.reached |= stages
@@ -332,7 +331,7 @@ class Endpoint:
         self.outbox.wants_flush = True
 
     def broker_answered(self, change: Change, error: Exception | None = None) -> None:
-        """The brokers have done what :class:`AskBroker` said; or one of them has refused it, or did not answer."""
+        """Take the brokers' outcome of :class:`AskBroker`: done, refused, or unanswered."""
         self.subscribing.broker_answered(change, error)
 
     def accepted(self, publication: Publication) -> None:

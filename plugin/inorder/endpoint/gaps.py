@@ -1,4 +1,4 @@
-"""Numbers that are known and missing: when to ask for them, and what the answers mean (R17, R24).
+"""Known missing numbers: the times for questions about them, and the meaning of the answers (R17, R24).
 
 A number is known missing by a higher one, by a dependency or by a head. ``gap_timeout`` later its stage is asked;
 sparingly, while the client may merely not have read it, because no barrier has come back that began after that. A
@@ -51,7 +51,7 @@ class Confirmed(NamedTuple):
 
 
 class MissingNumbers:
-    """What is known to be missing in one topic.
+    """The known missing numbers of one topic.
 
     Args:
         broker: the topic's.
@@ -202,7 +202,7 @@ class MissingNumbers:
 
     @property
     def since(self) -> float:
-        """When the oldest of them was known (s); :meth:`due` has returned when to ask for it."""
+        """The time (s) since when the oldest number is known; :meth:`due` has returned when to ask for it."""
         return self._learned[0][1]
 
     def ranges(
@@ -352,7 +352,7 @@ class JumpedNumbers:
         return bool(self._ranges)
 
     def __len__(self) -> int:
-        """How many ranges there are."""
+        """Return the number of ranges."""
         return len(self._ranges)
 
     def add(self, first: int, last: int, skipped_at: float) -> None:

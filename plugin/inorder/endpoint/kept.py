@@ -1,4 +1,4 @@
-"""Which of the copies that a broker keeps a subscription has asked for (R5).
+"""The retained copies of a broker that a subscription has asked for (R5).
 
 The retain flag alone does not tell a copy from the broker's store: with MQTT 5's *Retain As Published* a live message
 has it too, and so have its repetitions. But the broker looks into its store only when it gets a subscription, and then

@@ -1,4 +1,4 @@
-"""How long a client may count on its subscription: the client's side of R12. No I/O, no clock.
+"""The time for which a client may count on its subscription: the client's side of R12. No I/O, no clock.
 
 The bottom stage keeps a subscription for ``session_timeout`` after its client was heard last; then pairs that this
 client alone shared with others stop counting. So a client whose stages have not answered for half of that must not
@@ -23,7 +23,7 @@ RENEWALS = 6
 
 
 class Lease:
-    """Which stages have answered, and until when events may be notified in order.
+    """The stages that have answered, and the time until which events may be notified in order.
 
     Attributes:
         until: up to when (s); infinity while no stage has to answer.
@@ -46,7 +46,7 @@ class Lease:
 
     @property
     def pause(self) -> float | None:
-        """How long to wait between two questions (s), ``None`` before a timeout is known."""
+        """The time between two questions (s), ``None`` before a timeout is known."""
         return None if self.timeout is None else self.timeout / RENEWALS
 
     def needs(self, stages: Iterable[int] | None) -> None:
@@ -80,7 +80,7 @@ class Lease:
         self.on_reception(self._needed, asked)
 
     def on_reception(self, stages: Iterable[int], asked: float) -> None:
-        """These stages answered something that left at ``asked`` (s)."""
+        """Note the answer of these stages to a question that left at ``asked`` (s)."""
         for stage in stages:
             self._heard[stage] = max(asked, self._heard.get(stage, -inf))
         self._reckon()

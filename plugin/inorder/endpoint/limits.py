@@ -22,7 +22,7 @@ class Limits:
 
     @property
     def due(self) -> float | None:
-        """When the next event may go by time alone (s), or ``None``."""
+        """Return when the next event may go by time alone (s), or ``None``."""
         bound = self._bound
         if bound is None or bound.max_wait is None or (oldest := self._turns.room.oldest()) is None:
             return None

@@ -1,4 +1,4 @@
-"""Which numbers are lost: those that are confirmed, overdue, and not read behind a barrier (R24)."""
+"""Lost numbers: the confirmed and overdue ones that were not read before a barrier came back (R24)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from inorder.endpoint.waiting import Sequenced
 
 
 class Losses:
-    """When brokers are to be asked whether all was read, and what that proves."""
+    """The times for barriers at brokers, and the losses that the barriers prove."""
 
     def __init__(self, turns: Turns, limits: Limits, brokers: Brokers) -> None:
         self._turns, self._limits, self._brokers = turns, limits, brokers
 
     @property
     def due(self) -> float | None:
-        """When a barrier is next to begin (s), or ``None``."""
+        """Return when the next barrier is to begin (s), or ``None``."""
         return min((when for _, when in self._barriers_due()), default=None)
 
     def barriers(self, now: float) -> list[str]:
@@ -30,7 +30,7 @@ class Losses:
         return [broker.space for broker in asked]
 
     def caught_up(self, space: str, now: float) -> None:
-        """Everything has been read that a broker had when its barrier began: what is overdue by that is lost."""
+        """Mark numbers as lost that were overdue when a broker's barrier began, as the barrier has come back."""
         turns, broker, made = self._turns, self._brokers.of(space), list[Sequenced]()
         broker.passed(now)
         for reader in turns.watched():

@@ -1,4 +1,4 @@
-"""What the application is notified of: events, gaps, reconnections (DESIGN, "Vocabulary")."""
+"""The application's notifications: events, gaps, reconnections (DESIGN, "Vocabulary")."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inorder.errors import InvalidOption
 
 
 class Verdict(StrEnum):
-    """How an event stands to the total order."""
+    """The place of an event in the total order, or why it has none."""
 
     IN_ORDER = "in_order"
     """In the one order: TNO holds among these."""
@@ -106,7 +106,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Bounded(msgspec.Struct, frozen=True):
-    """How long total order waits (R6): the first limit reached lets the event that waits longest go.
+    """The limits of waiting in total order (R6): the first limit reached lets the event that waits longest go.
 
     Attributes:
         buffer: waiting events, ``None`` for no limit.

@@ -1,4 +1,4 @@
-"""What goes into the ordering module beside arrivals, and what comes out of it."""
+"""The inputs of the ordering module beside arrivals, and its outputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OrderingTimes(msgspec.Struct, frozen=True):
 
     @property
     def barrier_interval(self) -> float:
-        """How often the broker is asked whether all was read while something is missing, s."""
+        """The pause (s) between two barriers at a broker while something is missing."""
         return min(1.0, self.loss_timeout / 5)
 
 
@@ -59,7 +59,7 @@ class Fetch(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What the log has under a number: its dependencies, and what to notify of; ``None``: that was never stored."""
+    """A number's entry in the log: its dependencies, and the content, or ``None`` for one that was never stored."""
 
     number: int
     deps: list[int]
@@ -68,9 +68,9 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class OrderingCounts(msgspec.Struct):
-    """What was seen: ``duplicates`` (dropped), ``before`` (older than the subscription, dropped), ``overflow``
-    (given up at a limit), ``voids`` (skipped without report), ``forced`` (let go by a limit), ``repaired`` (from an
-    event log), ``after_gap`` (came, and was given as late, after a gap had told of it)."""
+    """Counters. ``duplicates`` (dropped), ``before`` (older than the subscription, dropped), ``overflow`` (given up at
+    a limit), ``voids`` (skipped without report), ``forced`` (let go by a limit), ``repaired`` (from an event log),
+    ``after_gap`` (late, after their gap)."""
 
     duplicates: int = 0
     before: int = 0
@@ -85,7 +85,7 @@ Output = Sequenced | GapFound
 
 
 class Watcher(Protocol):
-    """Is told of what no output tells, as it happens; for traces. It must not call the ordering module."""
+    """An observer, for traces, of what no output of the ordering module shows. It must not call the module."""
 
     def began(self, topic: int, number: int) -> None:
         """A topic's clock was taken: it begins behind this number."""

@@ -27,7 +27,7 @@ _DONE = PublicationState.DONE
 
 
 class Publishing:
-    """What becomes of publishes.
+    """The publishes of a client, with their outcomes.
 
     Args:
         arrivals: knows the domain, and names of topics.
@@ -66,7 +66,7 @@ class Publishing:
         return self.publisher.publish(topic, content, to_log, size)
 
     def cancel(self, publication: Publication) -> None:
-        """Nobody wants it any more: unless it was handed over, its number becomes void."""
+        """Cancel a publication; unless it was handed over, its number becomes void."""
         self.publisher.cancel(publication)
         if not publication.handed:
             self.publisher.refused(publication)

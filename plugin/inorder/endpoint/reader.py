@@ -1,4 +1,4 @@
-"""One topic that a subscriber reads: up to where, and what of it is missing, passed over or given up."""
+"""One topic of a subscriber: its clock, and its missing, passed over and given up numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a client has asked the stages for, as its hellos tell them: R1. No I/O; the caller's clock counts the time that
-the machine sleeps."""
+"""The history of a client's requests to the stages, for its hellos (R1). No I/O; the caller's clock counts the time
+that the machine sleeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which subscription an arriving topic belongs to: the strongest ordering wins, overlapping copies are told apart."""
+"""The subscription of an arriving topic: the strongest ordering wins, and overlapping copies are told apart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How arrivals of one topic are treated.
+    """The treatment of one topic's arrivals.
 
     Attributes:
         ordering: the strongest among the filters that cover the topic.

@@ -63,7 +63,7 @@ class Subscriber:
 
     @property
     def filters(self) -> list[SpaceFilter]:
-        """What the subscription covers, a change on its way included."""
+        """The filters of the subscription, with a change on its way."""
         return self._filters if self._change is None else self._change.filters
 
     @property
@@ -85,8 +85,8 @@ class Subscriber:
         return self._change
 
     def is_lost(self, *, known: bool, version: int) -> bool:
-        """Tell whether the subscription has expired (R12), from what the bottom stage says about this session: is it
-        ``known`` there, and with which ``version`` of a subscription (0: none)?"""
+        """Tell whether the subscription has expired (R12), by the bottom stage's word on this session: whether it is
+        ``known``, and the ``version`` of its subscription (0: none)."""
         if version:
             return False
         return bool(self._filters) or (self._change is not None and not known)

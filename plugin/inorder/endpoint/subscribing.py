@@ -101,7 +101,7 @@ class Subscribing:
         return None if problem is None else InvalidFilter(new[-1].text, problem)
 
     def broker_answered(self, change: Change, error: Exception | None) -> None:
-        """The brokers have done what a change asks for, or refused it: then all of it is undone."""
+        """Go on with a change that the brokers have made, or undo all of a refused one."""
         if change is not self._current:
             return  # the client was stopped meanwhile
         if error is not None and change.error is None:
@@ -218,7 +218,7 @@ class Subscribing:
     # -- what begins anew --------------------------------------------------------------------------------------
 
     def opened(self, frame: Opened) -> None:
-        """The bottom stage tells what it has of this session: has the subscription expired (R12)?"""
+        """Take the bottom stage's word on this session, which tells whether the subscription has expired (R12)."""
         if self._subscriber.is_lost(known=frame.known, version=frame.version):
             if self._subscriber.topics:
                 self._outbox.effects.append(Expired())

@@ -29,14 +29,14 @@ def is_leap(reader: TopicReader, number: int) -> bool:
 
 
 def again(entry: Sequenced) -> Sequenced:
-    """Return an entry that is to be received once more; what still points to the old one ignores that."""
+    """Return an entry to be received once more; references to the old one are ignored."""
     other = copy(entry)
     other.done = False
     return other
 
 
 class Suspicion:
-    """The events that are held because nobody has vouched for their numbers, and what becomes of them."""
+    """Held events, whose numbers nobody has vouched for."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -49,7 +49,7 @@ class Suspicion:
 
     @property
     def count(self) -> int:
-        """How many events are held."""
+        """The number of held events."""
         return len(self._doubted)
 
     @property
@@ -59,7 +59,7 @@ class Suspicion:
 
     @property
     def due(self) -> float | None:
-        """When the stages are to be asked (s), or ``None``."""
+        """Return when the stages are to be asked (s), or ``None``."""
         return self._ask_at if self._doubted else None
 
     def claims(self, entry: Sequenced) -> list[Claim]:
@@ -122,8 +122,8 @@ class Suspicion:
         return {number for entry in self._doubted for of, number in self.claims(entry) if of == topic}
 
     def settle(self, unknown: set[Claim], now: float) -> None:
-        """Look again at what is held: numbers that nobody issued (``unknown``) discredit it, and without any doubt left
-        it may go."""
+        """Check the held events again: numbers that nobody issued (``unknown``) discredit an event, and one without
+        doubts may go."""
         cleared: list[Sequenced] = []
         for entry in self.take():
             if entry.topic not in self._turns.readers:
@@ -139,9 +139,9 @@ class Suspicion:
             self._turns.receive(entry, now)
 
     def discredit(self, reader: TopicReader, number: int, asked_at: float, now: float) -> list[Sequenced]:
-        """Nobody had issued ``number`` when the stage answered: what claimed it, or depended on it, before the stage
-        was asked carries a damaged or forged stamp. Such an event is notified without an order rather than waited
-        for. What came since may be stamped after the answer left: it stays, and teaches its numbers anew.
+        """Discredit stamps with ``number``, or a dependency on it, for a number that was not issued when the stage
+        answered. An event from before the question is notified without an order. Later ones may be stamped after the
+        answer left: they stay, and teach their numbers anew.
 
         Returns what is to be looked at again."""
         turns, topic = self._turns, reader.topic

@@ -1,4 +1,4 @@
-"""Whose turn it is: what arrives is notified of when all that comes before it has been (R4), or is late (R5)."""
+"""Turns: an event is notified when everything before it was (R4), or is late (R5)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Turns:
     # -- arrivals (R4, R5) -------------------------------------------------------------------------------------
 
     def receive(self, entry: Sequenced, now: float) -> None:
-        """Take an event that arrived, or that arrives once more for what is decided by now."""
+        """Take an event that arrived, or a parked or held one again."""
         reader = self.readers.get(entry.topic)
         if reader is None:
             self._receive_unbegun(entry)
@@ -138,8 +138,8 @@ class Turns:
     # -- readiness (R4) ----------------------------------------------------------------------------------------
 
     def is_ready(self, reader: TopicReader, entry: Sequenced, now: float) -> bool:
-        """Tell whether an event's turn has come; if not, it sleeps on the first number it needs (which is known missing
-        from now on, if it was not: its topic may have been named after the event arrived, R13, R17).
+        """Tell whether an event's turn has come; if not, let the event sleep on the first missing number. That number
+        is known missing from now on: its topic may have been named after the event arrived (R13, R17).
 
         Its own predecessor comes last: a compact timestamp has the entries that rose after that (R21), the latest one
         first. So what sleeps on the first entry that is not met seldom has to sleep again."""
@@ -168,7 +168,7 @@ class Turns:
             self.learn(reader, number, now)
 
     def run(self, awake: deque[Sequenced], now: float) -> None:
-        """Notify of what is ready, and of what that wakes."""
+        """Notify of ready events, and of events that these wake."""
         readers, room, is_ready = self.readers, self.room, self.is_ready
         while awake:
             entry = awake.popleft()
@@ -210,7 +210,7 @@ class Turns:
         self.out.append(entry)
 
     def jump(self, reader: TopicReader, number: int, now: float) -> Sequence[Sequenced]:
-        """Pass over everything up to ``number``, which may still arrive, late (R6); return what that wakes."""
+        """Pass over everything up to ``number``, which may still arrive, late (R6); return the woken events."""
         clock, first = reader.clock, reader.unreported
         if clock >= number:
             return []
@@ -264,7 +264,7 @@ class Turns:
         reader.missing.vouch(number)
 
     def _learn_dependencies(self, entry: Sequenced, now: float) -> None:
-        """Also of holes: with compact stamps (R21) a hole may be the only one that names what it waits for."""
+        """Learn the dependencies of an event or a hole, which only the latter may name (R21, compact stamps)."""
         readers, parts = self.readers, iter(entry.deps)
         for topic in parts:
             number, reader = next(parts, 0), readers.get(topic)
@@ -284,7 +284,7 @@ class Turns:
             self.watcher.began(reader.topic, reader.clock)
 
     def end(self, topics: Iterable[int]) -> deque[Sequenced]:
-        """Drop the clocks of topics with all that is known of them; return what slept on their numbers."""
+        """Drop the clocks and states of topics; return the events that slept on their numbers."""
         awake: deque[Sequenced] = deque()
         for topic in topics:
             reader = self.readers.pop(topic, None)
@@ -305,4 +305,4 @@ class Turns:
 
 
 def _nothing(now: float) -> None:
-    """Nobody is told."""
+    """Do nothing."""

@@ -63,7 +63,7 @@ def hole(topic: int, number: int, deps: list[int], reason: GapReason | None, now
 
 
 class WaitingRoom:
-    """All that waits, by topic and number, with the alarm clocks that wake it.
+    """All waiting events by topic and number, with the numbers that wake them.
 
     Args:
         has_limits: events may go before their turn (R6): :meth:`lowest` and :meth:`oldest` are asked for.
@@ -84,7 +84,7 @@ class WaitingRoom:
 
     @property
     def alarms(self) -> Mapping[int, Mapping[int, list[Sequenced]]]:
-        """By topic and number, what sleeps on it; also what has left since. Do not change it."""
+        """The sleeping events by topic and number, with some that have left since. Do not change it."""
         return self._alarms
 
     def get(self, topic: int, number: int) -> Sequenced | None:
@@ -129,7 +129,7 @@ class WaitingRoom:
                 self._tidy(entry.topic, waiting)
 
     def _tidy(self, topic: int, waiting: dict[int, Sequenced]) -> None:
-        """Drop the places of those that left once they are the majority."""
+        """Drop the places of events that have left, once these are the majority."""
         if len(self._arrivals) > 2 * self.count + TIDY_AT:
             self._arrivals = deque(each for each in self._arrivals if not each.done)
         if len(self._order[topic]) > 2 * len(waiting) + TIDY_AT:
@@ -193,8 +193,8 @@ class WaitingRoom:
         return self.wake_from(topic, 0)
 
     def describe(self) -> dict[str, Any]:
-        """Return what waits, by topic and number; what sleeps on which number; and, where events may go before their
-        turn, which have waited for how long, the longest first."""
+        """Return the waiting events, by topic and number; the sleepers of each number; and, with bounded waiting, the
+        waiting times, the longest first."""
         asleep = {
             topic: {number: [each for each in sleepers if not each.done] for number, sleepers in its.items()}
             for topic, its in self._alarms.items()

@@ -1,4 +1,4 @@
-"""What a subscriber waits for, for operators: the numbers that hold events up, whatever the cause.
+"""A subscriber's waits, for operators: the numbers that hold events up, whatever the cause.
 
 Nothing decides by it.
 """
@@ -21,8 +21,8 @@ PLACES_LOOKED_AT: Final = 2_000
 
 
 def waits_of(room: WaitingRoom, unnamed: Mapping[int, list[Sequenced]], now: float) -> list[Wait]:
-    """Return what holds events up, the longest first: of each topic the lowest number that is slept on and does not
-    wait itself, and topics that no worker has named yet (``unnamed``: what waits for that)."""
+    """Return the numbers that hold events up, the longest first. These are the lowest one of each topic with sleepers
+    that does not wait itself, and topics without a name yet (``unnamed``: their waiting events)."""
     names = ((topic, 0, its) for topic, its in unnamed.items() if its)
     found = [_wait(*each, now) for each in (*_roots(room), *names)]
     long = [each for each in found if each.for_ms >= LONG * 1000]

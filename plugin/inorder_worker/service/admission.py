@@ -1,5 +1,5 @@
-"""What a connection may do, from its hello to its end: its token is looked up, each frame is checked against what the
-token allows, and what operators change is written into the audit log, before it is made and when it is done."""
+"""Admission of connections: their token is looked up, each frame is checked against its rights, and operators' changes
+are written into the audit log, before each change and with its outcome."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ class Admission:
     # -- each frame --------------------------------------------------------------------------------------------
 
     def ask(self, connection: Connection, frame: ClientFrame, then: Callable[[], None]) -> None:
-        """Go on with a frame if the token allows it, else fail the connection: who is told what its token allows does
-        not send such a frame. Raises what ``then`` does."""
+        """Go on with a frame that the token allows, else fail the connection, as a client knows its rights. Raises the
+        errors of ``then``."""
         try:
             self._check(connection, frame)
         except Forbidden as error:
@@ -212,8 +212,8 @@ class Admission:
         return self._host.stage(stage).name_topics(NameTopics(0, sorted(topics))).topics
 
     def seen(self, connection: Connection, report: Report) -> Report:
-        """Return what a client reports without what its token does not let it see: operators are shown it beside what
-        others tell of the same events."""
+        """Return a client's report without parts beyond its token's rights, as operators see it beside other
+        reports."""
         permissions, stage = connection.passed.permissions, next(iter(self._host.stages.values()), None)
         if permissions.allows_all or stage is None:
             return report
@@ -300,7 +300,7 @@ class Admission:
 
 
 def _check_known_by_id(action: str, check: Callable[[str, str], None], info: TopicInfo) -> None:
-    """Raise Forbidden for a topic that is known by its id, without its name: that may be what is forbidden."""
+    """Raise Forbidden for a topic known by its id alone, whose name may be forbidden."""
     try:
         check(info.space, info.name)
     except Forbidden as error:

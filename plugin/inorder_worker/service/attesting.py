@@ -1,4 +1,4 @@
-"""What workers have clients witness: how far the journals are, so that an older copy of the store is found out.
+"""Positions of the journals that clients witness, by which an older copy of the store is detected.
 
 A store that was put back as a file copy, a disk image or a dump looks like any other one: nothing in it tells that
 numbers were given since, and they would be given again. Its clients know, but a client may lie, and must not be able to
@@ -22,7 +22,7 @@ CODE_BYTES: Final = 16
 
 
 class Standing(NamedTuple):
-    """Where a stage's journal is.
+    """The position of a stage's journal.
 
     Attributes:
         epoch: the present one.

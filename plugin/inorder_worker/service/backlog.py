@@ -41,7 +41,7 @@ class Backlog:
         self.check_pressure()
 
     def put_back(self, works: Sequence[Work]) -> None:
-        """Add requests that came before all that are in it, in their order."""
+        """Put requests back in front of all others, in their order."""
         for work in reversed(works):
             self._works.put_first(work.name, work, work.owner)
             self.bytes += work.size

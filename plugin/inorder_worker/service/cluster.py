@@ -1,4 +1,4 @@
-"""Where every stage is: read from the store, which is the truth."""
+"""The places of all stages, read from the store."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Cluster:
         return self._places.get(stage) or StageInfo(stage, 0, "")
 
     def told(self, own: Mapping[int, int]) -> list[StageInfo]:
-        """Return what this worker tells clients, whose own stages have these epochs (their address is left empty: a
-        client reaches them as it reached us)."""
+        """Return the map for clients, with these epochs of this worker's stages and no address for them, as a client
+        has reached us."""
         told = []
         for stage in sorted({*self._places, *own}):
             place = self.place(stage)

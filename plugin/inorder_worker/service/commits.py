@@ -40,7 +40,7 @@ log = logger("inorder.worker")
 
 
 class CommitLoop:
-    """Runs requests, commits what they have stepped, and releases what became durable.
+    """Runs requests, commits their rows, and releases durable effects.
 
     A command and its effects are at any moment in one of three places: in ``collecting``, in the commit that runs on
     the store's thread, or in the commit that is durable and not released. They only go forward, and in order.
@@ -74,18 +74,18 @@ class CommitLoop:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits, nothing collects, and everything that is durable was released."""
+        """Tell whether no work waits or collects, and all durable effects were released."""
         return self.collecting.is_empty and not (self._backlog or self._relay.rides or self._durable)
 
     @property
     def is_unhurried(self) -> bool:
-        """What collects may wait for others to go with; whatever else there is to do here ends that."""
+        """Tell whether the collected work may wait for more; any other work here ends this."""
         is_busy = self.collecting.is_urgent or self._backlog or self._relay.rides or self._broken
         return not (is_busy or self._context.stop.is_set())
 
     @property
     def takes_ticks(self) -> bool:
-        """What a stage has to do at this time may be stepped now."""
+        """Tell whether a stage's timed work may be stepped now."""
         return not self.is_holding and self._broken is None
 
     def submit(self, work: Work) -> None:
@@ -170,9 +170,9 @@ class CommitLoop:
         self.collecting.replies.append(Reply(*session, frame))
 
     def reply_as_owner(self, session: Session, frame: Frame) -> None:
-        """Answer once the store has confirmed, after this call, that all stages here are ours: by a commit that takes
-        in every one of them, or by the next beat (R12). A worker that was paused and fenced, or is cut from its store,
-        goes on reading its clients' questions, but none of these answers leaves it."""
+        """Answer once the store has confirmed, after this call, that all stages here are ours: by a commit of all of
+        them, or by the next beat (R12). A worker that was paused and fenced, or is cut from its store, goes on reading
+        its clients' questions, but none of these answers leaves it."""
         self.collecting.is_urgent = True
         self.collecting.proofs.append(Reply(*session, frame))
 
@@ -215,7 +215,7 @@ class CommitLoop:
     # -- commit ------------------------------------------------------------------------------------------------
 
     async def turn(self) -> None:
-        """Commit what has collected; meanwhile release the commit before it, and step what waits. Raises StoreError."""
+        """Commit the collected work; meanwhile release the last commit, and step waiting work. Raises StoreError."""
         if self._broken is not None:
             self.release()
             raise self._broken
@@ -247,7 +247,7 @@ class CommitLoop:
         await self._save(images)
 
     def _close_rows(self) -> tuple[list[Batch], list[tuple[HostedStage, bytes]]]:
-        """Close the stages' open rows; return them, and the snapshots that are due right after them."""
+        """Close the stages' open rows; return them with the snapshots due behind them."""
         own = self._stages.values()
         rows = [row for hosted in own if (row := hosted.close_row())]
         images = [

@@ -1,10 +1,10 @@
-"""What is wrong, said once: who looks again and again fails again and again."""
+"""Complaints that are logged once, however often a check fails again."""
 
 from __future__ import annotations
 
 
 class Complaint:
-    """What is wrong at present. Attribute ``text``: in words; empty while nothing is."""
+    """The present fault of something. Attribute ``text``: in words; empty while nothing is."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -54,7 +54,7 @@ _LEVELS: Final = {
 
 
 class ConnectionOwner(Protocol):
-    """What a connection asks of its server. Synchronous."""
+    """The server's side of a connection. Synchronous."""
 
     settings: WorkerSettings
     is_pressed: bool
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """What was sent and has not left."""
+        """The sent bytes that have not left."""
         return int(self._transport.get_write_buffer_size())
 
     def send(self, frames: list[Frame]) -> None:
@@ -346,7 +346,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _take_again(self) -> None:
-        """What was left of the last read comes before the next one."""
+        """Put the rest of the last read in front of the next one."""
         if self.is_current and self._is_reading:
             self._take_all()
 

@@ -1,4 +1,4 @@
-"""What the parts of a stage host have in common."""
+"""The shared state of a stage host's parts."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _is_over(rule: LogRule, count: int, size: int, oldest_ms: int, now_ms: int) 
 
 
 def excess(rule: LogRule, totals: LogTotals, oldest: list[Oldest], now_ms: int) -> tuple[int, dict[int, int]]:
-    """Return up to which number a log is to be forgotten (0: nothing of it), and what these numbers depended on."""
+    """Return the number up to which a log is to be forgotten (0: nothing), and the dependencies of these numbers."""
     base: dict[int, int] = {}
     through, count, size = 0, totals.events, totals.size
     for row in oldest:

@@ -48,7 +48,7 @@ class Follower:
         return {stage: each.tail.seq for stage, each in list(self._stages.items())}
 
     def read_store(self) -> tuple[list[Holder], list[Member]]:
-        """Return who has which stage, and who is there. Raises StoreError."""
+        """Return the owners of the stages, and the workers. Raises StoreError."""
         with self._lock:
             return self._journal.read_map(), self._journal.read_members()
 
@@ -87,7 +87,7 @@ class Follower:
             self._journal.close()
 
     def interrupt(self) -> None:
-        """From another thread: let a running call end soon."""
+        """Make a running call in another thread end soon."""
         self._journal.interrupt()
 
     def _catch_up(self, stage: int) -> HostedStage:

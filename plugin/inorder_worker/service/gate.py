@@ -1,4 +1,4 @@
-"""Who may come in, and until when: tokens are looked up beside the commits, on a thread and a connection of their own.
+"""Tokens of connections, looked up beside the commits, on a thread and a store connection of their own.
 
 What a token was found to be counts for a second. Open connections are looked at again as often, so a token that is
 revoked or has expired is of no use to anybody soon after. While the store cannot be asked, who is in stays: nothing can
@@ -40,7 +40,7 @@ LOOK_INTERVAL: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What somebody came in with.
+    """The rights and the token of a connection.
 
     Attributes:
         who: the token's name; of the worker's own token, and of none, a description.
@@ -54,13 +54,12 @@ class Pass:
 
     @property
     def access(self) -> Access:
-        """What the token allows, as clients are told."""
+        """The token's rights in the form for clients."""
         return self.permissions.access
 
     @property
     def owner(self) -> str:
-        """Whose client ids and what is kept under them are: tokens of one name share them; empty where it is none of
-        the store."""
+        """The owner of client ids and of their state: all tokens of a name; empty for a token outside of the store."""
         return "" if self.token is None else self.token.name
 
     @property
@@ -139,8 +138,8 @@ class Gate:
     # -- staying in --------------------------------------------------------------------------------------------
 
     async def watch(self, held: Callable[[], Iterable[Token]], throw_out: Callable[[str, str], None]) -> None:
-        """For ever: look which of the tokens that are held are no good any more, and have their holders thrown out, by
-        the token's id and with the reason."""
+        """Check for ever the tokens in use; invalid ones are reported by id and reason, so that their connections are
+        closed."""
         while True:
             await asyncio.sleep(LOOK_INTERVAL)
             tokens = {each.id: each for each in held()}
@@ -165,7 +164,7 @@ class Gate:
 
     @property
     def keeps_audit(self) -> bool:
-        """There is an audit log."""
+        """Tell whether there is an audit log."""
         return self._audit is not None
 
     async def begin_audit(self, passed: Pass, action: str, target: str, detail: dict[str, Any], outcome: str) -> int:

@@ -1,4 +1,4 @@
-"""A worker shows the store that it lives, is told by it that its stages are its own, and sees where the others are."""
+"""Beats of a worker: it shows the store its life, gets its ownership confirmed, and sees the places of other stages."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Heartbeat:
             self._context.sink.map_read(await self._context.in_store(self._context.journal.read_map), None)
 
     def look_around_soon(self) -> None:
-        """Somebody has a hint that a stage is elsewhere now, or that we lost one."""
+        """Read the store soon, on a hint that a stage is elsewhere now, or that we lost one."""
         soon = max(asyncio.get_running_loop().time() + LOOK_INTERVAL, self._looked_at + MAP_PAUSE)
         if self._stages.are_ready and soon < self.due_at:
             self.due_at = soon

@@ -170,8 +170,7 @@ class StageHost:
     # -- recovery ----------------------------------------------------------------------------------------------
 
     async def _start_anew(self, error: StoreError) -> None:
-        """Forget what ran ahead of the store, and recover from it, however long it takes. What is not ours any more is
-        let go."""
+        """Forget all work ahead of the store, and recover from it, however long it takes. Lost stages are let go."""
         self.hosted.are_ready = False
         self.commits.release()
         self.commits.discard()
@@ -227,7 +226,7 @@ class StageHost:
 
     @property
     def count(self) -> int:
-        """How many stages the store has; the last one is the bottom."""
+        """The number of the store's stages; the last one is the bottom."""
         return self.hosted.count
 
     @property
@@ -242,7 +241,7 @@ class StageHost:
 
     @property
     def standings(self) -> dict[int, Standing]:
-        """Where the journals of the stages here are."""
+        """The positions of the journals of the stages here."""
         return self.hosted.standings
 
     def has(self, stage: int) -> bool:
@@ -258,8 +257,8 @@ class StageHost:
         return self.hosted.now(stage)
 
     def roles(self) -> dict[int, str]:
-        """Tell what this worker is to each stage: ``active``, ``standby`` for one that it follows and may take over, or
-        ``elsewhere`` for another one."""
+        """Return this worker's role for each stage: ``active``, ``standby`` for one that it follows and may take over,
+        else ``elsewhere``."""
         others = {
             stage: "standby" if stage in self._settings.hosted_stages else "elsewhere" for stage in range(self.count)
         }
@@ -274,7 +273,7 @@ class StageHost:
 
     @property
     def silence(self) -> float:
-        """Seconds for which the store has not answered what it is asked; 0 while it is asked nothing."""
+        """The seconds without an answer from the store; 0 without an open request."""
         return self.context.thread.silence
 
     @property
@@ -284,17 +283,17 @@ class StageHost:
 
     @property
     def beat_failure(self) -> str:
-        """Why this worker cannot show the store that it lives; empty while it can."""
+        """Why this worker cannot show the store its life; empty while it can."""
         return self.heartbeat.complaint.text
 
     @property
     def queued(self) -> int:
-        """How much work waits for a commit."""
+        """The amount of work that waits for a commit."""
         return len(self._backlog)
 
     @property
     def queued_bytes(self) -> int:
-        """What it costs."""
+        """The size of the work that waits for a commit, in bytes."""
         return self._backlog.bytes
 
     def describe(self) -> dict[str, object]:

@@ -35,7 +35,7 @@ WORTH_BYTES: Final = 8
 
 
 class StageImage(msgspec.Struct, array_like=True):
-    """What a snapshot holds: the stage's own snapshot, and what its host must know again.
+    """The contents of a snapshot: the stage's own snapshot, and the host's state.
 
     Attributes:
         now: the stage's time, in milliseconds.
@@ -51,7 +51,7 @@ class StageImage(msgspec.Struct, array_like=True):
 
 
 class SnapshotBounds(Protocol):
-    """How much journal may pile up before a snapshot (see WorkerSettings)."""
+    """The bounds of the journal before a snapshot is due (see WorkerSettings)."""
 
     @property
     def snapshot_rows(self) -> int:
@@ -93,12 +93,12 @@ class HostedStage:
 
     @property
     def index(self) -> int:
-        """Which stage this is."""
+        """The index of the stage."""
         return self.stage.index
 
     @property
     def standing(self) -> Standing:
-        """Where its journal is, of what is durable."""
+        """The position of its journal's durable end."""
         return Standing(self.epoch, self.began, self.durable)
 
     def now(self) -> int:
@@ -141,9 +141,9 @@ class HostedStage:
     def first_commands(
         self, settings: StageSettings, topics: list[TopicInfo], rules: list[LogRule]
     ) -> list[AnyCommand]:
-        """Return what a stage must be told before anything else after its recovery: changed settings, the topic
-        order and (at the bottom stage) the event logs of a new store, and that those who were connected are not (their
-        grace begins now, R12, R16)."""
+        """Return the first commands of a stage after its recovery. These are changed settings, a new store's topic
+        order and (at the bottom stage) event logs, and the end of all connections (their grace begins now, R12,
+        R16)."""
         commands: list[AnyCommand] = []
         if settings != self._settings:
             commands.append(Configure(settings))

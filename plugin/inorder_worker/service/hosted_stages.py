@@ -13,7 +13,7 @@ from inorder_worker.store.journal import Batch
 
 
 class HostedStages(dict[int, HostedStage]):
-    """Maps the index of each stage that is here to what this worker has of it.
+    """Maps the index of each stage here to this worker's state of it.
 
     Only ``Tenure`` puts stages in and takes them out, and only while no command and no commit is under way.
 
@@ -54,7 +54,7 @@ class HostedStages(dict[int, HostedStage]):
 
     @property
     def standings(self) -> dict[int, Standing]:
-        """Where the journals of the stages here are."""
+        """The positions of the journals of the stages here."""
         return {index: hosted.standing for index, hosted in self.items()}
 
     def machine(self, index: int) -> Stage:

@@ -87,7 +87,7 @@ class Links:
 
 
 class StageLink:
-    """What goes to one stage elsewhere.
+    """The rides to one stage elsewhere.
 
     Invariant: ``_sender`` is there only after the welcome, on a connection that is up.
     """
@@ -106,7 +106,7 @@ class StageLink:
         return None if self._sender is None else self._sender.bytes_under_way
 
     def look_again(self) -> None:
-        """Something changed: if it concerns the connection, make a new one."""
+        """Make a new connection if a change concerns it."""
         self._changed.set()
         if self._writer is not None and (self._place, self._origins) != self._wanted():
             self._writer.transport.abort()

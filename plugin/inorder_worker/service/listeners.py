@@ -35,7 +35,7 @@ class Listeners:
 
     @property
     def advertised(self) -> str:
-        """Where clients and other workers reach this one, ``host:port``; known once it is bound."""
+        """The address for clients and other workers, ``host:port``; known once it is bound."""
         if self._settings.advertise:
             return self._settings.advertise
         host, _, port = self.addresses[0].rpartition(":")

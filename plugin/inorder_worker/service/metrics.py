@@ -43,7 +43,7 @@ class HostMetrics:
         self._durations.append(seconds)
 
     def answered(self, frames: Iterable[Frame]) -> None:
-        """These frames left; timestamps in them are counted (a repeated answer counts again)."""
+        """Count sent frames and the timestamps in them (a repeated answer counts again)."""
         for frame in frames:
             if isinstance(frame, Timestamps):
                 self.timestamps += len(frame.events)

@@ -33,7 +33,7 @@ log = logger("inorder.worker")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a path is answered with."""
+    """The answer to a request for a path."""
 
     status: HTTPStatus
     kind: str

@@ -1,4 +1,4 @@
-"""What collects between two commits, to be written by the next one and to leave after it."""
+"""The work that collects between two commits, to be written by the next one and released after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_AT_ONCE: Final = 0.1
 
 @dataclass(slots=True)
 class OpenCommit:
-    """What one group commit brings about, beside the stages' rows.
+    """The effects of one group commit, beside the stages' rows.
 
     Attributes:
         replies: leave when the commit is durable, in this order.
@@ -47,7 +47,7 @@ class OpenCommit:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to commit and nothing to release."""
+        """Tell whether there is nothing to commit or release."""
         return not (self.commands or self.replies or self.proofs or self.after or self.settled)
 
     def has_room(self, max_commands: int, max_bytes: int) -> bool:

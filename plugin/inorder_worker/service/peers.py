@@ -30,7 +30,7 @@ log = logger("inorder.worker")
 
 
 class Peers:
-    """Which connection brings the rides of which stage.
+    """The connections by which rides of other stages come.
 
     Invariant: for each pair of (stage here, origin) at most one connection is current, the one that said hello last.
     """

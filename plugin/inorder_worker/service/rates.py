@@ -1,4 +1,4 @@
-"""How many numbers each topic got of late: for operators.
+"""Recent rates of numbers by topic, for operators.
 
 Nothing is counted where numbers are given. A look every two seconds costs what the topics cost that got numbers since
 the last one, so ten thousand idle topics cost nothing.

@@ -86,12 +86,11 @@ class RideRelay:
 
     @property
     def held(self) -> int:
-        """How many requests are held because the stage above is away (``max_outbox``)."""
+        """The number of requests held because the stage above is away (``max_outbox``)."""
         return sum(map(len, self._held.values()))
 
     def hold(self, work: Work) -> bool:
-        """Keep what would add to the rides for a stage above that is away, behind what is kept already; tell whether
-        that was done."""
+        """Keep a request for a stage above that is away, behind earlier ones; tell whether it was kept."""
         way_out = None if work.entry is None else self.exits.get(work.entry)
         if way_out is None:
             return False
@@ -119,8 +118,8 @@ class RideRelay:
     # -- stages come and go ------------------------------------------------------------------------------------
 
     def arrange(self) -> None:
-        """The stages here are others than before, and all that they have is durable: find out through which of them
-        rides leave, and what is to be sent again."""
+        """Find the stages here through which rides leave, and the rides to send again, after the stages have changed
+        and all their state is durable."""
         self._backlog.put_back(self.take_held())
         stages = self._stages
         self.exits = _exits(stages)

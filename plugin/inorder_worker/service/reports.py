@@ -1,4 +1,4 @@
-"""What clients report of themselves, kept for operators: sums, the last report of each, and the lives of some events.
+"""Clients' reports, kept for operators: sums, the last report of each client, and the lives of some events.
 
 All of it is in memory and of the worker that has the bottom stage: after a take-over it begins anew.
 """

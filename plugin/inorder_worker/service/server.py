@@ -129,7 +129,7 @@ class Server:
             connection.stop_reading()
 
     async def close(self, timeout: float) -> None:
-        """Say that the worker stops, close all connections, and cut those that are not closed in time (seconds)."""
+        """Announce the worker's stop, close all connections, and cut those still open after ``timeout`` seconds."""
         self.stop_accepting()
         if self._connections:
             self._all_closed.clear()
@@ -150,7 +150,7 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """Of clients and other workers, greeted or not, and with their TLS handshake done or not."""
+        """The number of connections of clients and other workers, greeted or not, also during their handshake."""
         return len(self._connections) + self.listeners.handshakes
 
     @property
@@ -160,12 +160,12 @@ class Server:
 
     @property
     def store_error(self) -> Exception | None:
-        """What is wrong with the store, while it is."""
+        """The present fault of the store, or nothing."""
         return self._store_error
 
     @property
     def is_stopping(self) -> bool:
-        """Nothing more is taken."""
+        """Tell whether the server takes no more work."""
         return self._is_stopping
 
     def slow_clients(self) -> list[SlowClient]:
@@ -241,7 +241,7 @@ class Server:
         host.commits.submit(work)
 
     def _reported(self, connection: Connection, frame: Report | ShowReports, size: int) -> None:
-        """What clients have seen is no business of the stages: a report is answered at once, with our time."""
+        """Answer a client's report at once, with our time, as it does not concern the stages."""
         assert connection.session is not None
         run = lambda: None  # noqa: E731
         if isinstance(frame, ShowReports):  # costs much: it waits for its turn
@@ -255,7 +255,7 @@ class Server:
         self._the_host.commits.submit(Work(connection, size, run))
 
     def _placed(self, frame: ShowWorker | DrainWorker | MoveStage) -> Frame:
-        """Which stages this worker has is no business of the stages either."""
+        """Answer a question about this worker's stages, which does not concern the stages themselves."""
         host, standby = self._the_host, self.standby
         assert standby is not None, "a worker has one"
         if isinstance(frame, ShowWorker):
@@ -434,7 +434,7 @@ class Server:
         return ClusterMap(self._cluster.told(self._the_host.epochs), self._cluster.workers)
 
     def _tell_heads(self) -> None:
-        """Collect heads behind everything that is being committed, so that none shows what is not durable yet."""
+        """Collect heads behind all work under commit, so that heads show only durable numbers."""
         self._heads_queued = False
         stages = list(self._the_host.stages.values())
         changed = [stage.changed_heads() for stage in stages]

@@ -1,4 +1,4 @@
-"""What a worker is told: where it listens, where it keeps its numbers, and its bounds."""
+"""The settings of a worker: its address, its store, and its bounds."""
 
 from __future__ import annotations
 

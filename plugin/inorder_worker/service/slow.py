@@ -1,4 +1,4 @@
-"""Which clients do not read what they are sent: named while it lasts, and for a while after they were thrown out."""
+"""Clients that do not read: they are named while this lasts, and for a while after the end of their connection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Unread(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """What was sent to it and has not left."""
+        """The sent bytes that have not left."""
 
     def cut_unread(self) -> None:
         """Cut a client that leaves too much unread."""
@@ -66,7 +66,7 @@ class SlowClients:
         self._last.append(SlowClient(connection.name, connection.peer, connection.unread_bytes, now))
 
     def last(self, since: float) -> list[SlowClient]:
-        """Return those that were disconnected after ``since`` (s), the newest first; not all, if they are many."""
+        """Return clients that were disconnected after ``since`` (s), the newest first, and not all of many."""
         return [each for each in reversed(self._last) if each.at >= since]
 
     @classmethod

@@ -1,6 +1,6 @@
-"""A worker as a standby: it follows the stages that it may take and that others have, and takes them over when their
-owner is silent for a whole lease, is known to be gone, or has let them go. And the other way round: it hands over
-stages that another worker should have, because that one is pinned to them, or has fewer.
+"""A worker as a standby. It follows other workers' stages and takes them over when their owner is silent for a whole
+lease, is known to be gone, or has let them go. It also hands over stages that another worker should have, because that
+one is pinned to them, or has fewer.
 
 Two standbys may come to this at once: the claim is a conditional update, so one of them gets the stage, and the other
 goes on following. An owner that shows life at the last moment keeps it.
@@ -40,7 +40,7 @@ WARM_ROWS: Final = 1000
 
 
 class Claims(Protocol):
-    """What a standby asks of the host. On the event loop.
+    """The port from a standby to its host, on the event loop. On the event loop.
 
     Attributes:
         owner: what it is called in the store.
@@ -64,10 +64,10 @@ class Claims(Protocol):
         """Finish what is under way on a stage, and let it go."""
 
     def look_around_soon(self) -> None:
-        """Somebody has a hint that we lost a stage: ask the store."""
+        """Read the store soon, on a hint that we lost a stage."""
 
     def map_read(self, rows: list[Holder], workers: list[str] | None) -> None:
-        """This is where all stages are now, and the addresses of the workers that live (if they are known)."""
+        """Take the places of all stages, and the addresses of the living workers (if they are known)."""
 
 
 class Standby:
@@ -138,13 +138,13 @@ class Standby:
 
     @property
     def pins(self) -> tuple[int, ...]:
-        """The only stages that this worker may have, by its settings or because an operator moved them here; none: it
-        may have any."""
+        """The only stages that this worker may have, by its settings or because an operator moved them here; none: any
+        stage."""
         return tuple(sorted({*self._settings.hosted, *self._moved_here}))
 
     def describe(self) -> dict[str, object]:
-        """Return numbers for health and status: of each stage that is followed the last row that was read, and for how
-        long its owner has been silent (s); and what each worker looks like from here."""
+        """Return figures for health and status: the last row read and the owner's silence (s) of each followed stage,
+        and each worker's apparent state."""
         followed = []
         for stage, row in sorted(self._follower.rows.items()):
             holder = self._holders.get(stage)
@@ -179,8 +179,8 @@ class Standby:
         return self._claims.owns(stage) or (other != self._claims.owner and self._watch.has_shown_life(other))
 
     async def _look(self, *, at_once: bool = False) -> None:
-        """Read what is new; take what is to be taken, and hand over what is another's. ``at_once``: take it whoever has
-        it. Raises StoreError."""
+        """Read the store, take stages that are due, and hand over other workers' stages. ``at_once``: take one
+        whoever has it. Raises StoreError."""
         for stage in list(self._claimed):
             await self._finish(stage)
         followed = self._followed

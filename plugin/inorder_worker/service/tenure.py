@@ -1,4 +1,4 @@
-"""Which stages this worker has: how it gets them, keeps them over failures of the store, and lets them go.
+"""The stages of this worker: how it gets, keeps (over failures of the store) and releases them.
 
 Stages come and go only while nothing is under way (see ``CommitLoop.quiet``), so that everything that is in memory then
 is durable, and whoever has a stage next continues exactly there.
@@ -27,7 +27,7 @@ log = logger("inorder.worker")
 
 
 class Tenure:
-    """Claims stages, takes them in, hands them over, and takes them again after a failure; the standby's ``Claims``.
+    """Claims stages, takes over, hands over, and claims again after a failure; the standby's ``Claims``.
 
     A stage is first ours in the store (``HostedStages.claimed``), is read to its end by who claimed it, and joins then.
 
@@ -134,8 +134,8 @@ class Tenure:
         self._context.sink.stages_changed()
 
     def _brief(self, stages: Iterable[HostedStage]) -> None:
-        """Tell stages that came here what they must know first; not before ``RideRelay.arrange``, which takes all rides
-        that it finds for durable ones."""
+        """Give stages that came here their first commands; after ``RideRelay.arrange``, which takes all present rides
+        for durable ones."""
         given, topics = self._context.settings, self._topics_in_order()
         settings, rules = given.stage_settings(), given.log_rules()
         for hosted in stages:
@@ -158,7 +158,7 @@ class Tenure:
     # -- after a failure ---------------------------------------------------------------------------------------
 
     def store_failed(self, error: StoreError) -> None:
-        """No stage is handed over for now; whoever was fenced does not know any more what it has claimed."""
+        """Stop handing over stages; a fenced worker has forgotten its claims."""
         self._leaving.clear()
         if isinstance(error, Fenced):
             self._stages.claimed.clear()
@@ -200,14 +200,14 @@ class Tenure:
     # -- an older copy of the store ----------------------------------------------------------------------------
 
     def doubt(self, reason: str) -> None:
-        """There is proof that the store is an older copy: take no more work."""
+        """Take no more work, as the store has proven to be an older copy."""
         self._doubt = self._doubt or reason
         self._stages.are_ready = False
         self._context.wake.set()
 
     async def _check_end(self, hosted: HostedStage) -> None:
-        """A journal only gets longer: one that ends before what this process has read or written of it belongs to an
-        older copy, which was put back under us. Raises StoreOutdated."""
+        """Raise StoreOutdated for a journal that ends before this process's last write or read: an older copy was put
+        back under us."""
         last = await self._context.in_store(partial(self._journal.last_row, hosted.index))
         known = max(hosted.seq, self._stages.last_rows.get(hosted.index, 0))
         if last < known:

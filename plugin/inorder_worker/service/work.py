@@ -1,4 +1,4 @@
-"""What passes through a stage host: requests in, answers out."""
+"""The requests to a stage host, and its answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Session = tuple[str, int]
 
 
 class Source(Protocol):
-    """Who asked for work: a connection."""
+    """A connection that asks for work."""
 
     @property
     def name(self) -> str:
-        """Whose requests these are: a client's id, or the name of a worker."""
+        """The owner of the requests: a client's id, or the name of a worker."""
 
     @property
     def owner(self) -> str:
@@ -30,11 +30,11 @@ class Source(Protocol):
         """False once the connection is closed or another one took its place: its work is dropped."""
 
     def settled(self, count: int, size: int) -> None:
-        """So many of its requests, of so many bytes in all, have been answered or dropped."""
+        """Note that so many requests, of so many bytes in all, were answered or dropped."""
 
 
 class HostSink(Protocol):
-    """Where the host reports. Synchronous; never raises."""
+    """The receiver of a host's reports; its methods are synchronous and never raise."""
 
     def answer(self, session: Session, frames: list[Frame]) -> None:
         """Send these to a session, if it is connected. Called once for each session and commit."""
@@ -43,7 +43,7 @@ class HostSink(Protocol):
         """Rides of another worker's stage ``origin`` up to this number are durable at ``stage``."""
 
     def map_read(self, rows: list[Holder], workers: list[str] | None) -> None:
-        """This is where all stages are now, and the addresses of the workers that live (if they are known)."""
+        """Take the places of all stages, and the addresses of the living workers (if they are known)."""
 
     def stages_changed(self) -> None:
         """The stages here are not those of before."""
@@ -60,7 +60,7 @@ class HostSink(Protocol):
 
 
 class RideSink(Protocol):
-    """Who takes rides to other workers. Synchronous; never raises."""
+    """The receiver of rides to other workers; its methods are synchronous and never raise."""
 
     def rides_ready(self, target: int) -> None:
         """Rides for this stage of another worker are durable: see ``RideRelay.outgoing``."""
@@ -106,4 +106,4 @@ class StageBroken(StoreError):
 
 
 class StageElsewhere(Exception):
-    """What was asked for is for a stage of another worker (now)."""
+    """The requested stage is another worker's (now)."""

@@ -64,7 +64,7 @@ class Worker:
 
     @property
     def address(self) -> str:
-        """Where it listens, ``host:port`` (the first address, if there are more)."""
+        """The listening address, ``host:port`` (the first of several)."""
         return self._server.listeners.addresses[0]
 
     async def __aenter__(self) -> Self:
@@ -109,8 +109,8 @@ class Worker:
         self._stop.set()
 
     def renew_certificates(self) -> bool:
-        """Read the files of TLS again: connections from now on use them, those that are open stay. A file that is no
-        good is logged, and changes nothing. Return whether there are any."""
+        """Read the TLS files again for new connections; open connections stay. A bad file is logged and changes
+        nothing. Return whether there are any."""
         try:
             made, peer = self.settings.ssl_context(), self.settings.peer_ssl_context()
         except InvalidOption as error:
@@ -142,7 +142,7 @@ class Worker:
 
     @property
     def http_address(self) -> str:
-        """Where health and metrics are served, ``host:port``; empty where they are not."""
+        """The address of health and metrics, ``host:port``; empty without any."""
         return self._monitor.address
 
     def answer(self, target: str, accept: str = "") -> Answer:
@@ -150,8 +150,8 @@ class Worker:
         return self._monitor.answer(target, accept)
 
     def health(self) -> tuple[bool, dict[str, object]]:
-        """Tell whether this worker does what it is there for, and what there is to know of it: plain values, no
-        secrets. It is ready when it takes work for its stages, its store answering; a standby, when it can follow."""
+        """Return the worker's readiness and facts, in plain values without secrets. It is ready when it takes work for
+        its stages, its store answering; a standby, when it can follow."""
         now = asyncio.get_running_loop().time()
         error, is_failing = self._store_error()
         is_ready = self._host.is_ready and not (self._server.is_stopping or is_failing)
@@ -179,9 +179,8 @@ class Worker:
         return is_ready, facts
 
     def _store_error(self) -> tuple[str, bool]:
-        """Return what is wrong with the store, and whether that alone makes the worker unready: as a standby it
-        cannot follow, or show that it is there; or nothing has come back for a whole lease, after which a standby that
-        reaches the store takes over."""
+        """Return the store's fault, and whether it alone makes the worker unready. It does so for a standby, and after
+        a whole lease without an answer, when a standby that reaches the store takes over."""
         failed, silence = self._server.store_error, self._host.silence
         if failed is not None:
             return str(failed), False

@@ -70,8 +70,8 @@ def test_r1_answers_are_forgotten_below_a_mark_whichever_walk_is_shorter() -> No
         assert session.low == low
 
 
-def _session(answers: int, **more: int) -> Session:
-    return Session("p", 1, answers={counter: (1, counter) for counter in range(1, answers + 1)}, **more)
+def _session(answers: int, look_at: int = 0) -> Session:
+    return Session("p", 1, answers={counter: (1, counter) for counter in range(1, answers + 1)}, look_at=look_at)
 
 
 @pytest.mark.parametrize(("answers", "look_at", "kept"), [(20, 0, 20), (21, 0, 20), (30, 0, 20), (30, 30, 30)])
@@ -108,7 +108,7 @@ def test_a_walk_over_answers_costs_no_more_than_has_come_since() -> None:
 def test_answers_of_a_step_go_together_but_for_long_ones() -> None:
     outbox, key = Outbox(StageState(0, 1)), ("p", 1)
     long = [0] * (FEW_ENTRIES + 1)
-    lengths = (long, [], [1, 1], long[1:], long, [])
+    lengths: tuple[list[int], ...] = (long, [], [1, 1], long[1:], long, [])
     frames = [outbox.stamped(key, StampedEvent(at, 1, at, deps)) for at, deps in enumerate(lengths)]
     assert len(outbox.drain()) == 2
     assert [[each.counter for each in frame.events] for frame in (frames[0], frames[4])] == [[0, 1, 2, 3], [4, 5]]

@@ -1,4 +1,4 @@
-"""Where a topic begins, what its publishers published before counts: R8 with R19.
+"""Bases of topics: the events before a topic's start, by publisher, that count as its dependencies (R8 with R19).
 
 An event follows its publisher's earlier ones, also those in topics that nobody shares with its own. No timestamp names
 them, but whoever has such a topic and subscribes to the event's afterwards must not be notified of its publisher's next
@@ -25,7 +25,7 @@ Used = Mapping[int, tuple[int, int]]
 
 
 def begin_behind(state: StageState, begun: Collection[int], kept: Collection[int]) -> None:
-    """A subscriber begins topics, and keeps its clock in others: raise the bases of those to what they follow."""
+    """Raise the bases of topics that a subscriber begins to what its other topics, whose clock it keeps, follow."""
     if not begun or not kept:
         return
     begun, kept = frozenset(begun), frozenset(kept)
@@ -42,8 +42,8 @@ def begin_behind(state: StageState, begun: Collection[int], kept: Collection[int
 
 
 def remember_parted(state: StageState, homes: Mapping[int, int]) -> None:
-    """Topics are about to go to these stages: those that are not together any more remember what they follow. What was
-    left behind stays, and counts here: every subscription passes every stage."""
+    """Keep, before topics go to these stages, what those follow that are not together any more. Each stage's part stays
+    and counts there: every subscription passes every stage."""
     leaving = {topic for topic, stage in homes.items() if state.topics[topic].stage == state.index != stage}
     for session in state.sessions.values():
         _part(state, session.used, homes, leaving)

@@ -1,5 +1,5 @@
-"""What clients say of numbers, and what a stage knows of that: R19's ``after``, so that nobody waits for what nobody
-has published.
+"""Clients' claims about numbers, checked by a stage's own knowledge: R19's ``after``, so that nobody waits for a number
+that nobody has published.
 
 A dependency is safe where its number was given before the event that names it got its own: then no circle can come of
 it, and nobody waits for a number that does not exist. Of its own topics a stage knows all numbers. Of a topic further
@@ -35,8 +35,8 @@ def may_follow(state: StageState, session: Session, after: list[int]) -> bool:
 
 
 def may_pass(state: StageState, session: Session, after: list[int]) -> bool:
-    """Tell the same of a request that came up: what it says of this stage's topics was not looked at before. What it
-    says of those further down was, where it entered or on its way: its client may say that here, too, from now on."""
+    """Tell whether the claims of a request that came up may pass, by this stage's topics. Stages below have checked
+    their own: the client may claim these here, too, from now on."""
     is_given = True
     for topic, number in _pairs(after):
         manager = state.topics.get(topic)
@@ -50,8 +50,8 @@ def may_pass(state: StageState, session: Session, after: list[int]) -> bool:
 
 
 def given(state: StageState, deps: list[int]) -> Iterator[tuple[int, int, bool]]:
-    """Yield the entries of a timestamp that passes, and whether they are of this stage's topics; not those of these
-    whose number this stage has not given."""
+    """Yield the entries of a passing timestamp, and whether each is of this stage's topics, without numbers that this
+    stage has not given."""
     for topic, number in _pairs(deps):
         manager = state.topics[topic]
         is_here = manager.stage == state.index

@@ -1,4 +1,4 @@
-"""What goes into a stage (commands, journaled), between stages (rides) and out of a stage (effects).
+"""The inputs of a stage (journaled commands), the rides between stages, and a stage's effects.
 
 A command is stepped with the stage's time in milliseconds. Effects leave only after the commit that holds their
 command. Rides are the messages of the belt (R2): they go up one stage at a time over numbered FIFO links.
@@ -96,7 +96,7 @@ class TopicRide(Ride, tag=3):
 
 
 class Resumed(msgspec.Struct, array_like=True):
-    """Where a durable subscription resumes in one topic (R18).
+    """The point at which a durable subscription resumes in one topic (R18).
 
     Attributes:
         start: what is behind it can be had: from the log, or it comes from the broker.
@@ -178,8 +178,8 @@ class ExpireRide(Ride, tag=7):
 
 
 class FlushRide(Ride, tag=16):
-    """The topic order changes (R14): the stage that sees it admits nothing more, and everything older that goes up is
-    ahead of it. ``stages``: all topics of each stage in their new order, from the top."""
+    """Begins a change of the topic order (R14): a stage that gets it admits nothing more, and everything older is ahead
+    of it. ``stages``: all topics of each stage in their new order, from the top."""
 
     order_epoch: int
     stages: list[list[int]]
@@ -222,7 +222,7 @@ class OrderRide(Ride, tag=19):
 
 
 class SettleRide(Ride, tag=20):
-    """Of a SettleNumbers what is about topics that have moved, on its way to their home (flat triples)."""
+    """Passes the part of a SettleNumbers about moved topics on to their home (flat triples)."""
 
     client_id: str
     incarnation: int
@@ -253,7 +253,7 @@ class SwapRide(Ride, tag=22):
 
 
 class LogRulesRide(Ride, tag=30):
-    """Which topics have an event log from now on (R18): all rules."""
+    """Sets all rules for event logs (R18)."""
 
     rules: list[LogRule]
 
@@ -317,7 +317,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):
-    """Whether topics change places by themselves (R15); see the settings of these names."""
+    """The settings of the automatic change of topics' places (R15); see the settings of these names."""
 
     window_ms: int = 0
     alpha: float = 0.1
@@ -464,7 +464,7 @@ class Pin(Command, tag=21):
 
 
 class SetAutomatic(Command, tag=35):
-    """From now on topics change places by themselves in this way, or not at all (R15); at the bottom stage. It lasts,
+    """Turns the automatic change of topics' places on in this way, or off (R15), at the bottom stage. It lasts,
     whatever a worker's settings say."""
 
     client_id: str

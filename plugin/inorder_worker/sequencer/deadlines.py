@@ -1,4 +1,4 @@
-"""Which of many sessions is due first, without a look at each of them."""
+"""Deadlines of many sessions: the earliest is found without a look at each of them."""
 
 from __future__ import annotations
 

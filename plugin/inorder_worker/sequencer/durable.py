@@ -47,7 +47,7 @@ class DurableSubscriptions:
         return min(number, manager.number) if is_known and manager is not None else number
 
     def end(self, command: EndDurable) -> None:
-        """End a subscription whose client can be certain that it has ended (R12)."""
+        """End a subscription whose client must be certain of its end (R12)."""
         state, name = self._state, command.subscriber
         known = state.overlaps.get(name)
         sessions = [each for each in state.sessions.values() if each.client_id == name]

@@ -1,4 +1,5 @@
-"""Which topics have an event log, and what is in it: R18, the stage's side. The rows themselves are in the store.
+"""The topics with an event log, and the contents of each log: R18, the stage's side. The rows themselves are in the
+store.
 
 A logged number's row is written in the commit in which the number was issued, before anybody knows the number. What
 was published stands in that row only: where a request enters at its topic's own stage, the worker takes the content
@@ -97,7 +98,7 @@ class EventLog:
         manager.log_first, manager.log_base = 0, None
 
     def opened(self, key: SessionKey) -> None:
-        """A client that may know topics from before is connected (again): tell it which have a log by now."""
+        """Tell a client that is connected (again) which of its topics have a log by now."""
         if self._state.rules and self._state.is_bottom:
             self._tell(key, [each.id for each in self._state.topics.values() if each.logged])
 

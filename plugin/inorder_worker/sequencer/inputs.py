@@ -66,7 +66,7 @@ def command_of(client_id: str, incarnation: int, frame: Settle) -> SettleNumbers
 @overload
 def command_of(client_id: str, incarnation: int, frame: Requested) -> AnyCommand: ...
 def command_of(client_id: str, incarnation: int, frame: Requested) -> AnyCommand:
-    """Return the command that a client's frame is for the stage that it was sent to."""
+    """Return the command of a client's frame for its stage."""
     match frame:
         case CreateTimestamps():
             return Create(client_id, incarnation, frame.low, frame.events, frame.order_epoch)

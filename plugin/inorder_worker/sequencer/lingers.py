@@ -23,7 +23,7 @@ class Linger(msgspec.Struct):
 
 
 class Lingers:
-    """Lingers in the order in which they began; those that are due are found without a look at the others.
+    """Lingers in the order of their beginnings; due ones are found without a look at the others.
 
     Args:
         lingers: to begin with, in their order.
@@ -46,14 +46,14 @@ class Lingers:
         self._next += 1
 
     def take_due(self, now: int) -> list[Linger]:
-        """Take out those that end at this stage time or before, in the order in which they began."""
+        """Remove and return the lingers that end at this stage time or before, in the order of their beginnings."""
         due: list[tuple[int, Linger]] = []
         while self._heap and self._heap[0][0] <= now:
             due.append(heappop(self._heap)[1:])
         return [linger for _, linger in sorted(due, key=lambda each: each[0])]
 
     def take_of_one(self, now: int, count: int) -> list[Linger]:
-        """Take out the one that was due first, and those behind it that the same change dropped; at most so many."""
+        """Remove and return the linger due first, and at most so many behind it from the same change."""
         taken: list[Linger] = []
         while self._heap and self._heap[0][0] <= now and len(taken) < count:
             each = self._heap[0][2]

@@ -24,7 +24,7 @@ MAX_RIDES = 256
 
 
 class LinkSender:
-    """What one connection has carried.
+    """The progress of one connection between stages.
 
     Args:
         received: the last durable ride of each origin, as the other end said in its welcome.

@@ -1,4 +1,4 @@
-"""What goes along with topics that move to another stage (R14)."""
+"""The state that goes along with topics that move to another stage (R14)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MovedTopic(msgspec.Struct, array_like=True):
 
 
 class MovedSession(msgspec.Struct, array_like=True):
-    """A session, and what it has to do with topics that move.
+    """The state of a session that concerns moving topics.
 
     Attributes:
         low, connected, timeout, is_opened, floor: of the session where it comes from, see there.

@@ -1,4 +1,4 @@
-"""Which topics should change places because of how much is published on them (R15; TR, sections 5 and 6).
+"""The choice of topics that change places, by their rates of events (R15; TR, sections 5 and 6).
 
 A timestamp visits the stages above its topic's, so topics with many events belong higher.
 """

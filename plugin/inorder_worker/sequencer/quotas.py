@@ -1,7 +1,6 @@
-"""How much of what lasts a session's owner may have: topics, which are never removed, and durable subscriptions, which
-stay while nobody is connected. What is there already is never refused, so a bound may be lowered. Clients that show no
-token have one owner together, whose name is empty.
-"""
+"""Limits on what lasts of an owner: topics, which are never removed, and durable subscriptions, which stay while nobody
+is connected. Existing ones are never refused, so a limit may be lowered. Clients without a token have one owner
+together, with an empty name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where durable subscriptions resume: R18, what their changes do at the stages.
+"""The resume of durable subscriptions: R18, the effects of their changes at the stages.
 
 They stay while their client is away. The saved clock is kept by the bottom stage, like the subscription itself: a
 client may come back on another machine with nothing but its name. It is a prefix of what the application was notified

@@ -1,4 +1,4 @@
-"""Topics that nobody uses any more retire: what is left of them is their name, their id and their last number.
+"""Retirement of unused topics, of which only name, id and last number are left.
 
 A topic is in use while a subscription contains it (also one that lingers, R10), while one of its numbers is neither
 settled nor complete, and when it gets a number. Once it has not been for ``topic_ttl_ms``, each stage forgets by itself
@@ -41,7 +41,7 @@ class Retiring:
         return self._state.looked_at + max(1, ttl // LOOKS) if ttl else None
 
     def retire_due(self) -> None:
-        """Look at all topics, if it is time to, and retire those that were idle for long enough."""
+        """Retire topics that were idle for long enough, if it is time to look at all topics."""
         state, due = self._state, self.next_deadline()
         if due is None or due > state.now:
             return
@@ -73,8 +73,8 @@ def _is_open(manager: TopicManager) -> bool:
 
 
 def mark_block(manager: TopicManager, retention: int) -> None:
-    """A block of numbers is full: keep the base as it is now, as what they all depended on, and forget the oldest
-    blocks beyond the retention whose numbers are all settled."""
+    """Close a full block of numbers: keep the present base as what they all depended on, and forget the oldest settled
+    blocks beyond the retention."""
     manager.mark_at = manager.number + max(1, retention >> BLOCK_SHIFT)
     marks = manager.marks
     marks.append((manager.number, manager.base.copy()))

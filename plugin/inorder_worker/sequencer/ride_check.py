@@ -1,4 +1,4 @@
-"""Whether a ride that came from another worker may be stepped.
+"""The check of a ride from another worker before it is stepped.
 
 A stage trusts its commands. A ride that it could not process would be refused, sent again and refused for ever, and a
 wrong one would spoil the order; so its shape, its direction and the topics it names are checked before it is journaled.

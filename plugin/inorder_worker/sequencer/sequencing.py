@@ -1,4 +1,4 @@
-"""Which topics need each other's numbers: subscriptions as bit sets, sequencing groups from them.
+"""Subscriptions as bit sets, and the sequencing groups of topics that follow from them.
 
 A set of topics is an ``int`` whose bit *t* stands for topic id *t*. Ids are dense, so a subscription to ten
 thousand topics is 1,250 bytes, and the sequencing group of a topic is two big-integer operations per subscription.
@@ -79,7 +79,7 @@ def packed(bits: int) -> bytearray:
 
 
 def turned(sets: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Turn bit sets by topic round: yield each member of any of them, and the bit set of the topics that have it."""
+    """Transpose bit sets by topic: yield each member of any of them, with the bit set of its topics."""
     width = max((each.bit_length() for each in sets.values()), default=0)
     if sum(each.bit_count() for each in sets.values()) < width // _SPARSE:
         found: dict[int, int] = {}
@@ -146,7 +146,7 @@ class Counts:
 
 
 class Subscription(msgspec.Struct):
-    """What a stage remembers of one client's subscription (R7, R10, R11).
+    """A stage's memory of one client's subscription (R7, R10, R11).
 
     Attributes:
         client_id, incarnation, version: the last change applied.
@@ -261,7 +261,7 @@ class Overlaps:
         self._put(subscription, mask, bit_set(subscription.plain))
 
     def coverage_of(self, filters: Iterable[SpaceFilter]) -> Coverage | None:
-        """Return what those filters that have wildcards cover, ``None`` without any. Subscriptions that have the same
+        """Return the coverage of the filters with wildcards, ``None`` without any. Subscriptions that have the same
         ones share it."""
         wild = [each for each in filters if each.filter.kind is not FilterKind.EXACT]
         key = frozenset((each.space, each.filter, each.reads_properties) for each in wild)
@@ -283,7 +283,7 @@ class Overlaps:
         return set(members(found)), set(members(plain))
 
     def with_wildcards(self) -> list[tuple[Subscription, Coverage]]:
-        """Return the subscriptions that topics which are created later may belong to, and by what (R13)."""
+        """Return the subscriptions to which later topics may belong, with their wildcards (R13)."""
         return [(self._subscriptions[client_id], coverage) for client_id, coverage in self._coverage.items()]
 
     def kept(self, owner: str) -> tuple[int, int]:
@@ -300,8 +300,8 @@ class Overlaps:
                 del self._kept[subscription.owner]
 
     def gained(self, subscriptions: Collection[Subscription], topics: int, plain: int = 0) -> None:
-        """Note that stored subscriptions have got these topics (bit sets; ``plain``: of them those whose stamps they
-        can read in the payload only): what they have beside is not gone through."""
+        """Add topics to stored subscriptions (bit sets), without a look at their other topics; ``plain``: the topics
+        whose stamps they can read in the payload only."""
         places = 0
         for each in subscriptions:
             mask, before = self._mask_of(each.client_id), self._plain_masks.get(each.client_id, 0)
@@ -311,7 +311,7 @@ class Overlaps:
             self._readers[topic] = self._readers.get(topic, 0) | places
 
     def lost(self, subscription: Subscription, topic: int) -> int:
-        """Note that a topic does not count in a stored subscription any more; return what leaves its group by that."""
+        """Remove a topic from a stored subscription; return the topics that leave its group."""
         client_id, bit = subscription.client_id, 1 << topic
         mask = self._mask_of(client_id) & ~bit
         left = self._shared_once(topic, mask & self._all.twice, self._places.get(client_id, -1))

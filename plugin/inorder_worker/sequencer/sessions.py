@@ -1,4 +1,4 @@
-"""Which clients are here, and what ends when one is gone for good: R12 (lease), R1 (what is forgotten).
+"""The clients of a stage, and the end of those that are gone for good: R12 (lease), R1 (forgotten requests).
 
 A session is heard while its connection is up. When it goes its timers begin: the numbers it left open are abandoned
 (R16, see ``settling``), then its subscription expires, decided by the bottom stage alone, and the session is dropped.
@@ -26,7 +26,7 @@ within the hour it knows them for less long, and a client that it meets again co
 
 
 class Holder(NamedTuple):
-    """Who has a client id: the owner, empty where it came with none, and the filters that are kept under it."""
+    """The owner of a client id (empty without one), and the filters that are kept under the id."""
 
     owner: str
     filters: list[SpaceFilter]
@@ -117,8 +117,8 @@ class Sessions:
             state.ended_since = max(state.ended_since, when + 1)
 
     def _end_of(self, session: Session) -> int:
-        """Return when a session that is gone ends: not before its client has stopped counting on it, whatever the
-        settings are now, nor before its numbers are settled."""
+        """Return when a session that is gone ends: after its client has stopped counting on it, and its numbers are
+        settled."""
         return session.since + max(session.timeout, self._state.settings.publisher_grace_ms)
 
     def _expire(self, session: Session) -> None:
@@ -133,8 +133,7 @@ class Sessions:
 
 
 def holder_of(state: StageState, client_id: str) -> Holder | None:
-    """Return whose a client id is: of the durable subscription under it, else of who is connected by it; ``None``:
-    nobody has it."""
+    """Return the owner of a client id: that of its durable subscription, else of its session; ``None``: nobody."""
     known, incarnation = state.overlaps.get(client_id), state.connected.get(client_id)
     if known is not None and known.durable and known.filters:
         return Holder(known.owner, known.filters)

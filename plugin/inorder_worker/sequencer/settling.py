@@ -1,4 +1,4 @@
-"""What becomes of numbers: R16 (confirm, void, abandon) and the stage's side of R17 (answers about gaps, heads)."""
+"""Outcomes of numbers: R16 (confirm, void, abandon) and the stage's side of R17 (answers about gaps, heads)."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Settling:
         self._outbox.reply(command.client_id, command.incarnation, answer)
 
     def _releasable(self, manager: TopicManager, command: Release) -> list[NumberRecord]:
-        """Return what is pending of the numbers: for ``CONFIRMED`` what the log has, else what it does not have."""
+        """Return the pending ones of some numbers: for ``CONFIRMED`` those in the log, else those outside."""
         numbers = range(max(command.first, manager.expired + 1), min(command.last, manager.number) + 1)
         records = (manager.records[number] for number in numbers)
         is_logged = command.to is _CONFIRMED
@@ -237,7 +237,7 @@ class Settling:
             self._abandon(state.sessions[due[1]])
 
     def _abandon(self, session: Session) -> None:
-        """Abandon all numbers of a session whose client is gone for too long, else those that are old enough."""
+        """Abandon all numbers of a session that is gone for too long, else its old ones."""
         state, settings = self._state, self._state.settings
         gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
         for topic, number in list(session.open):
@@ -317,5 +317,5 @@ class Settling:
 
 
 def _outcomes(told: SettleNumbers | SettleRide) -> list[tuple[list[int], NumberState]]:
-    """Return what a publisher tells of its numbers: flat triples, and what became of them."""
+    """Return the outcomes that a publisher tells, in flat triples."""
     return [(told.confirmed, _CONFIRMED), (told.void, NumberState.VOID), (told.abandoned, NumberState.ABANDONED)]

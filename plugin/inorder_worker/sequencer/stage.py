@@ -109,12 +109,12 @@ class Stage:
 
     @property
     def index(self) -> int:
-        """This stage's place, 0 at the top."""
+        """The place of this stage, 0 at the top."""
         return self._state.index
 
     @property
     def count(self) -> int:
-        """How many stages there are."""
+        """The number of stages."""
         return self._state.count
 
     @property
@@ -306,7 +306,7 @@ class Stage:
 
     @property
     def automatic(self) -> Automatic:
-        """How topics change places by themselves (R15), as the bottom stage knows."""
+        """The settings of the automatic change of topics' places (R15), at the bottom stage."""
         return self._state.popularity
 
     @property
@@ -316,7 +316,7 @@ class Stage:
 
     @property
     def order_epoch(self) -> int:
-        """Of the topic order that this stage is in (R14)."""
+        """The epoch of this stage's topic order (R14)."""
         return self._state.order_epoch
 
     def stage_of(self, topic: int) -> int | None:
@@ -360,12 +360,12 @@ class Stage:
 
     @property
     def inspection(self) -> Inspection:
-        """What operators may look at."""
+        """The answers of this stage to operators."""
         return Inspection(self._state)
 
     @property
     def tally(self) -> Tally:
-        """What was done since :meth:`begin_tally`."""
+        """The work done since :meth:`begin_tally`."""
         return self._state.tally
 
     def begin_tally(self) -> None:

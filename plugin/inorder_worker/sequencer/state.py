@@ -1,4 +1,4 @@
-"""What a stage keeps, and how its effects leave.
+"""The state of a stage, and the outbox of its effects.
 
 :class:`StageState` is data and small look-ups; the departments (stamping, subscribing, settling) change it.
 Everything in it is journaled input's consequence, so a snapshot holds all of it.
@@ -179,7 +179,7 @@ class StageState:
 
     @property
     def popularity(self) -> Automatic:
-        """How topics change places by themselves (R15), at the bottom stage."""
+        """The settings of the automatic change of topics' places (R15), at the bottom stage."""
         settings = self.settings
         return self.automatic or Automatic(
             settings.popularity_window_ms, settings.popularity_alpha, settings.popularity_beta

@@ -169,7 +169,7 @@ class Subscribing:
         )
 
     def _covered(self, command: ChangeSubscription, coverage: Coverage | None) -> tuple[set[int], set[int]]:
-        """Return (topics the filters cover, those of them whose stamps must be in the payload)."""
+        """Return the covered topics, and the topics among them whose stamps must be in the payload."""
         topics: set[int] = set()
         plain: set[int] = set()
         exact = {(each.space, each.filter.name): each for each in command.filters if each.filter.kind == "exact"}
@@ -296,8 +296,7 @@ class Subscribing:
     # -- linger (R10) ------------------------------------------------------------------------------------------
 
     def _forget_lingers(self) -> None:
-        """Forget the lingers whose topics were taken again: a client that takes and leaves all topics again and again
-        makes no more of them than it has topics, and some that were not looked at yet."""
+        """Forget the lingers of topics that were taken again, so that a client's lingers are bounded by its topics."""
         state = self._state
         if len(state.lingers) > LINGERS_UNCHECKED + 2 * state.lingering:
             state.lingers = Lingers(filter(self._is_lingering, state.lingers))

@@ -1,4 +1,4 @@
-"""What a stage has done since somebody began to count: for operators. Nothing decides by it."""
+"""Counts of a stage's work, for operators; nothing is decided by them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tally(msgspec.Struct):
 
 
 class StageFigures(msgspec.Struct, frozen=True):
-    """How much a stage keeps now.
+    """The present sizes of a stage's state.
 
     Attributes:
         topics: whose home it is; ``retired``: those of them of which just the last number is kept.

@@ -26,10 +26,11 @@ from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.publications import Publication
 from inorder.endpoint.routing import Subscribed as Subscription
-from inorder.errors import Abandoned, Forgotten, Refused
+from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed
 from inorder.protocol.filters import mqtt_filter
 from inorder.protocol.stamp import TotalStamp, decode_stamp
 from inorder.protocol.wire import (
+    Access,
     AskNumbers,
     CreateTimestamps,
     Heads,
@@ -48,6 +49,7 @@ from inorder.protocol.wire import (
     TopicInfo,
     Topics,
     TopicStart,
+    Welcome,
 )
 
 
@@ -190,13 +192,25 @@ def test_r16_who_was_slow_hears_first_whether_its_number_was_given_up(is_late: b
     hand.endpoint.accepted(publication)
     assert hand.all(Published) == []
     hand.pass_time(0.02)
-    hand.endpoint.receive(Settled(0, 1, hand.endpoint.outbox._request, [1, 4] if is_late else []))
+    hand.endpoint.receive(Settled(0, 1, hand.endpoint.outbox._request, [7, 9, 1, 4] if is_late else []))
     effects = hand.done()
     assert [type(each.error) for each in effects if isinstance(each, Failed)] == [Abandoned] * is_late
     assert len([each for each in effects if isinstance(each, Published)]) == (not is_late)
     late = [(each.topic, each.name, each.number) for each in effects if isinstance(each, LateConfirmation)]
-    assert late == [(1, "t/1", 4)] * is_late
-    assert (hand.endpoint.publishing.late_confirms, hand.endpoint.publishing.accepted) == (is_late, 1)
+    assert late == ([(7, "7", 9), (1, "t/1", 4)] if is_late else []), "by name, where that is known"
+    assert (hand.endpoint.publishing.late_confirms, hand.endpoint.publishing.accepted) == (2 * is_late, 1)
+
+
+def test_a_publish_beyond_what_may_be_unconfirmed_has_failed() -> None:
+    hand = Hand()
+    hand.endpoint.welcomed(Welcome(1, DOMAIN, "w", 1, [], 8_000, 1 << 20, "", [], Access("client", max_unconfirmed=3)))
+    publication = _publish(hand)
+    hand.done()
+    hand.endpoint.receive(Timestamps(0, 1, [], refused=[publication.counter]))
+    (failed,) = hand.all(Failed)
+    assert isinstance(failed.error, TooManyUnconfirmed)
+    assert str(failed.error) == str(TooManyUnconfirmed("t/1", 3))
+    assert hand.endpoint.publishing.grace == 8.0
 
 
 def test_r18_what_cannot_be_logged_has_failed() -> None:

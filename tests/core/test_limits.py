@@ -52,6 +52,7 @@ def test_each_event_that_a_limit_lets_go_is_counted() -> None:
     module = new_reader(Bounded(buffer=1), a=0)
     for number in (2, 4, 6):
         get(module, 1, number)
+    assert module.describe()["waiting"]["arrivals"] == [(1, 6)]
     assert module.counts.forced == 2
     assert module.waiting == 1
 

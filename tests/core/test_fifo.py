@@ -37,8 +37,8 @@ def test_a_missing_counter_is_passed_over_after_the_timeout() -> None:
     _get(fifo, 1, 3, 6, now=5.0)
     assert fifo.next_deadline() == 6.0
     assert fifo.tick(5.9) == []
-    assert fifo.tick(6.0) == [3]
-    assert fifo.tick(7.0) == [6]
+    assert fifo.tick(6.0) == [3, 6]
+    assert fifo.is_idle
     assert [fifo.take_late("stream", each) for each in (2, 2, 5, 6, 7, 0)] == [True, False, True, False, False, False]
     assert _get(fifo, 2) == []
 
@@ -78,6 +78,38 @@ def test_what_is_next_in_a_stream_is_beyond_what_has_come() -> None:
     assert not fifo.is_next("stream", 1)
     _get(fifo, 3, 5)
     assert [fifo.is_next("stream", each) for each in (2, 3, 4, 5, 6)] == [False, False, True, False, True]
+
+
+def test_each_missing_counter_has_its_own_time() -> None:
+    """Of a stream with many holes none waits for the others'."""
+    fifo = FifoSequencer(1.0)
+    _get(fifo, 1, 5, now=0.0)
+    _get(fifo, 3, now=0.5)
+    _get(fifo, 8, now=0.7)
+    assert fifo.tick(1.0) == [3, 5], "a counter above 2 and 4 came at 0.0"
+    assert fifo.next_deadline() == 1.7
+    assert fifo.tick(1.7) == [8]
+
+
+def test_what_waits_in_all_streams_is_bounded() -> None:
+    """Anybody on a broker may leave counters out, in streams of his own."""
+    fifo = FifoSequencer(1.0, limit=3, max_bytes=10)
+    for stream in range(4):
+        fifo.receive(stream, 1, f"{stream}:1", 0.0)
+    assert [fifo.receive(stream, 3, f"{stream}:3", 0.0, 1) for stream in range(4)] == [[], [], [], ["0:3"]]
+    assert fifo.receive(3, 5, "large", 0.0, 9) == ["1:3", "2:3"]
+    assert fifo.tick(1.0) == ["3:3", "large"]
+    assert fifo.is_idle
+
+
+def test_a_stream_that_waits_for_ever_keeps_no_others() -> None:
+    fifo = FifoSequencer(1.0)
+    fifo.receive("held", 1, "first", 0.0)
+    fifo.receive("held", 3, "third", 0.0)
+    for incarnation in range(MAX_STREAMS + 5):
+        fifo.receive(incarnation, 1, "first", 0.0)
+    assert fifo.receive(0, 7, "goes on", 0.0) == ["goes on"], "forgotten, so it begins anew"
+    assert fifo.receive("held", 2, "second", 0.0) == ["second", "third"]
 
 
 def test_streams_that_nobody_ends_do_not_pile_up() -> None:

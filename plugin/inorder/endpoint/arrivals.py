@@ -33,6 +33,8 @@ LOOP_COPIES = 8
 """Repetitions of one event from which on a loop of bridges is suspected."""
 MAX_COUNTED = 4096
 """Events whose repetitions are counted at a time."""
+MAX_ALARMED = 1_000
+"""Topics of which the same is said: who publishes under new names all the time can neither fill logs nor memory."""
 
 
 class ArrivalCounts(msgspec.Struct):
@@ -80,7 +82,7 @@ class Arrivals:
         self._lease, self._outbox, self._clock = lease, outbox, clock
         self._names: dict[int, TopicInfo] = {}
         self._ids: dict[tuple[str, str], int] = {}
-        self._alarmed: set[tuple[str, str, str]] = set()
+        self._alarmed: dict[str, set[tuple[str, str]]] = {}  # the topics, by what was said
         self._copies: dict[tuple[int, int], int] = {}
         self._repeats: dict[int, int] = {}  # by topic, up to where a former process may have notified (R18)
         self.fifo = FifoSequencer(gap_timeout)
@@ -217,8 +219,9 @@ class Arrivals:
 
     def _alarm(self, kind: str, space: str, topic: str, number: int, hint: str) -> None:
         """Warn of something that is wrong with a topic, once; ``number`` is that of the event it was seen at."""
-        if (kind, space, topic) not in self._alarmed:
-            self._alarmed.add((kind, space, topic))
+        alarmed = self._alarmed.setdefault(kind, set())
+        if (space, topic) not in alarmed and len(alarmed) < MAX_ALARMED:
+            alarmed.add((space, topic))
             self._outbox.effects.append(Alarm(kind, space, topic, number, hint))
 
     def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
@@ -249,7 +252,7 @@ class Arrivals:
             self._plain(space, arrival, Verdict.RETAINED, number, now)
             return
         for its_space, its, its_number, arrived in self.fifo.receive(
-            stream, counter, (space, arrival, number, now), now
+            stream, counter, (space, arrival, number, now), now, len(arrival.payload)
         ):
             self._plain(its_space, its, Verdict.FIFO, its_number, arrived)
         if not self.fifo.is_idle:

@@ -6,45 +6,55 @@ DESIGN, "Without total order". A stream is one publisher incarnation on one topi
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
+from heapq import heappop, heappush
 from typing import Any
 
 from inorder.endpoint.gaps import NumberSet
 
 MAX_STREAMS = 10_000
 """Streams that are remembered."""
+LOOKED_AT = 8
+"""Streams that are looked at for one that may be forgotten; those in which something waits may not."""
 MAX_PASSED = 100
 """Ranges of counters in one stream that were passed over and may still come late; beyond, the lowest are forgotten."""
+MAX_WAITING = 10_000
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Contents that may wait in all streams, and their bytes: anybody may begin streams, and leave counters out."""
 
 
 class _Stream:
-    __slots__ = ("last", "passed", "since", "waiting")
+    __slots__ = ("last", "order", "passed", "waiting")
 
     def __init__(self, last: int) -> None:
         self.last = last
-        self.waiting: dict[int, Any] = {}
-        self.since = 0.0
+        self.waiting: dict[int, tuple[Any, int]] = {}  # contents by counter, with their bytes
+        self.order: list[int] = []  # a heap of these counters
         self.passed: NumberSet | None = None
 
 
 class FifoSequencer:
-    """Puts each stream into the order of its counters; a missing one is passed over after ``gap_timeout`` (s).
+    """Puts each stream into the order of its counters; what is missing is passed over ``gap_timeout`` (s) after a later
+    counter came, or as soon as there is no room for those that wait.
 
     Attributes:
         duplicates: arrivals at or below the last counter, dropped by :meth:`receive`.
-        limit: contents that may wait in one stream before a missing counter is passed over at once.
+        limit, max_bytes: contents that may wait in all streams; the oldest go beyond.
     """
 
-    def __init__(self, gap_timeout: float, limit: int = 10_000) -> None:
-        self._gap_timeout, self.limit = gap_timeout, limit
+    def __init__(self, gap_timeout: float, limit: int = MAX_WAITING, max_bytes: int = MAX_WAITING_BYTES) -> None:
+        self._gap_timeout, self.limit, self.max_bytes = gap_timeout, limit, max_bytes
         self._streams: dict[Hashable, _Stream] = {}
-        self._late: set[Hashable] = set()
+        # When what waits arrived, in that order, with its stream and counter; some have left.
+        self._arrived: deque[tuple[float, Hashable, int]] = deque()
+        self._count = self._size = 0
         self.duplicates = 0
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits."""
-        return not self._late
+        return not self._count
 
     def is_next(self, stream: Hashable, counter: int) -> bool:
         """Tell whether a counter is beyond what has arrived of a stream that is known."""
@@ -56,8 +66,8 @@ class FifoSequencer:
         known = self._streams.get(stream)
         return known is not None and known.passed is not None and known.passed.discard(counter)
 
-    def receive(self, stream: Hashable, counter: int, content: Any, now: float) -> list[Any]:
-        """Return the contents whose turn has come, in order."""
+    def receive(self, stream: Hashable, counter: int, content: Any, now: float, size: int = 0) -> list[Any]:
+        """Return the contents whose turn has come, in order. ``size``: bytes of this one."""
         known = self._streams.get(stream)
         if known is None:
             self._forget_one()
@@ -68,47 +78,75 @@ class FifoSequencer:
             return []
         if counter == known.last + 1:
             known.last = counter
-            return [content, *self._advance(stream, known)] if known.waiting else [content]
-        if not known.waiting:
-            known.since = now
-            self._late.add(stream)
-        known.waiting[counter] = content
-        return self._pass_over(stream, known, now) if len(known.waiting) > self.limit else []
+            return [content, *self._advance(known)] if known.waiting else [content]
+        if not self._count:
+            self._arrived.clear()
+        known.waiting[counter] = content, size
+        heappush(known.order, counter)
+        self._arrived.append((now, stream, counter))
+        self._count += 1
+        self._size += size
+        out: list[Any] = []
+        while self._count > self.limit or self._size > self.max_bytes:
+            out += self._let_go()
+        return out
 
     def _forget_one(self) -> None:
         """Make room for a stream: each restart of a publisher begins new ones, and nobody says when one has ended.
-        The oldest goes; if it goes on after all, what is seen next is its start."""
-        if len(self._streams) >= MAX_STREAMS:
+        The oldest in which nothing waits goes; if it goes on after all, what is seen next is its start."""
+        if len(self._streams) < MAX_STREAMS:
+            return
+        for _ in range(LOOKED_AT):
             oldest = next(iter(self._streams))
-            if oldest not in self._late:
-                del self._streams[oldest]
+            known = self._streams.pop(oldest)
+            if not known.waiting:
+                return
+            self._streams[oldest] = known
 
     def tick(self, now: float) -> list[Any]:
         """Return what is let go because a counter is missing for too long."""
         out: list[Any] = []
-        for stream in list(self._late):
-            known = self._streams[stream]
-            if known.since + self._gap_timeout <= now:
-                out += self._pass_over(stream, known, now)
+        while (due := self.next_deadline()) is not None and due <= now:
+            out += self._let_go()
         return out
 
     def next_deadline(self) -> float | None:
         """Return when :meth:`tick` is due (s), or ``None``."""
-        return min((self._streams[each].since + self._gap_timeout for each in self._late), default=None)
+        arrived = self._arrived
+        while arrived and not self._waits(*arrived[0][1:]):
+            arrived.popleft()
+        return arrived[0][0] + self._gap_timeout if arrived else None
 
-    def _pass_over(self, stream: Hashable, known: _Stream, now: float) -> list[Any]:
-        lowest = min(known.waiting)
-        known.passed = known.passed or NumberSet()
-        known.passed.add(known.last + 1, lowest - 1)
-        known.passed.keep(MAX_PASSED)
-        known.last, known.since = lowest - 1, now
-        return self._advance(stream, known)
+    def _waits(self, stream: Hashable, counter: int) -> bool:
+        known = self._streams.get(stream)
+        return known is not None and counter in known.waiting
 
-    def _advance(self, stream: Hashable, known: _Stream) -> list[Any]:
+    def _let_go(self) -> list[Any]:
+        """Return what waits longest, behind what is below it in its stream: what is missing there is passed over."""
         out: list[Any] = []
-        while (content := known.waiting.pop(known.last + 1, None)) is not None:
-            known.last += 1
-            out.append(content)
-        if not known.waiting:
-            self._late.discard(stream)
+        _, stream, counter = self._arrived.popleft()
+        known = self._streams.get(stream)
+        while known is not None and known.last < counter and known.waiting:
+            lowest = heappop(known.order)
+            if lowest > known.last + 1:
+                known.passed = known.passed or NumberSet()
+                known.passed.add(known.last + 1, lowest - 1)
+                known.passed.keep(MAX_PASSED)
+            known.last = lowest
+            out.append(self._leave(known, lowest))
+            out += self._advance(known)
         return out
+
+    def _advance(self, known: _Stream) -> list[Any]:
+        out: list[Any] = []
+        while known.last + 1 in known.waiting:
+            known.last += 1
+            heappop(known.order)
+            out.append(self._leave(known, known.last))
+        return out
+
+    def _leave(self, known: _Stream, counter: int) -> Any:
+        content, size = known.waiting.pop(counter)
+        self._count -= 1
+        self._size -= size
+        return content

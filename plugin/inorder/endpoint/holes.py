@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from inorder.endpoint.barriers import Sparing
 from inorder.endpoint.beginnings import Beginnings
+from inorder.endpoint.circles import Circles
 from inorder.endpoint.gaps import MAX_ASKED, MAX_UNREAD
 from inorder.endpoint.limits import Limits
 from inorder.endpoint.notifications import GapReason
@@ -23,6 +24,7 @@ class Holes:
 
     def __init__(self, turns: Turns, suspicion: Suspicion, limits: Limits, beginnings: Beginnings) -> None:
         self._turns, self._suspicion, self._limits, self._beginnings = turns, suspicion, limits, beginnings
+        self.circles = Circles(turns)
         # R24: how much more may be asked of what may merely not be read yet.
         self.sparing = Sparing(MAX_UNREAD, turns.times.gap_timeout)
 
@@ -48,8 +50,10 @@ class Holes:
     def questions(self, now: float) -> list[Question]:
         """Return what the stages are to be asked now: first the topics in which something is missing for longest."""
         turns, timeout, due_now = self._turns, self._turns.times.gap_timeout, []
-        doubtful = self._suspicion.questions(now)
-        asked = {topic: [each for each in numbers for _ in (0, 1)] for topic, numbers in doubtful.items()}
+        asked: dict[int, list[int]] = {}
+        for doubtful in (self._suspicion.questions(now), self.circles.questions(now)):
+            for topic, numbers in doubtful.items():
+                asked[topic] = asked.get(topic, []) + [each for each in numbers for _ in (0, 1)]
         for reader in turns.watched():
             due = reader.missing.due(reader.clock, timeout)
             if due is None:
@@ -74,6 +78,7 @@ class Holes:
         if reader is None:
             return
         asked_at = reader.missing.answered() if numbers.request != 0 else None
+        self.circles.answered(reader, numbers)
         # It may have been void, abandoned or lost, with dependencies that nobody can tell: passing over it could put
         # what follows before them (R17, R19).
         if reader.needs_any(_lost_for_good(numbers), turns.room.topic(topic)):

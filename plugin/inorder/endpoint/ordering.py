@@ -106,6 +106,7 @@ class OrderingModule:
             "waiting": turns.room.describe(),
             "on_hold": list(turns.on_hold),
             "doubted": self._suspicion.describe(),
+            "circles": self._holes.circles.describe(),
             "behind": set(turns.behind),
             "jumping": list(turns.jumping),
             "is_leased": turns.is_leased,

@@ -89,6 +89,7 @@ class Turns:
         if self.is_strict and self._is_full(entry):
             self.counts.overflow += 1
             reader.given_up.add(number)
+            reader.given_up.keep(MAX_PASSED)
             entry.done, entry.content = True, None  # whatever it sleeps on still holds it
             return
         room.put(entry)

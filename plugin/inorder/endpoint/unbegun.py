@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from inorder.endpoint.gaps import NumberSet
+from inorder.endpoint.gaps import MAX_PASSED, NumberSet
 from inorder.endpoint.outputs import OrderingTimes
 from inorder.endpoint.waiting import Sequenced
+
+MAX_FOREIGN = 200_000
+"""Ids that are remembered as none of the subscription's: a forged stamp may name any. Of more all are forgotten, and
+asked for again."""
 
 
 class UnbegunTopic:
@@ -90,7 +94,9 @@ class Unbegun:
         """Keep an event of an unbegun topic; return whether there was room. Where there is none it is given up."""
         times = self._times
         if self.count >= times.max_waiting or self.size + entry.size > times.max_waiting_bytes:
-            self._topic(entry.topic).given_up.add(entry.number)
+            given_up = self._topic(entry.topic).given_up
+            given_up.add(entry.number)
+            given_up.keep(MAX_PASSED)
             return False
         self.keep(entry.topic, [entry])
         return True
@@ -146,6 +152,8 @@ class Unbegun:
 
     def foreign(self, topic: int) -> None:
         """The topic is none of the subscription's."""
+        if len(self._foreign) >= MAX_FOREIGN:
+            self._foreign.clear()
         self._foreign.add(topic)
 
     def left(self, topic: int) -> None:

@@ -55,6 +55,15 @@ def decode_stamp(text: bytes) -> Stamp | None:
         counting = (stamp.topic, stamp.number, *stamp.deps)
         if min(counting) < 1 or max(counting) > MAX_NUMBER or stamp.domain > MAX_NUMBER or len(stamp.deps) % 2:
             return None
+        if stamp.topic in stamp.deps and _follows_itself(stamp):
+            return None
     elif not 1 <= stamp.counter <= MAX_NUMBER or stamp.incarnation > MAX_NUMBER:
         return None
     return stamp
+
+
+def _follows_itself(stamp: TotalStamp) -> bool:
+    """Tell whether a timestamp waits for its own number, or a later one of its topic. Stages make none of
+    these: a strict reader would never go on behind it."""
+    parts = iter(stamp.deps)
+    return any(topic == stamp.topic and number >= stamp.number for topic, number in zip(parts, parts, strict=True))

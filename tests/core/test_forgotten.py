@@ -426,6 +426,23 @@ def test_an_open_number_is_answered_however_old_it_is() -> None:
     assert _forgotten(cluster.step(0, Create("p", 1, 0, [NewEvent(1, cluster.ids["a"])]))) == [1]
 
 
+def test_a_request_whose_timestamp_is_on_its_way_is_answered_however_many_come_behind_it() -> None:
+    """Its number is given up meanwhile; nobody would ever hear that if its answer were forgotten."""
+    settings = StageSettings(answers_kept=20, confirm_timeout_ms=60_000)
+    cluster = _cluster({"a": 0, "b": 1, "c": 1}, 0, 1, settings=settings)
+    for client in ("A", "B"):
+        cluster.open(client)
+        cluster.subscribe(client, "a", "b")
+    assert cluster.request("p", "b") == []
+    cluster.now += 60_000
+    cluster.step(1, Tick())
+    _published(cluster, "c", 100)
+    assert cluster.waiting(1, 0)
+    assert [each.abandoned for each in cluster.run() if isinstance(each, Timestamps)] == [[1, cluster.ids["b"], 1]]
+    _published(cluster, "c", 100)
+    assert _kept(cluster, at=1) <= 22
+
+
 def test_what_a_stage_forgets_of_its_own_does_not_ride_up() -> None:
     """Stage 1 has let go of the request that entered there; its home has it open."""
     cluster = _cluster({"a": 0, "b": 1}, 0, 1, settings=StageSettings(answers_kept=20))

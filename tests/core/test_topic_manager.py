@@ -16,6 +16,9 @@ PENDING, CONFIRMED, VOID, ABANDONED = (
 )
 
 
+TOPICS = {1: TopicManager(1, "m", "t", 0)}
+
+
 def _record(number: int = 5, *, logged: bool = False) -> NumberRecord:
     return NumberRecord("p", 1, 1, 1, number, [], PENDING, 0, False, logged)
 
@@ -78,7 +81,7 @@ def _session(answers: int, look_at: int = 0) -> Session:
 def test_answers_that_a_client_does_not_let_go_are_kept_so_far(answers: int, look_at: int, kept: int) -> None:
     """And are looked at only where there are a tenth more than before."""
     session = _session(answers, look_at=look_at)
-    session.keep_answers(20)
+    session.keep_answers(20, TOPICS)
     assert list(session.answers) == list(range(answers - kept + 1, answers + 1))
     assert session.floor == (answers - kept + 1 if kept < answers else 0)
     assert session.look_at == (look_at if kept == answers else 22)
@@ -88,19 +91,20 @@ def test_what_is_open_or_rides_is_no_answer_to_forget() -> None:
     session = _session(30)
     session.answers[2] = (1, 0)
     session.open[1, 1] = session.open[1, 4] = None
-    session.keep_answers(20)
-    assert list(session.answers) == [1, 2, 4, *range(14, 31)]
-    assert session.floor == 14
+    given_up = TopicManager(1, "m", "t", 0, riding={6: -1})
+    session.keep_answers(20, {1: given_up})
+    assert list(session.answers) == [1, 2, 4, 6, *range(15, 31)]
+    assert session.floor == 15
 
 
 def test_a_walk_over_answers_costs_no_more_than_has_come_since() -> None:
     session = _session(1000, look_at=995)
     session.open.update({(1, counter): None for counter in range(1, 29)})
-    session.keep_answers(20)
+    session.keep_answers(20, TOPICS)
     assert len(session.answers) == 1000, "4 * (2 + 5) of them were looked at"
     session.look_at = 995
     del session.open[1, 28]
-    session.keep_answers(20)
+    session.keep_answers(20, TOPICS)
     assert len(session.answers) == 999
     assert session.look_at == 1001
 

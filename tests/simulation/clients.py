@@ -399,11 +399,18 @@ class Client(Driven[Message]):
         event = self.name, self.incarnation, effect.publication.counter
         # of one that is asked about again the number may have been settled, and forgotten since
         is_new = not effect.publication.number and effect.publication.counter not in self.lied
-        if isinstance(effect.error, Forgotten) and is_new:
+        if isinstance(effect.error, Forgotten) and is_new and not self._is_let_go(effect.publication):
             self.world.history.forgotten.append(event)
             self.world.done["forgotten"] += 1
         if self.world.history.publishes[event].outcome == "open":
             self._ended(effect.publication, "unknown")
+
+    def _is_let_go(self, publication: Publication) -> bool:
+        """R1: a stage that keeps few answers has let this one go, or a later one, as it may."""
+        sessions = (host.stage._state.sessions.get((self.name, self.incarnation)) for host in self.world.hosts)
+        is_let_go = any(each is not None and publication.counter < each.floor for each in sessions)
+        self.world.done["let_go"] += is_let_go
+        return is_let_go
 
     def _confirmed_late(self, effect: LateConfirmation) -> None:
         """Of a number that was given up the publisher hears that, although the broker had accepted the event (R16)."""

@@ -39,6 +39,7 @@ class Profile:
         commits: the share of steps that are committed at once. returns: of clients that are back at once after a crash.
         gradual: the share of runs in which clients connect to each stage when they need it, and not to all at once.
         ended_kept: how long stages know which sessions they have dropped, s.
+        answers_kept: see StageSettings; so few that runs meet the bound, of which a client hears by ``forgotten``.
         logged: all topics have an event log (R18): nothing may be lost or abandoned.
         durable: all clients are durable subscribers (R18), and read some of what they are notified of.
         lies: the share of the first client's requests that name a number of another topic which is not given yet.
@@ -76,6 +77,7 @@ class Profile:
     returns: float = 0.0
     gradual: float = 0.0
     ended_kept: tuple[float, ...] = (3_600.0,)
+    answers_kept: int = 40
     logged: bool = False
     lies: float = 0.0
     durable: bool = False

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.simulation.profiles import PROFILES
 from tests.simulation.runner import Case, exercised, run, run_all
 from tests.simulation.world import World
 
@@ -31,6 +33,16 @@ def test_what_operators_release_breaks_no_order() -> None:
     assert not failed, [(each.case.seed, each.violations[0].sentence) for each in failed]
     assert counts["releases"] > 80
     assert counts["released"] > 20
+
+
+def test_a_request_is_answered_however_few_answers_a_stage_keeps() -> None:
+    """R1: that it is forgotten may be the answer, when one behind it was let go; no answer may not."""
+    profile, let_go = replace(PROFILES["released"], answers_kept=8), 0
+    for seed in (2, 35):
+        found = run(Case(seed, profile))
+        assert not found.violations, found.violations[0].sentence
+        let_go += found.exercised["let_go"]
+    assert let_go
 
 
 @pytest.mark.long

@@ -94,7 +94,7 @@ class World:
             session_timeout_ms=rng.choice(profile.session_timeout_ms),
             topic_ttl_ms=int(profile.topic_ttl * 1000),
             ended_kept_ms=int(self.ended_kept * 1000),
-            answers_kept=40,  # no client has so many publishes unfinished; with 20 one had
+            answers_kept=profile.answers_kept,
         )
         self.names = [f"t/{number}" for number in range(min(rng.choice(profile.topics), bounds.topics))]
         self.new_names = [f"n/{number}" for number in range(rng.choice(profile.new_topics))]

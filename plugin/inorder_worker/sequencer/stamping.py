@@ -67,7 +67,7 @@ class Stamping:
                 frame.events.append(complete)
                 room -= len(complete.deps)
         if len(session.answers) > (most := self._state.settings.answers_kept):
-            session.keep_answers(most)
+            session.keep_answers(most, topics)
 
     def _may_enter(self, session: Session, event: NewEvent) -> bool:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
@@ -356,7 +356,7 @@ class Stamping:
             self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))
         else:
             complete = self._number(session, manager, counter, ride.entry, ride)
-            session.keep_answers(self._state.settings.answers_kept)
+            session.keep_answers(self._state.settings.answers_kept, self._state.topics)
             if complete is not None:
                 self._outbox.send(ride.entry, self._completion(ride, complete))
 

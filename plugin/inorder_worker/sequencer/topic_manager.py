@@ -7,6 +7,7 @@ and what was carried, so one class serves both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
@@ -187,17 +188,19 @@ class Session(msgspec.Struct):
         used = next(reversed(self.used.values()), _NEVER)[0]
         return max(self.low - 1, self.floor - 1, used, max(self.answers, default=0))
 
-    def keep_answers(self, most: int) -> None:
-        """Forget answers where there are more than ``most``, first those that were asked for first, but none
-        whose number is open here or on its way up. A client asks again where it has no answer, and that is not so long
-        ago; or where it has not confirmed a number, and that is open, or given up: ``forgotten``, as it hears then."""
+    def keep_answers(self, most: int, topics: Mapping[int, TopicManager]) -> None:
+        """Forget answers where there are more than ``most``, first those that were asked for first, but none whose
+        number is open here or whose timestamp is on its way: its client waits for that, and nothing would come. A
+        client asks again where it has no answer, and that is not so long ago; or where it has not confirmed a number,
+        and that is open, or given up: ``forgotten``, as it hears then."""
         if not most < len(self.answers) > self.look_at:
             return
         step = max(1, most // 10)
         over = len(self.answers) - most
         steps = 4 * (step + len(self.answers) - self.look_at)  # more than came since, and not all of them each time
         for counter, place in list(islice(self.answers.items(), steps)):
-            if over and place[1] and place not in self.open:
+            topic, number = place
+            if over and number and place not in self.open and number not in topics[topic].riding:
                 over -= 1
                 del self.answers[counter]
                 self.floor = max(self.floor, counter + 1)

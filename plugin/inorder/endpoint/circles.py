@@ -1,8 +1,9 @@
 """Circles of events that wait for each other: the belt makes none (R2), so a stamp among them is forged or damaged.
 
 Nothing is missing then that could be asked for (R17), and a strict reader would stand for ever. So once in a while what
-waits is followed from number to number; where that comes back to where it was, the stages are asked what these numbers
-depend on, and an event that waits for more than its stage has told is notified of without an order.
+waits is followed from number to number. Where that comes back to where it was, the stages are asked what all those
+depend on that wait for others, as there is seldom one forged stamp alone; an event that names more than its stage has
+told is notified of without an order.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from inorder.endpoint.gaps import MAX_ASKED
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.pairs import raise_to
 from inorder.protocol.wire import NumberAnswer, Numbers
-
-MAX_SUSPECTS = 1_000
-"""Events that are asked about at a time."""
 
 
 class Circles:
@@ -24,39 +24,39 @@ class Circles:
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
-        self._looked_at = -inf
+        self._look_at = -inf
         self._suspects: dict[tuple[int, int], Sequenced] = {}
 
     def questions(self, now: float) -> dict[int, list[int]]:
-        """Return the numbers to ask for now, by topic. It looks every ``loss_timeout``, at each waiting event once."""
-        turns = self._turns
-        if self._looked_at + turns.times.loss_timeout > now or not turns.room.count:
+        """Return the numbers to ask for now, by topic. It looks every ``loss_timeout``, at each waiting event once;
+        where there is a circle, once more ``gap_timeout`` later."""
+        turns, times = self._turns, self._turns.times
+        if now < self._look_at or not turns.room.count:
             return {}
-        self._looked_at = now
-        self._suspects = {}
-        seen: set[int] = set()
-        for reader in turns.watched():
-            first = turns.room.get(reader.topic, reader.clock + 1)
-            if first is not None and first.arrived + turns.times.loss_timeout <= now:
-                self._suspect(self._circle_behind(first, seen))
+        self._look_at, self._suspects = now + times.loss_timeout, {}
         asked: dict[int, list[int]] = {}
-        for topic, number in sorted(self._suspects):
-            asked.setdefault(topic, []).append(number)
+        if self._is_circle():
+            self._look_at = now + times.gap_timeout
+            suspects = [each for each in turns.room.events() if _waits_for_others(each)]
+            for entry in sorted(suspects, key=lambda each: each.arrived)[:MAX_ASKED]:
+                self._suspects[entry.topic, entry.number] = entry
+            for topic, number in sorted(self._suspects):
+                asked.setdefault(topic, []).append(number)
         return asked
 
-    def _circle_behind(self, entry: Sequenced, seen: set[int]) -> list[Sequenced]:
-        """Return the circle that an entry leads to, an empty list where it leads to a number that is missing, or to
-        what was seen before."""
-        path: list[Sequenced] = []
-        places: dict[int, int] = {}
-        following: Sequenced | None = entry
-        while following is not None and id(following) not in seen:
-            seen.add(id(following))
-            places[id(following)] = len(path)
-            path.append(following)
-            following = self._waited_for(following)
-        begin = None if following is None else places.get(id(following))
-        return [] if begin is None else path[begin:]
+    def _is_circle(self) -> bool:
+        """Tell whether what waits next in any topic leads into a circle. Whatever stands for good does: each event of
+        it waits for another one of it, or some number is missing."""
+        turns = self._turns
+        begun: dict[int, int] = {}  # entries by the walk that has seen them
+        for walk, reader in enumerate(turns.watched()):
+            entry = turns.room.get(reader.topic, reader.clock + 1)
+            while entry is not None and id(entry) not in begun:
+                begun[id(entry)] = walk
+                entry = self._waited_for(entry)
+            if entry is not None and begun[id(entry)] == walk:
+                return True
+        return False
 
     def _waited_for(self, entry: Sequenced) -> Sequenced | None:
         reader = self._turns.readers.get(entry.waited_topic)
@@ -64,26 +64,18 @@ class Circles:
             return None
         return self._turns.room.get(entry.waited_topic, entry.waited_number)
 
-    def _suspect(self, circle: list[Sequenced]) -> None:
-        for entry in circle:
-            waits_in_turn = (entry.waited_topic, entry.waited_number) == (entry.topic, entry.number - 1)
-            if not (entry.is_hole or waits_in_turn) and len(self._suspects) < MAX_SUSPECTS:
-                self._suspects[entry.topic, entry.number] = entry
-
     def answered(self, reader: TopicReader, numbers: Numbers) -> None:
-        """A stage answered: notify without an order of what waits for a number that its own timestamp does not name, or
+        """A stage answered: notify without an order of what names a number that its own timestamp does not name, or
         whose timestamp nobody knows any more. Their numbers are missing from now on."""
         if not self._suspects:
             return
-        topic = reader.topic
         answers = {each.number: each for each in numbers.answers}
-        for place in [each for each in self._suspects if each[0] == topic]:
-            number = place[1]
-            answer = answers.get(number)
-            if answer is None and number > numbers.expired_through:
+        for place in [each for each in self._suspects if each[0] == reader.topic]:
+            answer = answers.get(place[1])
+            if answer is None and place[1] > numbers.expired_through:
                 continue
             entry = self._suspects.pop(place)
-            if not entry.done and not _is_told(entry, reader, answer):
+            if not (entry.done or _is_told(entry, reader, answer)):
                 self._turns.room.remove(entry)
                 self._turns.unsequence(entry)
 
@@ -92,11 +84,16 @@ class Circles:
         return {"suspects": list(self._suspects)}
 
 
+def _waits_for_others(entry: Sequenced) -> bool:
+    """Tell whether an event waits for more than its turn in its own topic."""
+    return (entry.waited_topic, entry.waited_number) != (entry.topic, entry.number - 1)
+
+
 def _is_told(entry: Sequenced, reader: TopicReader, answer: NumberAnswer | None) -> bool:
-    """Tell whether a worker has said that the entry waits for what it waits for."""
-    told = [] if answer is None else [*answer.deps, *reader.base]
-    parts = iter(told)
-    return any(
-        topic == entry.waited_topic and number >= entry.waited_number
-        for topic, number in zip(parts, parts, strict=True)
-    )
+    """Tell whether a worker has told all that an entry depends on."""
+    told: dict[int, int] = {}
+    if answer is not None:
+        raise_to(told, answer.deps)
+        raise_to(told, reader.base)
+    parts = iter(entry.deps)
+    return all(told.get(topic, 0) >= number for topic, number in zip(parts, parts, strict=True))

@@ -34,11 +34,13 @@ from inorder.protocol.wire import (
     AskNumbers,
     CreateTimestamps,
     Heads,
+    Hello,
     Moved,
     NameTopics,
     NumberAnswer,
     Numbers,
     NumberState,
+    Opened,
     Resolve,
     Settle,
     Settled,
@@ -165,6 +167,21 @@ def test_a_publish_from_its_name_to_its_confirmation() -> None:
     assert hand.endpoint.publishing.settle_at is None
     hand.endpoint.receive(Settled(0, 1, told.request))
     assert hand.endpoint.publishing.publisher.pending == 0
+
+
+def test_r1_a_hello_tells_what_was_asked_for_and_not_what_could_not_leave() -> None:
+    hello = Hello(1, 1, "", "p", 1, "test")
+    hand = Hand()
+    _publish(hand)
+    assert hand.endpoint.greeting(hello).asked == []
+    hand.done()
+    assert hand.endpoint.greeting(hello).asked == [0, 1]
+    hand = Hand()
+    hand.endpoint.lost({0})
+    hand.endpoint.reached({1}, 1)
+    _publish(hand)
+    assert [each.stage for each in hand.sent(CreateTimestamps)] == [0]
+    assert hand.endpoint.greeting(hello).asked == []
 
 
 def test_r16_an_answer_after_half_the_grace_is_asked_about_once_more() -> None:
@@ -345,6 +362,17 @@ def test_who_closes_ends_its_subscription_once() -> None:
     frames = hand.sent(Subscribe)
     assert [each.filters for each in frames] == [[]]
     assert [each.filter.text for each in hand.endpoint.routes.all()] == ["t/1", "t/2"], "no other change was begun"
+
+
+def test_r12_what_is_lost_while_a_change_is_on_its_way_begins_anew_with_it() -> None:
+    hand = Hand()
+    hand.endpoint.broker_answered(_change(hand, "t/1"))
+    hand.done()
+    hand.endpoint.opened(Opened(0, 1, False, 0, 30_000), hand.time)
+    assert [(each.version, each.anew) for each in hand.sent(Subscribe)] == [(2, True)]
+    hand.endpoint.stop()
+    hand.endpoint.leave()
+    assert hand.sent(Subscribe) == [], "one change at a time"
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

@@ -93,6 +93,21 @@ def test_r17_which_numbers_have_a_fate_that_nobody_tells(through: int, present: 
     assert reader.needs_any(through, present) is needs
 
 
+@pytest.mark.parametrize(
+    ("unstamped_at", "known_at", "reason"),
+    [(None, 10.0, "lost"), (4.9, 10.0, "lost"), (5.0, 10.0, "unstamped"), (0.0, None, "unstamped")],
+)
+def test_r17_messages_without_stamps_at_that_time_are_the_reason(
+    unstamped_at: float | None, known_at: float | None, reason: str
+) -> None:
+    reader = TopicReader(A, 0, CaughtUp("", interval=1.0, patience=1.0))
+    if known_at is not None:
+        reader.missing.learn(1, known_at)
+    reader.missing.unstamped_at = unstamped_at
+    reader.given_up.add(1)
+    assert [reader.loss_reason(1, 5.0) for _ in range(2)] == ["overflow", reason], "what found no room says so once"
+
+
 def test_r18_the_log_is_asked_again_a_timeout_later_and_later_still_while_there_is_enough_to_read() -> None:
     module = new_reader(a=0)
     module.heads([A, 1], 0.0)

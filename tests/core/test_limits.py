@@ -8,6 +8,7 @@ import pytest
 from tests.core.readers import get, new_reader, until
 
 from inorder.endpoint.notifications import Bounded
+from inorder.endpoint.outputs import OrderingTimes
 from inorder.errors import InvalidOption
 
 
@@ -62,6 +63,14 @@ def test_bytes_beyond_the_limit_let_the_oldest_go(size: int, goes: list[str]) ->
     module = new_reader(Bounded(buffer=None, buffer_bytes=100), a=0)
     assert get(module, 1, 2, size=50) == []
     assert get(module, 1, 4, size=size) == goes
+
+
+def test_what_finds_no_room_before_its_topic_begins_is_waited_for_by_nobody() -> None:
+    module = new_reader(times=OrderingTimes(max_waiting=0), a=0)
+    module.subscribing()
+    assert get(module, 2, 1) == []
+    assert module.counts.overflow == 1
+    assert (module.is_idle, module.unnamed()) == (True, [])
 
 
 def test_the_wait_of_the_oldest_counts() -> None:

@@ -34,6 +34,15 @@ def test_of_each_topic_the_lowest_number_is_told_and_the_longest_wait_first() ->
     assert [each.topic for each in module.waits(30.0)] == [1], "what has gone waits no more"
 
 
+def test_the_event_that_waits_longest_for_a_number_is_told_with_it() -> None:
+    module = reader(1, 2, 3)
+    for topic, arrived in ((2, 11.0), (3, 10.0)):
+        module.receive(topic, 1, [1, 5], b"x", 1, arrived)
+    assert module.waits(14.0) == [Wait(1, 5, 3, 1, 2, 4_000)]
+    module.receive(2, 2, [1, 3], b"x", 1, 12.0)
+    assert module.waits(14.0) == [Wait(1, 3, 2, 2, 1, 2_000)], "the lowest that is slept on"
+
+
 def test_a_topic_that_nobody_has_named_is_told() -> None:
     module = reader(1, filters=True)
     module.receive(1, 1, [7, 1], b"x", 1, 0.0)

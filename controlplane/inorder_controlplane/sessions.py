@@ -12,6 +12,8 @@ from inorder_worker.store.store import Store
 from inorder_worker.store.tokens import Token, TokenStore, hash_of
 
 _BYTES = 32
+MAX_SESSIONS = 100
+"""Logins of one token at a time; with a further one the oldest ends."""
 
 
 class BrowserSessions:
@@ -31,6 +33,9 @@ class BrowserSessions:
 
         def insert(connection: sa.Connection) -> None:
             connection.execute(browser_sessions.delete().where(browser_sessions.c.expires_ms <= now_ms))
+            its = sa.select(browser_sessions.c.hash).where(browser_sessions.c.token_id == token.id)
+            older = its.order_by(browser_sessions.c.created_ms.desc()).offset(MAX_SESSIONS - 1)
+            connection.execute(browser_sessions.delete().where(browser_sessions.c.hash.in_(older)))
             connection.execute(browser_sessions.insert(), row)
 
         self._store.write(insert)

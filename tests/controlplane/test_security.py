@@ -15,8 +15,9 @@ from tests.controlplane.conftest import ROLES, Serve, Site, assert_problem
 from tests.costs import ended
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from inorder_controlplane import sessions
 from inorder_controlplane.documents import PREFIX
-from inorder_controlplane.routes import registry
+from inorder_controlplane.routes import registry, session
 from inorder_worker.store.audit import AuditLog
 from inorder_worker.store.tokens import TokenStore
 
@@ -167,6 +168,31 @@ async def test_tokens_of_workers_do_not_log_in(site: Site) -> None:
     _, secret = TokenStore(site.store).issue("control plane", "admin", is_internal=True)
     assert_problem(await site.client().post("/api/v1/session", json={"token": secret}), "unauthorized")
     assert_problem(await site.client(Authorization=f"Bearer {secret}").get("/api/v1/session"), "unauthorized")
+
+
+async def test_a_token_logs_in_so_often_in_a_minute(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lowest role could else fill the store: the audit log keeps each login for ever."""
+    monkeypatch.setattr(session, "MAX_LOGINS", 2)
+    login = {"token": site.secrets["viewer"]}
+    assert [(await site.client().post("/api/v1/session", json=login)).status_code for _ in range(2)] == [200, 200]
+    answer = await site.client().post("/api/v1/session", json=login)
+    assert_problem(answer, "too-many-requests")
+    assert 0 < int(answer.headers["Retry-After"]) <= 60
+    assert (await site.client().post("/api/v1/session", json={"token": site.secrets["admin"]})).status_code == 200
+    assert (await site.client("viewer").get("/api/v1/session")).status_code == 200, (
+        "the token itself is as good as ever"
+    )
+
+
+async def test_the_oldest_login_of_a_token_ends_where_there_are_too_many(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
+    made, _ = TokenStore(site.store).issue("many", "viewer")
+    other, _ = TokenStore(site.store).issue("other", "viewer")
+    logins = sessions.BrowserSessions(site.store)
+    cookies = [logins.begin(token, now_ms=at, ttl_s=60.0)[0] for at, token in enumerate((other, made, made, made), 1)]
+    assert [logins.find(cookie, 10) is not None for cookie in cookies] == [True, False, True, True]
 
 
 async def test_the_cookie(serve: Serve) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ContextDep
+from inorder_controlplane.login_limit import LoginLimit
 from inorder_controlplane.models.common import moment_or_none
 from inorder_controlplane.models.session import Login, Session
 from inorder_controlplane.principals import COOKIE, ROLES, Principal, Viewer, check_origin
@@ -19,10 +21,14 @@ from inorder_worker.store.tokens import TokenStore
 
 router = APIRouter(prefix="/session", tags=["session"])
 
+MAX_LOGINS: Final = 60
+"""Of one token in a minute: each is written down, in the audit log for ever."""
+
 
 @router.post("", operation_id="logIn")
 async def log_in(body: Login, request: Request, response: Response, context: ContextDep) -> Session:
-    """Exchange a token for a session cookie. Failures are counted by address, and too many refused (429)."""
+    """Exchange a token for a session cookie. Failures are counted by address, logins by token, and too many
+    refused (429)."""
     check_origin(request, is_needed=False)
     address, now = client_address(request), time.monotonic()
     if wait := context.login_limit.wait_s(address, now):
@@ -30,10 +36,17 @@ async def log_in(body: Login, request: Request, response: Response, context: Con
         raise Problem("too-many-requests", detail, headers={"Retry-After": str(wait)})
     token = await context.database.call(lambda store: TokenStore(store).find(body.token))
     if token is None or token.is_internal:
-        context.login_limit.failed(address, now)
+        context.login_limit.note(address, now)
         raise Problem("unauthorized", "the token is not valid (any more)")
     if token.role not in ROLES:
         raise Problem("forbidden", f"a token of the role {token.role} is for workers only", allowed=ROLES)
+    logins: LoginLimit = context.parts.setdefault("logins", LoginLimit(MAX_LOGINS))
+    if wait := logins.wait_s(token.id, now):
+        detail = (
+            f"too many logins with the token {token.name!r}; a program shows the token itself (try again in {wait} s)"
+        )
+        raise Problem("too-many-requests", detail, headers={"Retry-After": str(wait)})
+    logins.note(token.id, now)
     ttl = context.settings.session_ttl
     cookie, principal = await context.database.call(
         lambda store: BrowserSessions(store).begin(token, now_ms=context.now_ms(), ttl_s=ttl)

@@ -15,10 +15,11 @@ from inorder.protocol.wire import (
     OpenNumbers,
     OpenNumbersFound,
     ShowOpenNumbers,
+    ShowOrder,
     ShowTopics,
 )
 from inorder_worker.sequencer import inspection
-from inorder_worker.sequencer.commands import LeaveSession, Tick, TrimLog
+from inorder_worker.sequencer.commands import LeaveSession, Pin, Tick, TrimLog
 from inorder_worker.sequencer.inspection import Inspection
 
 PENDING, CONFIRMED, VOID = NumberState.PENDING, NumberState.CONFIRMED, NumberState.VOID
@@ -202,6 +203,24 @@ def test_the_number_of_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found("p", 2, after=1) == EventFound(1, 2, 2)
     monkeypatch.setattr(inspection, "RECORDS_SEARCHED", 4)
     assert found("p", 2) == EventFound(1, 2, 2)
+
+
+def test_the_topic_order_is_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _cluster(a=0, b=1, c=0)
+    cluster.step(1, Pin("op", 1, 1, [3, 1], True))
+    monkeypatch.setattr(inspection, "TOPICS_IN_FRAME", 2)
+    frames = cluster.stages[1].inspection.order(ShowOrder(7))
+    assert [([each.id for each in frame.topics], frame.more) for frame in frames] == [([1, 2], True), ([3], False)]
+    assert {(frame.request, tuple(frame.pinned)) for frame in frames} == {(7, (1, 3))}
+
+
+def test_the_topics_that_got_a_number_last() -> None:
+    cluster = _cluster(a=0, b=1, c=0)
+    for name in ("a", "c", "b", "a"):
+        cluster.stamp("p", name)
+    look = cluster.stages[0].inspection
+    assert [(each.name, each.number, each.remembered) for each in look.busiest_topics(5)] == [("a", 2, 2), ("c", 1, 1)]
+    assert [each.name for each in look.busiest_topics(1)] == ["a"]
 
 
 def test_a_look_changes_nothing() -> None:

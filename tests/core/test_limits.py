@@ -73,6 +73,15 @@ def test_what_finds_no_room_before_its_topic_begins_is_waited_for_by_nobody() ->
     assert (module.is_idle, module.unnamed()) == (True, [])
 
 
+def test_in_another_domain_there_is_room_again_for_topics_that_have_not_begun() -> None:
+    module = new_reader(times=OrderingTimes(max_waiting=1), a=0)
+    for _ in range(2):
+        module.subscribing()
+        assert get(module, 2, 1) == []
+        assert module.counts.overflow == 0
+        module.other_domain(0.0)
+
+
 def test_the_wait_of_the_oldest_counts() -> None:
     module = new_reader(Bounded(buffer=None, max_wait=2.0), a=0)
     get(module, 1, 4, now=1.0)

@@ -12,7 +12,7 @@ from tests.core.cluster import SPACE, Cluster, entries
 from inorder.endpoint.publisher import Publisher
 from inorder.protocol.wire import AskNumbers, Frame, NumberState, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer.commands import Create, LeaveSession, OpenSession, StageSettings, StampRide, Tick
-from inorder_worker.sequencer.stamping import Stamping
+from inorder_worker.sequencer.following import Following
 
 SETTINGS = StageSettings(session_timeout_ms=20_000, ended_kept_ms=600_000)
 
@@ -130,13 +130,13 @@ def test_what_a_stage_cannot_add_any_more_is_never_published() -> None:
 
 def test_without_that_its_timestamp_would_say_that_it_follows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that adds what it knows of a publisher, though it may have dropped its session meanwhile."""
-    whole = Stamping._add_from_above
+    whole = Following.add_from_above
 
-    def add(self: Stamping, manager: Any, group: Any, ride: StampRide, deps: list[int]) -> bool:
+    def add(self: Following, manager: Any, group: Any, ride: StampRide, deps: list[int]) -> bool:
         whole(self, manager, group, replace(ride, required=[]), deps)
         return True
 
-    monkeypatch.setattr(Stamping, "_add_from_above", add)
+    monkeypatch.setattr(Following, "add_from_above", add)
     with pytest.raises(AssertionError):
         test_what_a_stage_cannot_add_any_more_is_never_published()
 

@@ -8,7 +8,7 @@ import pytest
 
 from inorder.protocol.wire import StampedEvent
 from inorder_bench.costs.stages import Sequencer
-from inorder_worker.sequencer import stamping
+from inorder_worker.sequencer import filling, following
 
 TOPICS = 60
 
@@ -29,9 +29,9 @@ def _timestamps(stages: int, seed: int, subscriptions: list[list[int]] | None = 
 def test_both_walks_fill_the_same_entries_in_the_same_order(
     stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stamping, "MEMBER_STEPS", 10**9)  # only what rose last
+    monkeypatch.setattr(filling, "MEMBER_STEPS", 10**9)  # only what rose last
     by_recent = _timestamps(stages, seed)
-    monkeypatch.setattr(stamping, "MEMBER_STEPS", 0)  # only members
+    monkeypatch.setattr(filling, "MEMBER_STEPS", 0)  # only members
     assert _timestamps(stages, seed) == by_recent
     assert sum(len(event.deps) for event in by_recent) > 500
 
@@ -41,10 +41,10 @@ def test_both_walks_fill_the_same_entries_in_the_same_order(
 def test_a_long_walk_fills_the_same_entries_in_the_same_order(
     stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stamping, "MEMBER_STEPS", 10**9)  # only what rose last
-    monkeypatch.setattr(stamping, "LONG_WALK", 10**9)
+    monkeypatch.setattr(filling, "MEMBER_STEPS", 10**9)  # only what rose last
+    monkeypatch.setattr(filling, "LONG_WALK", 10**9)
     by_numbers = _timestamps(stages, seed)
-    monkeypatch.setattr(stamping, "LONG_WALK", 0)
+    monkeypatch.setattr(filling, "LONG_WALK", 0)
     assert _timestamps(stages, seed) == by_numbers
     assert sum(len(event.deps) for event in by_numbers) > 500
 
@@ -57,8 +57,8 @@ def test_both_walks_follow_the_same_events_of_a_publisher(
     """R19: topics that one subscription alone holds together, so that no entry is of a group."""
     chance = random.Random(seed)
     alone = [chance.sample(range(first, first + 20), 12) for first in range(1, TOPICS, 20)]
-    monkeypatch.setattr(stamping, "MEMBER_STEPS", 10**9)  # only what was used last
+    monkeypatch.setattr(following, "MEMBER_STEPS", 10**9)  # only what was used last
     by_use = _timestamps(stages, seed, alone)
-    monkeypatch.setattr(stamping, "MEMBER_STEPS", 0)  # only neighbours
+    monkeypatch.setattr(following, "MEMBER_STEPS", 0)  # only neighbours
     assert _timestamps(stages, seed, alone) == by_use
     assert sum(len(event.deps) for event in by_use) > 500

@@ -23,6 +23,7 @@ from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_worker.sequencer import reordering, sessions, subscribing
 from inorder_worker.sequencer.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
+from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members
 from inorder_worker.sequencer.stamping import Stamping
@@ -230,7 +231,7 @@ def void_dependencies(patch: Patch) -> None:
 
 def publisher_order(patch: Patch) -> None:
     """R19: an event does not depend on its publisher's others."""
-    patch.setattr(Stamping, "_add_publisher_order", lambda self, *_: 2**31)
+    patch.setattr(Following, "add", lambda self, *_: 2**31)
 
 
 def path(patch: Patch) -> None:
@@ -247,7 +248,7 @@ def path(patch: Patch) -> None:
 
 def added_above(patch: Patch) -> None:
     """R19: a timestamp passes the stages where its publisher's unanswered events are created, and these add nothing."""
-    patch.setattr(Stamping, "_add_from_above", lambda *_: True)
+    patch.setattr(Following, "add_from_above", lambda *_: True)
 
 
 def passed_above(patch: Patch) -> None:

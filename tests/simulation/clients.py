@@ -257,10 +257,9 @@ class Client(Driven[Message]):
     # -- what leaves -------------------------------------------------------------------------------------------
 
     def publish(self, name: str) -> None:
-        event: tuple[str, int, int]
         to_log = (lambda: encode_logged(Logged(payload_of(event), 0, []))) if self.world.profile.logged else None
         publication = self.endpoint.publish((SPACE, name), None, to_log)
-        event = self.name, self.incarnation, publication.counter
+        event: tuple[str, int, int] = self.name, self.incarnation, publication.counter
         self.published[publication.counter] = self.world.steps
         self.world.history.publish(event, 0)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from inorder.protocol.wire import NewEvent, NumberState, StampedEvent, Timestamps
-from inorder_worker.sequencer.claims import given, may_follow, may_pass
+from inorder_worker.sequencer.claims import may_follow, may_pass
 from inorder_worker.sequencer.commands import CompleteRide, Create, SessionKey, StampRide
 from inorder_worker.sequencer.event_log import EventLog
+from inorder_worker.sequencer.filling import Filling
+from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.retiring import mark_block
-from inorder_worker.sequencer.sequencing import Group, bit_set, members
+from inorder_worker.sequencer.sequencing import Group
 from inorder_worker.sequencer.sessions import take_ended
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session, TopicManager
@@ -22,10 +24,6 @@ REFUSED = -1
 GIVEN_UP = (NumberState.ABANDONED, NumberState.VOID)
 """Subscribers may have skipped the number, so its event must not be handed over any more. (A publisher whose own word
 made it void does not ask again.)"""
-LONG_WALK = 32
-"""More steps than this through what rose last are worth preparing."""
-MEMBER_STEPS = 4
-"""A member of a bit set costs as much to look at as so many of the topics that rose last."""
 
 
 class Stamping:
@@ -33,6 +31,7 @@ class Stamping:
 
     def __init__(self, state: StageState, outbox: Outbox, log: EventLog) -> None:
         self._state, self._outbox, self._log = state, outbox, log
+        self._filling, self._following = Filling(state), Following(state)
 
     # -- requests (R1) -----------------------------------------------------------------------------------------
 
@@ -138,9 +137,9 @@ class Stamping:
             top, since = min(top, highest), session.used.get(topic, _NEVER)[0]
         else:
             required = []
-        self._fill(manager, group, deps)
+        self._filling.fill(manager, group, deps)
         if asked.after or group.neighbours:
-            top = min(top, self._add_publisher_order(session, manager, counter, group, asked.after, deps))
+            top = min(top, self._following.add(session, manager, counter, group, asked.after, deps))
         else:  # nobody reads what it may follow, together with it
             session.used.pop(topic, None)
             session.used[topic] = (counter, number)
@@ -185,129 +184,6 @@ class Stamping:
     def _top_of(self, manager: TopicManager, group: Group) -> int:
         left, on_stage = int.from_bytes(manager.removed, "little"), self._state.on_stage
         return next((stage for stage in range(group.top) if left & on_stage[stage]), group.top)
-
-    def _add_publisher_order(
-        self, session: Session, manager: TopicManager, counter: int, group: Group, after: list[int], deps: list[int]
-    ) -> int:
-        """R19: the event depends on its publisher's last events in other topics since the one before it in this topic:
-        those given with the request, and the session's own here. One on a member of the group is implied by the
-        group's own entry. One on a topic that shares no subscription concerns no reader of this event, but it may
-        concern one who begins the topic later and has the other one (R8): what was given is kept for the base, and of
-        what is the session's own the base is made then (see ``bases``). Return the highest stage that the timestamp
-        must visit for it: what its client must prove does not count before (``claims``)."""
-        used, topics, here = session.used, self._state.topics, self._state.index
-        since, top = used.pop(manager.id, _NEVER)[0], here
-        named: dict[int, int] = {}
-        if after:
-            concerned = self._state.overlaps.anyone & group.outside
-            for other, number in zip(after[::2], after[1::2], strict=True):
-                if concerned >> other & 1 and named.get(other, 0) < number:
-                    named[other] = number
-                    if session.proves and (stage := topics[other].stage) < here:
-                        deps += (other, number)
-                        top = min(top, stage)
-                    else:
-                        self._depend(manager, group, other, number, deps)
-        if group.neighbours and used:
-            base = manager.base
-            for other, number in self._used_since(used, since, counter, group):
-                if named.get(other, 0) < number:
-                    if base.get(other, 0) < number:
-                        base[other] = number
-                    deps += (other, number)
-        used[manager.id] = (counter, manager.number)
-        return top
-
-    @staticmethod
-    def _used_since(used: dict[int, tuple[int, int]], since: int, counter: int, group: Group) -> list[tuple[int, int]]:
-        """Return the group's neighbours that a session has used since then with its last numbers there, the latest
-        first: the shorter of the two walks."""
-        neighbours = group.neighbours
-        if neighbours.bit_count() * MEMBER_STEPS < min(len(used), counter - since):
-            found = [
-                (when, other, number)
-                for other in members(neighbours)
-                if (when := (its := used.get(other, _NEVER))[0]) > since and (number := its[1])
-            ]
-            found.sort(reverse=True)
-            return [(other, number) for _, other, number in found]
-        # by bytes: a bit of a long number costs as much as the number is long
-        end = neighbours.bit_length()
-        is_neighbour = neighbours.to_bytes(end // 8 + 1, "little")
-        since_then: list[tuple[int, int]] = []
-        for other, (when, number) in reversed(used.items()):
-            if when <= since:
-                break
-            if other < end and is_neighbour[other >> 3] >> (other & 7) & 1:
-                since_then.append((other, number))
-        return since_then
-
-    @staticmethod
-    def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
-        if manager.base.get(other, 0) < number:
-            manager.base[other] = number
-        if group.co_subscribed >> other & 1:
-            deps += (other, number)
-
-    def _fill(self, manager: TopicManager, group: Group, deps: list[int]) -> None:
-        """Add an entry for each member of the group that this stage fills in; those that have not risen since the
-        topic's previous timestamp are implied by it (R21)."""
-        state, fills = self._state, group.fills
-        if manager.bounded:
-            self._carry(manager, fills, deps)
-        elif fills:
-            since, base = manager.filled, manager.base
-            steps = state.tick - since
-            if steps > MEMBER_STEPS and fills.bit_count() * MEMBER_STEPS < steps:  # else one member is too many
-                self._fill_from_members(manager, fills, deps)
-            elif steps > LONG_WALK:
-                self._fill_from_many(manager, fills, deps)
-            else:
-                for other, its in reversed(state.recent.items()):
-                    if its.tick <= since:
-                        break
-                    if fills >> other & 1:
-                        base[other] = reached = its.number
-                        deps += (other, reached)
-            if group.gained and since:  # before its first timestamp, all that have a number have risen
-                still = bit_set([each for each in members(group.gained) if state.topics[each].tick <= since])
-                self._carry(manager, still, deps)
-        group.gained = 0
-        if manager.removed:
-            left = int.from_bytes(manager.removed, "little") & sum(state.on_stage[state.index :])
-            self._carry(manager, left & ~fills, deps)
-            manager.removed = bytearray()
-        manager.filled = state.tick
-
-    def _fill_from_many(self, manager: TopicManager, fills: int, deps: list[int]) -> None:
-        """Add the same entries in the same order, where much has risen since: a bit of a long number costs as much as
-        the number is long, a character of a long text does not."""
-        since, base = manager.filled, manager.base
-        is_filled = f"{fills:b}"[::-1]
-        end = len(is_filled)
-        for other, its in reversed(self._state.recent.items()):
-            if its.tick <= since:
-                break
-            if other < end and is_filled[other] == "1":
-                base[other] = reached = its.number
-                deps += (other, reached)
-
-    def _fill_from_members(self, manager: TopicManager, fills: int, deps: list[int]) -> None:
-        """Add the same entries in the same order, where the group is smaller than what has risen since."""
-        topics, since, base = self._state.topics, manager.filled, manager.base
-        risen = [its for each in members(fills) if (its := topics[each]).tick > since]
-        risen.sort(key=lambda its: its.tick, reverse=True)
-        for its in risen:
-            base[its.id] = its.number
-            deps += (its.id, its.number)
-
-    def _carry(self, manager: TopicManager, others: int, deps: list[int]) -> None:
-        """Add an entry for each of these topics."""
-        topics, base = self._state.topics, manager.base
-        for other in members(others):
-            if reached := topics[other].number:
-                base[other] = reached
-                deps += (other, reached)
 
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 
@@ -398,9 +274,9 @@ class Stamping:
             state.raise_number(manager, ride.number)
         group = state.group(manager)
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
-        deps = list(ride.deps) if not ride.proves else self._proved(manager, ride.deps)
-        self._fill(manager, group, deps)
-        is_known = state.index not in ride.required[::2] or self._add_from_above(manager, group, ride, deps)
+        deps = list(ride.deps) if not ride.proves else self._following.proved(manager, ride.deps)
+        self._filling.fill(manager, group, deps)
+        is_known = state.index not in ride.required[::2] or self._following.add_from_above(manager, group, ride, deps)
         is_given_up = ride.is_given_up or not is_known
         # also one that is given up: a log would serve it (R18), and all readers must sort it alike
         if ride.top < state.index:
@@ -411,35 +287,6 @@ class Stamping:
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)
-
-    def _proved(self, manager: TopicManager, deps: list[int]) -> list[int]:
-        """R19: return the entries without what the event's client said of this stage's topics and is not so. What is
-        counts from here on, also for whoever begins the topic later (R8): such a subscription comes by behind it."""
-        proved: list[int] = []
-        for other, number, is_here in given(self._state, deps):
-            if is_here and manager.base.get(other, 0) < number:
-                manager.base[other] = number
-            proved += (other, number)
-        return proved
-
-    def _add_from_above(self, manager: TopicManager, group: Group, ride: StampRide, deps: list[int]) -> bool:
-        """R19: when the event was numbered, further down, its publisher's earlier ones were still on their way to this
-        stage, ahead of it. Return whether this stage knows them: it may have dropped their session since."""
-        session = self._state.sessions.get((ride.client_id, ride.incarnation))
-        if session is None or not session.remembers(ride.required, self._state.index):
-            return False
-        concerned = self._state.overlaps.anyone & group.outside
-        given = dict(zip(deps[::2], range(1, len(deps), 2), strict=True))
-        for other, (when, number) in reversed(session.used.items()):
-            if when <= ride.since:
-                break
-            if not (number and when < ride.counter and concerned >> other & 1):
-                continue
-            if (at := given.get(other)) is None:
-                self._depend(manager, group, other, number, deps)
-            else:  # the request carried an earlier one, whose number its client knew
-                manager.base[other] = deps[at] = max(number, deps[at])
-        return True
 
     @staticmethod
     def _completion(ride: StampRide, event: StampedEvent) -> CompleteRide:

@@ -1,0 +1,113 @@
+"""An event follows its publisher's earlier ones: a stage adds these to the timestamp (R19)."""
+
+from __future__ import annotations
+
+from inorder_worker.sequencer.claims import given
+from inorder_worker.sequencer.commands import StampRide
+from inorder_worker.sequencer.filling import MEMBER_STEPS
+from inorder_worker.sequencer.sequencing import Group, members
+from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.topic_manager import Session, TopicManager
+
+_NEVER = (0, 0)
+
+
+class Following:
+    """The part of stamping that keeps publisher order."""
+
+    def __init__(self, state: StageState) -> None:
+        self._state = state
+
+    def add(
+        self, session: Session, manager: TopicManager, counter: int, group: Group, after: list[int], deps: list[int]
+    ) -> int:
+        """Add the publisher's last events in other topics, since the one before this event in its topic. They are those
+        given with the request, and the session's own here. One on a member of the group is implied by the
+        group's own entry. One on a topic that shares no subscription concerns no reader of this event, but it may
+        concern one who begins the topic later and has the other one (R8): what was given is kept for the base, and of
+        what is the session's own the base is made then (see ``bases``). Return the highest stage that the timestamp
+        must visit for it: what its client must prove does not count before (``claims``)."""
+        used, topics, here = session.used, self._state.topics, self._state.index
+        since, top = used.pop(manager.id, _NEVER)[0], here
+        named: dict[int, int] = {}
+        if after:
+            concerned = self._state.overlaps.anyone & group.outside
+            for other, number in zip(after[::2], after[1::2], strict=True):
+                if concerned >> other & 1 and named.get(other, 0) < number:
+                    named[other] = number
+                    if session.proves and (stage := topics[other].stage) < here:
+                        deps += (other, number)
+                        top = min(top, stage)
+                    else:
+                        self._depend(manager, group, other, number, deps)
+        if group.neighbours and used:
+            base = manager.base
+            for other, number in self._used_since(used, since, counter, group):
+                if named.get(other, 0) < number:
+                    if base.get(other, 0) < number:
+                        base[other] = number
+                    deps += (other, number)
+        used[manager.id] = (counter, manager.number)
+        return top
+
+    @staticmethod
+    def _used_since(used: dict[int, tuple[int, int]], since: int, counter: int, group: Group) -> list[tuple[int, int]]:
+        """Return the group's neighbours that a session has used since then with its last numbers there, the latest
+        first: the shorter of the two walks."""
+        neighbours = group.neighbours
+        if neighbours.bit_count() * MEMBER_STEPS < min(len(used), counter - since):
+            found = [
+                (when, other, number)
+                for other in members(neighbours)
+                if (when := (its := used.get(other, _NEVER))[0]) > since and (number := its[1])
+            ]
+            found.sort(reverse=True)
+            return [(other, number) for _, other, number in found]
+        # by bytes: a bit of a long number costs as much as the number is long
+        end = neighbours.bit_length()
+        is_neighbour = neighbours.to_bytes(end // 8 + 1, "little")
+        since_then: list[tuple[int, int]] = []
+        for other, (when, number) in reversed(used.items()):
+            if when <= since:
+                break
+            if other < end and is_neighbour[other >> 3] >> (other & 7) & 1:
+                since_then.append((other, number))
+        return since_then
+
+    @staticmethod
+    def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
+        if manager.base.get(other, 0) < number:
+            manager.base[other] = number
+        if group.co_subscribed >> other & 1:
+            deps += (other, number)
+
+    # -- above the topic's own stage ---------------------------------------------------------------------------
+
+    def proved(self, manager: TopicManager, deps: list[int]) -> list[int]:
+        """Return the entries without wrong claims of the event's client about this stage's topics. True ones count from
+        here on, also for whoever begins the topic later (R8): such a subscription comes by behind them."""
+        proved: list[int] = []
+        for other, number, is_here in given(self._state, deps):
+            if is_here and manager.base.get(other, 0) < number:
+                manager.base[other] = number
+            proved += (other, number)
+        return proved
+
+    def add_from_above(self, manager: TopicManager, group: Group, ride: StampRide, deps: list[int]) -> bool:
+        """Add the publisher's earlier events that were on their way to this stage, ahead of this one, when this one was
+        numbered further down. Return whether this stage knows them: it may have dropped their session since."""
+        session = self._state.sessions.get((ride.client_id, ride.incarnation))
+        if session is None or not session.remembers(ride.required, self._state.index):
+            return False
+        concerned = self._state.overlaps.anyone & group.outside
+        given = dict(zip(deps[::2], range(1, len(deps), 2), strict=True))
+        for other, (when, number) in reversed(session.used.items()):
+            if when <= ride.since:
+                break
+            if not (number and when < ride.counter and concerned >> other & 1):
+                continue
+            if (at := given.get(other)) is None:
+                self._depend(manager, group, other, number, deps)
+            else:  # the request carried an earlier one, whose number its client knew
+                manager.base[other] = deps[at] = max(number, deps[at])
+        return True

@@ -258,3 +258,23 @@ def test_a_replay_comes_to_the_same_state() -> None:
     for one, other in zip(cluster.stages, again, strict=True):
         assert msgspec.msgpack.decode(one.snapshot()) == msgspec.msgpack.decode(other.snapshot())
         assert sum(each.void + each.abandoned for each in one._state.topics.values()) > 10
+
+
+@pytest.mark.parametrize(("away", "given_up"), [(0, [1]), (9_999, [1]), (10_000, [1, 2])])
+def test_r16_only_what_is_old_enough_is_given_up_unless_its_publisher_is_gone_for_long(
+    away: int, given_up: list[int]
+) -> None:
+    """``away``: ms since its connection went; 0: it is there."""
+    cluster = Cluster({"a": 0})
+    cluster.open("p")
+    cluster.stamp("p", "a")
+    began = cluster.now
+    cluster.now = began + 40_000
+    cluster.stamp("p", "a")
+    if away:
+        cluster.now = began + 60_000 - away
+        cluster.step(0, LeaveSession("p", 1))
+    cluster.now = began + 60_000
+    cluster.step(0, Tick())
+    answers = cluster.ask("a", 1, 2).answers
+    assert [each.number for each in answers if each.state is NumberState.ABANDONED] == given_up

@@ -31,12 +31,12 @@ from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import NumberAnswer, NumberState
 from inorder_worker.sequencer import retiring, stamping
 from inorder_worker.sequencer.commands import Create, Send
+from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.retiring import Retiring
 from inorder_worker.sequencer.sessions import Sessions
 from inorder_worker.sequencer.settling import Settling
 from inorder_worker.sequencer.stage import Stage
-from inorder_worker.sequencer.stamping import Stamping
 from inorder_worker.sequencer.state import StageState, Switch
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
@@ -240,7 +240,7 @@ def believed(patch: Patch) -> None:
     """R19: whatever a client says of numbers is believed."""
     patch.setattr(stamping, "may_follow", lambda state, session, after: True)
     patch.setattr(stamping, "may_pass", lambda state, session, after: True)
-    patch.setattr(Stamping, "_proved", lambda self, manager, deps: list(deps))
+    patch.setattr(Following, "proved", lambda self, manager, deps: list(deps))
 
 
 def unheld_change(patch: Patch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from inorder.protocol.stamp import FifoStamp, TotalStamp, decode_stamp, encode_stamp
+from inorder.protocol.stamp import MANY, FifoStamp, TotalStamp, decode_stamp, encode_stamp
 
 _PRINTABLE = set((string.ascii_letters + string.digits + "-_").encode())
 _positive = st.integers(1, 2**63 - 1)
@@ -77,6 +77,15 @@ def test_a_timestamp_that_waits_for_itself_is_none(number: int) -> None:
     """A strict reader would hold it, and all behind it, for ever: nothing is missing that could be asked for."""
     assert decode_stamp(_text([0, 1, 7, 5, [9, 1, 7, number]])) is None
     assert decode_stamp(_text([0, 1, 7, 5, [9, 7, 7, 4, 8, 7]])) == TotalStamp(1, 7, 5, [9, 7, 7, 4, 8, 7])
+
+
+def test_a_topic_that_occurs_again_and_again_has_its_highest_number() -> None:
+    """Or each of its numbers that comes would have a reader look at all of them once more."""
+    deps = [part for number in range(1, MANY) for part in (8, number, 9, MANY - number)]
+    decoded = decode_stamp(_text([0, 1, 7, 5, deps]))
+    assert decoded == TotalStamp(1, 7, 5, [8, MANY - 1, 9, MANY - 1])
+    few = deps[:MANY]
+    assert decode_stamp(_text([0, 1, 7, 5, few])) == TotalStamp(1, 7, 5, few)
 
 
 @given(st.binary(max_size=60))

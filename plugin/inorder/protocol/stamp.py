@@ -7,8 +7,11 @@ and a text payload alike. It carries no publisher identity except, for ``fifo``,
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
+from typing import Final
 
 import msgspec
+
+from inorder.protocol.pairs import flat, raise_to
 
 
 class TotalStamp(msgspec.Struct, array_like=True, tag=0, gc=False):
@@ -32,6 +35,10 @@ Stamp = TotalStamp | FifoStamp
 
 MAX_NUMBER = 2**63 - 1
 """Everything that counts is a signed 64-bit integer; MessagePack has room for more."""
+
+MANY: Final = 128
+"""Integers of dependencies from which on a topic that occurs again is left out: an event is looked at once for each of
+them, and a forged stamp may name one topic ten thousand times."""
 
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_", b"+/")
@@ -57,6 +64,10 @@ def decode_stamp(text: bytes) -> Stamp | None:
             return None
         if stamp.topic in stamp.deps and _follows_itself(stamp):
             return None
+        if len(stamp.deps) > MANY:
+            numbers: dict[int, int] = {}
+            raise_to(numbers, stamp.deps)
+            stamp.deps = flat(numbers)
     elif not 1 <= stamp.counter <= MAX_NUMBER or stamp.incarnation > MAX_NUMBER:
         return None
     return stamp

@@ -362,8 +362,8 @@ class StoreInUse(StoreError):
 
 
 class StoreMoved(StoreError):
-    """A file of an SQLite store, or SQLite's file beside it, was moved, removed or replaced while this process had the
-    store open: later writes would be lost, so there are none."""
+    """A file of an SQLite store, or SQLite's file beside it, was moved, removed, replaced or written over while this
+    process had the store open: later writes would be lost, so there are none."""
 
 
 class StoreReplaced(StoreError):

@@ -15,7 +15,7 @@ import pytest
 from tests.worker.helpers import settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import StoreCorrupt, StoreFull, StoreMoved
+from inorder.errors import StoreCorrupt, StoreFull, StoreMoved, StoreReplaced
 from inorder.protocol.wire import CreateTimestamps, NewEvent
 from inorder_worker.service import Worker
 from inorder_worker.service.following import recover
@@ -165,6 +165,125 @@ def test_a_file_that_was_emptied_is_another_one(tmp_path: Path, is_refilled: boo
     with pytest.raises(StoreMoved, match=r"was emptied while it was open"):
         journal.read_map()
     journal.close()
+
+
+def put_over(path: Path, copy: bytes) -> None:
+    """Write into the file as it is, as ``cp`` does: device, inode and links stay, and SQLite's log beside it."""
+    with path.open("r+b") as file:
+        file.write(copy)
+        file.truncate()
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every write raise the count in the file."""
+    monkeypatch.setattr(sqlite_file, "COUNT_INTERVAL", -1.0)
+
+
+@pytest.mark.usefixtures("counts")
+def test_an_older_copy_put_over_the_file_answers_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite has what it needs in its memory and its log, and would number on until it reads a page of the copy."""
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    journal._store.run(lambda connection: connection.exec_driver_sql("VACUUM"))
+    assert journal._store._take_up()
+    copy = path.read_bytes()
+    append()
+    put_over(path, copy)
+    append()  # it was the state from which the log goes on: nothing is lost
+    assert journal._store._take_up()
+    append()
+    put_over(path, copy)
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_file, "COUNT_INTERVAL", 1e9)
+        patch.setattr(sqlite_file, "LOOK_INTERVAL", 1e9)
+        with pytest.raises(StoreMoved, match="another copy"):
+            append()  # by the look after the commit alone
+    for call in (append, journal.read_map, lambda: journal.claim(0, "b")):
+        with pytest.raises(StoreMoved, match=r"another copy was put over inorder\.db while .*; .*renew.*backup"):
+            call()
+    other = Store(f"sqlite:///{path}")
+    with pytest.raises(StoreMoved, match="another copy"):
+        other.look()
+    other.close()
+    journal.close()
+
+
+@pytest.mark.usefixtures("counts")
+def test_a_newer_copy_put_over_the_file_is_found_by_the_next_write(tmp_path: Path) -> None:
+    """The file is never ahead of what a transaction sees."""
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    put_over(path, file_of_count(tmp_path / "other.db", 1000))
+    with pytest.raises(StoreMoved, match="another copy"):
+        append()
+    journal.close()
+
+
+def test_another_store_put_over_the_file_is_found_by_its_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its count may be what ours may be, and nothing that a beat has SQLite read need come from it."""
+    monkeypatch.setattr(sqlite_file, "COUNT_INTERVAL", 1e9)
+    path = tmp_path / "inorder.db"
+    journal, _ = appended(path)
+    put_over(path, file_of_count(tmp_path / "other.db", 1))
+    with pytest.raises(StoreReplaced, match="is another one: its domain is"):
+        journal.beat([(0, 1)])
+    journal.close()
+
+
+def file_of_count(path: Path, count: int) -> bytes:
+    journal, _ = appended(path, 0)
+    set_count(journal, count)
+    journal.close()
+    return path.read_bytes()
+
+
+def set_count(journal: SqlJournal, count: int) -> None:
+    journal._store.run(lambda connection: connection.exec_driver_sql(f"PRAGMA user_version={count}"))
+
+
+@pytest.mark.usefixtures("counts")
+def test_the_count_goes_round(tmp_path: Path) -> None:
+    """Behind 2**31 - 1 it is negative to SQLite, and behind 2**32 - 1 it is 0: all of that is higher than before."""
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    copies = []
+    for count in (2**31 - 2, -2):
+        set_count(journal, count)
+        for _ in range(4):
+            append()
+            assert journal._store._take_up()
+            copies.append(path.read_bytes())
+    append()
+    put_over(path, copies[-2])
+    with pytest.raises(StoreMoved, match="another copy"):
+        append()
+    journal.close()
+
+
+def test_who_closes_a_store_leaves_the_locks_of_others(tmp_path: Path) -> None:
+    """To close a descriptor of a file takes this process's locks on it off; another process would end its log then."""
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    before = locks_on(path)
+    assert before
+    for _ in range(2):
+        other = Store(f"sqlite:///{path}")
+        other.look()
+        other.close()
+        append()
+        assert locks_on(path) == before
+    journal.close()
+    assert not locks_on(path)
+    assert str(path) not in [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+
+
+def locks_on(path: Path) -> list[str]:
+    """Return the locks on a file as the system tells them, without the numbers of the lines."""
+    lines = Path("/proc/locks").read_text().splitlines()
+    return sorted(line.partition(": ")[2] for line in lines if f":{path.stat().st_ino} " in line)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -224,4 +224,5 @@ def _renew(store: Store, connection: sa.Connection, former: dict[int, tuple[int,
         }  # fmt: skip
         here = schema.stages.c.stage == row["stage"]
         connection.execute(schema.stages.update().where(here), {**values, "seal": stage_seal(values)})
+    store.tell_domain(connection, domain)
     return domain

@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from inorder.errors import MissingExtra, StoreError, StoreFull, StoreUnreachable
 from inorder.masking import masked_url
+from inorder_worker.store import sqlite_count
 from inorder_worker.store.failpoints import reach
 from inorder_worker.store.identity import Process, locks_of
 from inorder_worker.store.sqlite_file import Room, StoreFile
@@ -96,7 +97,7 @@ class SqlConnection:
     def write_at_once(self, work: Callable[[sa.Connection], T], size: int = 0) -> T:
         """Run work as ``write`` does, but once: raise Busy if an SQLite store is locked for more than a moment."""
         begin = "BEGIN IMMEDIATE" if self.is_sqlite else _postgresql().begin(self.settings)
-        return self._attempt(lambda connection: self._in_transaction(connection, begin, work), size)
+        return self._attempt(lambda connection: self._in_transaction(connection, begin, work, writes=True), size)
 
     def write_by_driver(self, work: Callable[[Any], T], size: int = 0) -> T:
         """Run work on SQLite as ``write`` does, with a cursor of the driver (DB-API). For what every event waits for:
@@ -104,7 +105,7 @@ class SqlConnection:
 
         def attempt(connection: sa.Connection) -> T:
             cursor = connection.connection.cursor()  # not closed: that fails where the connection was dropped
-            return self._between(cursor.execute, "BEGIN IMMEDIATE", lambda: work(cursor))
+            return self._between(cursor, "BEGIN IMMEDIATE", lambda: work(cursor), writes=True)
 
         return self._patiently(lambda: self._attempt(attempt, size))
 
@@ -115,9 +116,15 @@ class SqlConnection:
 
         def attempt(connection: sa.Connection) -> int:
             cursor = connection.connection.cursor()  # see write_by_driver
+            if self._file is not None and self._file.is_count_due:
+                return self._between(cursor, "BEGIN IMMEDIATE", lambda: run(cursor), writes=True)
             reach("commit.before")
-            cursor.execute(statement, parameters)
+            written = run(cursor)
             reach("commit.after")
+            return written
+
+        def run(cursor: Any) -> int:
+            cursor.execute(statement, parameters)
             written: int = cursor.rowcount
             return written
 
@@ -160,6 +167,16 @@ class SqlConnection:
             return False
         return any(first <= _WAL_WRITE_LOCK <= last for first, last in locks_of(process, self._file.index))
 
+    def tell_domain(self, connection: sa.Connection, domain: int) -> None:
+        """Have an SQLite file tell its domain (see ``told_domain``), inside a transaction."""
+        if self._file is not None:
+            sqlite_count.tell_domain(connection.connection.cursor(), domain)
+
+    @property
+    def told_domain(self) -> int:
+        """The domain in an SQLite file at the last look, whatever SQLite's memory and log have; 0 if there is none."""
+        return self._file.domain if self._file is not None else 0
+
     @property
     def room(self) -> Room | None:
         """The present and the needed room of an SQLite store's log, as last measured; ``None`` for other stores."""
@@ -186,6 +203,8 @@ class SqlConnection:
                 connection.invalidate()
             with contextlib.suppress(Exception):
                 connection.close()
+            if self._file is not None:
+                self._file.dropped()
 
     # -- one attempt -------------------------------------------------------------------------------------------
 
@@ -234,20 +253,24 @@ class SqlConnection:
                 self.drop()
             raise translated from None
 
-    def _in_transaction(self, connection: sa.Connection, begin: str, work: Callable[[sa.Connection], T]) -> T:
+    def _in_transaction(
+        self, connection: sa.Connection, begin: str, work: Callable[[sa.Connection], T], *, writes: bool = False
+    ) -> T:
         # By the driver's cursor: it takes several statements in one message where there are no parameters.
-        return self._between(connection.connection.cursor().execute, begin, lambda: work(connection))
+        return self._between(connection.connection.cursor(), begin, lambda: work(connection), writes=writes)
 
-    def _between(self, execute: Callable[[str], object], begin: str, work: Callable[[], T]) -> T:
-        execute(begin)
+    def _between(self, cursor: Any, begin: str, work: Callable[[], T], *, writes: bool) -> T:
+        cursor.execute(begin)
         try:
             result = work()
+            if writes and self._file is not None:
+                self._file.count_on(cursor)
             reach("commit.before")
-            execute("COMMIT")
+            cursor.execute("COMMIT")
             reach("commit.after")
         except BaseException:
             try:
-                execute("ROLLBACK")
+                cursor.execute("ROLLBACK")
             except self._errors:
                 self.drop()
             raise
@@ -257,13 +280,17 @@ class SqlConnection:
         if self._file is not None:
             check_kind(self._file.real, self.url)
             self._file.opening()
-        connection = self._engine.connect()
+        connection: sa.Connection | None = None
         try:
+            connection = self._engine.connect()
             if self._file is not None:
                 self._prepare_sqlite(connection)
                 self._file.opened()
         except BaseException:
-            connection.close()
+            if connection is not None:
+                connection.close()
+            if self._file is not None:
+                self._file.dropped()
             raise
         return connection
 

@@ -271,6 +271,7 @@ class SqlJournal:
         if self._domain:
             found = self._store.run(lambda connection: connection.execute(_META).one())
             require_same(self.url, self._domain, found.domain, found.outdated)
+            require_same(self.url, self._domain, self._store.told_domain or self._domain, "")
             if found.schema_version != SCHEMA_VERSION:
                 reason = f"its schema has version {found.schema_version} now, this release knows {SCHEMA_VERSION}"
                 raise StoreVersionMismatch(self.url, f"{reason}: a newer one has brought it up to date")

@@ -2,7 +2,8 @@
 
 SQLite writes to the files that it has open, whatever their names name by now: a commit into a log that was removed is
 gone with the process. So what the names name is looked at after each commit, before it counts, and SQLite's log is
-taken up into the file as long as that can still be done.
+taken up into the file as long as that can still be done. An older copy that was written over the file shows by a count
+(see sqlite_count).
 """
 
 from __future__ import annotations
@@ -12,10 +13,21 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from inorder.errors import StoreFull, StoreMoved
 from inorder.logs import logger
+from inorder_worker.store.sqlite_count import (
+    COUNT_INTERVAL,
+    HEAD_BYTES,
+    HeadReader,
+    Identity,
+    count_of,
+    counted,
+    domain_of,
+    is_lower,
+    raise_count,
+)
 
 log = logger("inorder.worker")
 
@@ -35,10 +47,10 @@ _HOLE: Final = bytes(4)
 """What a log never begins with."""
 _AGAIN: Final = "end all processes that have the store open (workers, control planes), then start them again"
 _RENEW: Final = "end all processes that have the store open, run `inorder renew` on it, and start them again"
+_RENEW_OR_RESTORE: Final = f"it may be of two states now: {_RENEW}; where that finds it damaged, put a backup back"
 
-Identity = tuple[int, int]
 _lost: Final[dict[Identity, str]] = {}
-"""Stores whose log, or its index, was taken away from this process: what is opened anew would mix both."""
+"""Stores of which a part was taken away from this process, or written over: what is opened anew would mix both."""
 
 
 class Room(NamedTuple):
@@ -68,7 +80,10 @@ class StoreFile:
         """When it was looked at last; ``None`` before."""
         self._names = self._named()
         self._main: Identity | None = None
-        self._has_content, self._emptied = False, ""
+        self._has_content, self._void = False, ""
+        self._reader: HeadReader | None = None
+        self._head = b""  # when it was read last
+        self._counted_at = 0.0
         self._log: Identity | None = None
         self._index: Identity | None = None
         self._taken_from: Identity | None = None  # the store that we have put into ``_lost``
@@ -84,6 +99,11 @@ class StoreFile:
     def real(self) -> Path:
         """The real path: SQLite keeps log and index beside this file, not beside a link."""
         return Path(os.path.realpath(self.path))
+
+    @property
+    def domain(self) -> int:
+        """The domain in the file at the last look; 0 if there is none."""
+        return domain_of(self._head)
 
     @property
     def log(self) -> Path:
@@ -111,6 +131,7 @@ class StoreFile:
             self._require_main(found)
         if found in _lost:
             raise StoreMoved(self._url, _lost[found])
+        self._reader = self._reader or HeadReader.of(self.path)
 
     def opened(self) -> None:
         """Note that a connection was made and has read."""
@@ -119,9 +140,16 @@ class StoreFile:
         if self._main is None:
             self._main = found
         self._require_main(found)
+        self._reader = self._reader or HeadReader.of(self.path)
         self._require_content(os.stat(self.path).st_size)
         self._log, self._index = _identity(self.log), _identity(self.index)
         self._looked_at = self._measured_at = 0.0
+
+    def dropped(self) -> None:
+        """Note that the connection is closed, or was not made."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.release()
 
     def closed(self) -> None:
         """Note that no connection is left."""
@@ -153,13 +181,29 @@ class StoreFile:
         try:
             main, log = os.stat(self._names[0]), os.stat(self._names[1])
             is_same = (main.st_dev, main.st_ino) == self._main and (log.st_dev, log.st_ino) == self._log
-            is_same = is_same and main.st_size >= LEAST and not self._emptied
+            is_same = is_same and main.st_size >= LEAST and not self._void and not self._is_older()
         except OSError:
             is_same = False
         if not is_same:
             self._look(take_up)
         elif log.st_size != self._log_size:
             self._resized(log.st_size)
+
+    @property
+    def is_count_due(self) -> bool:
+        """Tell whether the next write is to raise the count."""
+        return time.monotonic() - self._counted_at > COUNT_INTERVAL
+
+    def count_on(self, cursor: Any) -> None:
+        """Raise the count if it is due, inside a transaction that has the write lock. Raises StoreMoved where what the
+        transaction sees is older than the file."""
+        if not self.is_count_due:
+            return
+        found = counted(cursor)
+        if self._is_older() or (self._head and is_lower(found, count_of(self._head))):
+            self._give_up_overwritten()
+        raise_count(cursor, found)
+        self._counted_at = time.monotonic()
 
     def shortage(self) -> str:
         """Return in words for what there must be room."""
@@ -194,13 +238,29 @@ class StoreFile:
             raise StoreMoved(self._url, f"{reason}: put the same file back, or {_AGAIN}")
 
     def _require_content(self, size: int) -> None:
-        """Raise StoreMoved for an emptied file: even if it is written anew in its place it is another one. Its first
-        bytes would tell more, but to close it again would take SQLite's locks on it off."""
+        """Raise StoreMoved for an emptied file: even if it is written anew in its place it is another one. Also for one
+        that is older than it was."""
         self._has_content = self._has_content or size >= LEAST
         if self._has_content and size < LEAST:
-            self._emptied = f"{self.path.name} was emptied while it was open ({size} bytes are left); {_AGAIN}"
-        if self._emptied:
-            self._give_up(self._emptied)
+            self._void = f"{self.path.name} was emptied while it was open ({size} bytes are left); {_AGAIN}"
+        if self._void:
+            self._give_up(self._void)
+        if self._is_older():
+            self._give_up_overwritten()
+
+    def _give_up_overwritten(self) -> NoReturn:
+        self._void = f"another copy was put over {self.path.name} while it was open; {_RENEW_OR_RESTORE}"
+        self._give_up(self._void)
+
+    def _is_older(self) -> bool:
+        """Read the file's count, and tell whether it is lower than it was."""
+        head = self._reader.read() if self._reader is not None else b""
+        if head == self._head or len(head) < HEAD_BYTES:
+            return False
+        if self._head and is_lower(count_of(head), count_of(self._head)):
+            return True
+        self._head = head
+        return False
 
     def _require_beginning(self) -> None:
         """Raise StoreMoved for a log emptied in place: writes go on behind its former end, where no later reader finds
@@ -209,8 +269,8 @@ class StoreFile:
             if file.read(len(_HOLE)) == _HOLE:
                 if not self._is_read_only:
                     os.truncate(self._names[1], 0)  # or SQLite would take the hole up into the file
-                self._emptied = f"{self.log.name} was emptied while it was open, and what it had is lost; {_RENEW}"
-                self._give_up(self._emptied)
+                self._void = f"{self.log.name} was emptied while it was open, and what it had is lost; {_RENEW}"
+                self._give_up(self._void)
 
     def _give_up(self, reason: str) -> NoReturn:
         """Let nobody in this process open the store again until all have closed it. Raises StoreMoved."""

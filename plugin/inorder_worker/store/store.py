@@ -165,6 +165,7 @@ class Store(SqlConnection):
         connection.execute(schema.meta.insert(), {**values, "seal": meta_seal(values)})
         connection.execute(schema.alembic_version.insert(), {"version_num": schema.revision(schema.SCHEMA_VERSION)})
         self._make_stages(connection, stages)
+        self.tell_domain(connection, info.domain)
         return info
 
     def _make_stages(self, connection: sa.Connection, count: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.imports import CIRCLES, LIBRARIES, MAY_IMPORT, PROJECT, find_circles, find_violations, may_import
 
 from inorder.protocol import wire
-from inorder_worker.sequencer import commands
+from inorder_worker.sequencer import rides
 
 
 def test_imports_point_one_way() -> None:
@@ -57,7 +57,7 @@ def test_the_diagram_of_an_event_names_frames_and_rides() -> None:
     drawn = (PROJECT / "ARCHITECTURE.md").read_text().partition("sequenceDiagram\n")[2].partition("```")[0]
     names = re.findall(r": ([A-Z][a-z]+(?:[A-Z][a-z]+)*)\b", drawn)
     assert len(names) > 5
-    assert [name for name in names if not (hasattr(wire, name) or hasattr(commands, name))] == []
+    assert [name for name in names if not (hasattr(wire, name) or hasattr(rides, name))] == []
 
 
 def test_circles_of_modules_only_get_fewer() -> None:

@@ -9,7 +9,7 @@ from tests.core.cluster import Cluster
 
 from inorder.protocol.wire import Frame
 from inorder_controlplane.planning import MAX_ERRORS, Fault, Moved, NotAnOrder, Ordered, PresentOrder, moves_between
-from inorder_worker.sequencer.commands import StampRide
+from inorder_worker.sequencer.rides import StampRide
 
 
 def present(stages: list[list[int]], **more: dict[int, object]) -> PresentOrder:

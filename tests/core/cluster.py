@@ -24,7 +24,6 @@ from inorder.protocol.wire import (
 )
 from inorder_worker.sequencer.commands import (
     AnyCommand,
-    AnyRide,
     ChangeSubscription,
     Configure,
     Create,
@@ -42,6 +41,7 @@ from inorder_worker.sequencer.commands import (
     SettleNumbers,
     StageSettings,
 )
+from inorder_worker.sequencer.rides import AnyRide
 from inorder_worker.sequencer.stage import Stage
 
 SPACE = "m"

@@ -7,15 +7,8 @@ from tests.core.cluster import Cluster, arrive, entries, reader
 
 from inorder.protocol.wire import Frame, NewEvent, NumberState, Settled, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer.claims import may_pass
-from inorder_worker.sequencer.commands import (
-    Create,
-    OpenSession,
-    SaveNumbers,
-    SettleNumbers,
-    SettleRide,
-    StageSettings,
-    Tick,
-)
+from inorder_worker.sequencer.commands import Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings, Tick
+from inorder_worker.sequencer.rides import SettleRide
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session
 

@@ -12,17 +12,8 @@ from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.request_history import RequestHistory
 from inorder.protocol.wire import Frame, NewEvent, Opened, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer import sessions
-from inorder_worker.sequencer.commands import (
-    Create,
-    Deliver,
-    FlushRide,
-    LeaveSession,
-    MarkRide,
-    OpenSession,
-    StageSettings,
-    SwitchRide,
-    Tick,
-)
+from inorder_worker.sequencer.commands import Create, Deliver, LeaveSession, OpenSession, StageSettings, Tick
+from inorder_worker.sequencer.rides import FlushRide, MarkRide, SwitchRide
 from inorder_worker.sequencer.stage import Stage
 
 KEPT = 600_000

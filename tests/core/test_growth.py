@@ -26,13 +26,13 @@ from inorder_worker.sequencer.commands import (
     LeaveSession,
     OpenSession,
     RestartTimers,
-    SessionKey,
     SettleNumbers,
     StageSettings,
     Tick,
 )
 from inorder_worker.sequencer.deadlines import SPARE, Deadlines
 from inorder_worker.sequencer.lingers import Linger, Lingers
+from inorder_worker.sequencer.rides import SessionKey
 from inorder_worker.sequencer.sequencing import bit_set, members
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.sequencer.state import StageState

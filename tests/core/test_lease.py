@@ -35,13 +35,13 @@ from inorder_worker.sequencer.commands import (
     ChangeSubscription,
     Configure,
     Create,
-    ExpireRide,
     LeaveSession,
     OpenSession,
     RestartTimers,
     StageSettings,
     Tick,
 )
+from inorder_worker.sequencer.rides import ExpireRide
 from inorder_worker.sequencer.stage import Stage
 
 TIMEOUT = 30_000

@@ -7,7 +7,7 @@ import pytest
 from inorder.errors import ProtocolError
 from inorder.protocol.wire import HEADER_BYTES, MAX_NUMBER, encode_frame
 from inorder_worker.sequencer import link_sender
-from inorder_worker.sequencer.commands import LingerEndRide, Send
+from inorder_worker.sequencer.commands import Send
 from inorder_worker.sequencer.link_sender import FRAME_BYTES, MAX_RIDES, LinkSender
 from inorder_worker.sequencer.link_wire import (
     LinkHello,
@@ -17,6 +17,7 @@ from inorder_worker.sequencer.link_wire import (
     decode_sender_frame,
     encode_ride,
 )
+from inorder_worker.sequencer.rides import LingerEndRide
 
 BIG = 100_000
 

@@ -24,20 +24,17 @@ from inorder.protocol.wire import (
     TopicStart,
 )
 from inorder_worker.sequencer.commands import (
-    CompleteRide,
     Create,
     CreateTopics,
-    FlushRide,
     LeaveSession,
-    MarkRide,
     OpenSession,
     Pin,
     Reorder,
     SettleNumbers,
     StageSettings,
-    SwitchRide,
     Tick,
 )
+from inorder_worker.sequencer.rides import CompleteRide, FlushRide, MarkRide, SwitchRide
 
 
 def _cluster(topics: dict[str, int] | None = None) -> Cluster:

@@ -11,10 +11,12 @@ from tests.core.cluster import SPACE, Cluster
 from inorder.errors import ProtocolError
 from inorder.protocol.names import exact
 from inorder.protocol.wire import MAX_NUMBER, LogRule, NumberState, TopicInfo
-from inorder_worker.sequencer.commands import (
+from inorder_worker.sequencer.commands import Deliver
+from inorder_worker.sequencer.moved import MovedSession, MovedTopic
+from inorder_worker.sequencer.ride_check import check_ride
+from inorder_worker.sequencer.rides import (
     AnyRide,
     CompleteRide,
-    Deliver,
     ExpireRide,
     FlushRide,
     LingerEndRide,
@@ -31,8 +33,6 @@ from inorder_worker.sequencer.commands import (
     SwitchRide,
     TopicRide,
 )
-from inorder_worker.sequencer.moved import MovedSession, MovedTopic
-from inorder_worker.sequencer.ride_check import check_ride
 from inorder_worker.sequencer.topic_manager import NumberRecord
 
 TOP, MIDDLE, BOTTOM = 0, 1, 2

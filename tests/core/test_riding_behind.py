@@ -11,8 +11,9 @@ from tests.core.cluster import SPACE, Cluster, entries
 
 from inorder.endpoint.publisher import Publisher
 from inorder.protocol.wire import AskNumbers, Frame, NumberState, StampedEvent, Timestamps, TopicInfo
-from inorder_worker.sequencer.commands import Create, LeaveSession, OpenSession, StageSettings, StampRide, Tick
+from inorder_worker.sequencer.commands import Create, LeaveSession, OpenSession, StageSettings, Tick
 from inorder_worker.sequencer.following import Following
+from inorder_worker.sequencer.rides import StampRide
 
 SETTINGS = StageSettings(session_timeout_ms=20_000, ended_kept_ms=600_000)
 

@@ -27,9 +27,9 @@ from inorder_worker.sequencer.commands import (
     OpenSession,
     SettleNumbers,
     StageSettings,
-    StampRide,
     Tick,
 )
+from inorder_worker.sequencer.rides import StampRide
 from inorder_worker.sequencer.stage import Stage
 
 

@@ -22,9 +22,9 @@ from inorder.endpoint.uses import Uses
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_worker.sequencer import reordering, sessions, subscribing
-from inorder_worker.sequencer.commands import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
 from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.reordering import Reordering
+from inorder_worker.sequencer.rides import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
 from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members
 from inorder_worker.sequencer.stamping import Stamping
 from inorder_worker.sequencer.state import Outbox, StageState

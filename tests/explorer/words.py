@@ -9,17 +9,19 @@ from tests.explorer.configs import Config, Publish
 from inorder.protocol.wire import AskNumbers, Moved, NameTopics, Numbers, Opened, Subscribed, Timestamps, Topics
 from inorder_worker.sequencer.commands import (
     ChangeSubscription,
-    CompleteRide,
     Create,
     CreateTopics,
     Deliver,
-    FlushRide,
     LeaveSession,
-    LingerEndRide,
-    MarkRide,
     OpenSession,
     Reorder,
     SettleNumbers,
+)
+from inorder_worker.sequencer.rides import (
+    CompleteRide,
+    FlushRide,
+    LingerEndRide,
+    MarkRide,
     StampRide,
     SubscribedRide,
     SubscriptionRide,

@@ -23,9 +23,7 @@ from inorder.protocol.wire import Frame, OrderChanged, StampedEvent, Subscribed,
 from inorder_analytics.checks import violations
 from inorder_worker.sequencer.commands import (
     AnyCommand,
-    AnyRide,
     ChangeSubscription,
-    CompleteRide,
     Configure,
     Create,
     CreateTopics,
@@ -33,11 +31,8 @@ from inorder_worker.sequencer.commands import (
     Send,
     SettleNumbers,
     StageSettings,
-    StampRide,
-    SubscribedRide,
-    SubscriptionRide,
-    TopicRide,
 )
+from inorder_worker.sequencer.rides import AnyRide, CompleteRide, StampRide, SubscribedRide, SubscriptionRide, TopicRide
 
 P = ParamSpec("P")
 VERBS: list[Verb] = []

@@ -34,11 +34,11 @@ from inorder_worker.sequencer.commands import (
     Reply,
     RestartTimers,
     Send,
-    SessionKey,
     Tick,
 )
 from inorder_worker.sequencer.event_log import split
 from inorder_worker.sequencer.ride_check import check_ride
+from inorder_worker.sequencer.rides import SessionKey
 from inorder_worker.sequencer.stage import Stage
 
 if TYPE_CHECKING:

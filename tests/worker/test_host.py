@@ -27,7 +27,8 @@ from inorder.protocol.wire import (
     Timestamps,
     Topics,
 )
-from inorder_worker.sequencer.commands import AnyCommand, Configure, Create, Deliver, Place, StageSettings, StampRide
+from inorder_worker.sequencer.commands import AnyCommand, Configure, Create, Deliver, Place, StageSettings
+from inorder_worker.sequencer.rides import StampRide
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.service import Worker, commits
 from inorder_worker.service.hosted import HostedStage

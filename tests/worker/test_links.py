@@ -31,15 +31,7 @@ from inorder.protocol.wire import (
     encode_frame,
 )
 from inorder.testing.services import Certificates
-from inorder_worker.sequencer.commands import (
-    AnyRide,
-    CompleteRide,
-    Create,
-    Deliver,
-    LingerEndRide,
-    StampRide,
-    TopicRide,
-)
+from inorder_worker.sequencer.commands import Create, Deliver
 from inorder_worker.sequencer.link_wire import (
     Durable,
     LinkHello,
@@ -49,6 +41,7 @@ from inorder_worker.sequencer.link_wire import (
     decode_receiver_frame,
     encode_ride,
 )
+from inorder_worker.sequencer.rides import AnyRide, CompleteRide, LingerEndRide, StampRide, TopicRide
 from inorder_worker.service import Worker
 from inorder_worker.store.journal import MemoryJournal, MemoryStore
 

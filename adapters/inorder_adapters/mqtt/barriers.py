@@ -1,4 +1,4 @@
-"""Barriers: whether a connection has read all that the broker had for it (R24). (R24)
+"""Barriers: whether a connection has read all that the broker had for it (R24).
 
 MQTT answers a PINGREQ in its turn, so a PINGRESP comes behind all publishes that were sent before. Of QoS 1 and 2 the
 broker sends no more than a window without acknowledgements; what it queues beyond comes later. So the barrier is a ping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 
-from inorder_worker.sequencer.commands import SessionKey
+from inorder_worker.sequencer.rides import SessionKey
 
 SPARE = 64
 """Times that are noted and do not count any more, beyond as many as there are sessions, before they are cleared out."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from inorder.protocol.portions import fitting, portions
 from inorder.protocol.wire import Done, Durable, KnownSubscription, SpaceFilter, Subscriptions
-from inorder_worker.sequencer.commands import EndDurable, ExpireRide, SaveNumbers
+from inorder_worker.sequencer.commands import EndDurable, SaveNumbers
+from inorder_worker.sequencer.rides import ExpireRide
 from inorder_worker.sequencer.sequencing import Subscription
 from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.subscribing import Subscribing

@@ -19,16 +19,8 @@ from msgspec.structs import replace
 from inorder.protocol.pairs import raise_to
 from inorder.protocol.portions import portions
 from inorder.protocol.wire import Done, LogRule, Logs, NewEvent, Topics
-from inorder_worker.sequencer.commands import (
-    Create,
-    LogDeps,
-    LogEvent,
-    LogRulesRide,
-    LogTrim,
-    SessionKey,
-    SetLogRule,
-    TrimLog,
-)
+from inorder_worker.sequencer.commands import Create, LogDeps, LogEvent, LogTrim, SetLogRule, TrimLog
+from inorder_worker.sequencer.rides import LogRulesRide, SessionKey
 from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inorder_worker.sequencer.claims import given
-from inorder_worker.sequencer.commands import StampRide
 from inorder_worker.sequencer.filling import MEMBER_STEPS
+from inorder_worker.sequencer.rides import StampRide
 from inorder_worker.sequencer.sequencing import Group, members
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import Session, TopicManager

@@ -11,8 +11,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from inorder_worker.sequencer.commands import SwitchRide
 from inorder_worker.sequencer.moved import MovedSession, MovedTopic
+from inorder_worker.sequencer.rides import SwitchRide
 from inorder_worker.sequencer.sessions import take_ended
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import Session, TopicManager

@@ -27,8 +27,8 @@ from inorder.protocol.wire import (
     TopicsShown,
 )
 from inorder_worker.sequencer import tally
-from inorder_worker.sequencer.commands import StampRide
 from inorder_worker.sequencer.event_log import TOPICS_IN_FRAME
+from inorder_worker.sequencer.rides import StampRide
 from inorder_worker.sequencer.sequencing import members
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, TopicManager

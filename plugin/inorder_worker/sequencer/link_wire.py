@@ -12,7 +12,7 @@ import msgspec
 
 from inorder.errors import ProtocolError
 from inorder.protocol.wire import UNREADABLE, Failure, Frame, Hello, Ping, Pong, StageInfo, check_numbers
-from inorder_worker.sequencer.commands import AnyRide
+from inorder_worker.sequencer.rides import AnyRide
 
 LINK_VERSIONS: Final = (1, 1)
 MAX_HELLO_BYTES: Final = 64 * 1024

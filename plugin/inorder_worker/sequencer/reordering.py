@@ -31,20 +31,16 @@ from inorder_worker.sequencer.commands import (
     CreateTopics,
     Deliver,
     EndDurable,
-    FlushRide,
-    MarkRide,
-    OrderRide,
     Pin,
     Release,
     Reorder,
-    SessionKey,
     SetAutomatic,
     SetLogRule,
     SettleNumbers,
-    SwitchRide,
     TrimLog,
 )
 from inorder_worker.sequencer.hand_over import HandOver
+from inorder_worker.sequencer.rides import FlushRide, MarkRide, OrderRide, SessionKey, SwitchRide
 from inorder_worker.sequencer.sequencing import bit_set, members, packed
 from inorder_worker.sequencer.sessions import Sessions
 from inorder_worker.sequencer.state import Outbox, StageState, Switch

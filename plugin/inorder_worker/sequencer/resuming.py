@@ -14,8 +14,9 @@ from collections.abc import Iterable
 
 from inorder.protocol.pairs import flat
 from inorder.protocol.wire import TopicStart
-from inorder_worker.sequencer.commands import ChangeSubscription, Resumed, SubscribedRide
+from inorder_worker.sequencer.commands import ChangeSubscription
 from inorder_worker.sequencer.event_log import base_below
+from inorder_worker.sequencer.rides import Resumed, SubscribedRide
 from inorder_worker.sequencer.sequencing import Subscription
 from inorder_worker.sequencer.state import DurableClock, StageState
 from inorder_worker.sequencer.topic_manager import TopicManager

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from inorder.errors import ProtocolError
 from inorder.protocol.wire import MAX_NUMBER
-from inorder_worker.sequencer.commands import (
+from inorder_worker.sequencer.rides import (
     AnyRide,
     CompleteRide,
     ExpireRide,

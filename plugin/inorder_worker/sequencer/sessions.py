@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from inorder.protocol.wire import Opened, SpaceFilter
 from inorder_worker.sequencer.bases import forget_left, leave_behind
-from inorder_worker.sequencer.commands import ExpireRide, OpenSession, SessionKey
+from inorder_worker.sequencer.commands import OpenSession
 from inorder_worker.sequencer.resuming import note_given
+from inorder_worker.sequencer.rides import ExpireRide, SessionKey
 from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.subscribing import Subscribing
 from inorder_worker.sequencer.topic_manager import Session

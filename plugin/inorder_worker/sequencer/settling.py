@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from inorder.protocol.pairs import flat
 from inorder.protocol.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Released, Settled
-from inorder_worker.sequencer.commands import Release, SettleNumbers, SettleRide
+from inorder_worker.sequencer.commands import Release, SettleNumbers
+from inorder_worker.sequencer.rides import SettleRide
 from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session, TopicManager
 

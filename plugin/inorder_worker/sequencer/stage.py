@@ -25,24 +25,18 @@ from inorder.protocol.wire import (
 )
 from inorder_worker.sequencer.commands import (
     AnyCommand,
-    AnyRide,
     Automatic,
     ChangeSubscription,
-    CompleteRide,
     Configure,
     Create,
     CreateTopics,
     Deliver,
     Effect,
     EndDurable,
-    ExpireRide,
     LeaveSession,
-    LingerEndRide,
-    LogRulesRide,
     OpenSession,
     Pin,
     Place,
-    PopularityRide,
     Release,
     Reorder,
     RestartTimers,
@@ -51,13 +45,7 @@ from inorder_worker.sequencer.commands import (
     SetAutomatic,
     SetLogRule,
     SettleNumbers,
-    SettleRide,
-    StampRide,
-    SubscribedRide,
-    SubscriptionRide,
-    SwapRide,
     Tick,
-    TopicRide,
     TrimLog,
 )
 from inorder_worker.sequencer.durable import DurableSubscriptions
@@ -65,6 +53,20 @@ from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.inspection import Inspection
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.retiring import Retiring
+from inorder_worker.sequencer.rides import (
+    AnyRide,
+    CompleteRide,
+    ExpireRide,
+    LingerEndRide,
+    LogRulesRide,
+    PopularityRide,
+    SettleRide,
+    StampRide,
+    SubscribedRide,
+    SubscriptionRide,
+    SwapRide,
+    TopicRide,
+)
 from inorder_worker.sequencer.sessions import Holder, Sessions, holder_of
 from inorder_worker.sequencer.settling import Settling
 from inorder_worker.sequencer.stamping import Stamping

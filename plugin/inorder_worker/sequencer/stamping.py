@@ -6,11 +6,12 @@ from msgspec.structs import replace
 
 from inorder.protocol.wire import NewEvent, NumberState, StampedEvent, Timestamps
 from inorder_worker.sequencer.claims import may_follow, may_pass
-from inorder_worker.sequencer.commands import CompleteRide, Create, SessionKey, StampRide
+from inorder_worker.sequencer.commands import Create
 from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.filling import Filling
 from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.retiring import mark_block
+from inorder_worker.sequencer.rides import CompleteRide, SessionKey, StampRide
 from inorder_worker.sequencer.sequencing import Group
 from inorder_worker.sequencer.sessions import take_ended
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState

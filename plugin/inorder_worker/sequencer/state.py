@@ -12,20 +12,10 @@ import msgspec
 
 from inorder.protocol.covering import FilterSet
 from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, TopicInfo
-from inorder_worker.sequencer.commands import (
-    AnyCommand,
-    AnyRide,
-    Automatic,
-    Effect,
-    LogChange,
-    Reply,
-    Send,
-    SessionKey,
-    StageSettings,
-    SwitchRide,
-)
+from inorder_worker.sequencer.commands import AnyCommand, Automatic, Effect, LogChange, Reply, Send, StageSettings
 from inorder_worker.sequencer.deadlines import Deadlines
 from inorder_worker.sequencer.lingers import Linger, Lingers
+from inorder_worker.sequencer.rides import AnyRide, SessionKey, SwitchRide
 from inorder_worker.sequencer.sequencing import Group, Overlaps, Subscription, members
 from inorder_worker.sequencer.tally import Tally
 from inorder_worker.sequencer.topic_manager import Session, TopicManager

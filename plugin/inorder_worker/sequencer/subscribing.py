@@ -14,19 +14,11 @@ from msgspec.structs import replace
 from inorder.protocol.covering import Coverage
 from inorder.protocol.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
 from inorder_worker.sequencer.bases import begin_behind
-from inorder_worker.sequencer.commands import (
-    ChangeSubscription,
-    CreateTopics,
-    ExpireRide,
-    LingerEndRide,
-    Place,
-    SubscribedRide,
-    SubscriptionRide,
-    TopicRide,
-)
+from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, Place
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
 from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topics_created
+from inorder_worker.sequencer.rides import ExpireRide, LingerEndRide, SubscribedRide, SubscriptionRide, TopicRide
 from inorder_worker.sequencer.sequencing import Subscription, add_all_to, bit_set, turned
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
 from inorder_worker.sequencer.topic_manager import Session

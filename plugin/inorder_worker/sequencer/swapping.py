@@ -9,9 +9,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from inorder.protocol.wire import Done
-from inorder_worker.sequencer.commands import PopularityRide, SetAutomatic, SwapRide
+from inorder_worker.sequencer.commands import SetAutomatic
 from inorder_worker.sequencer.popularity import swaps
 from inorder_worker.sequencer.reordering import Reordering
+from inorder_worker.sequencer.rides import PopularityRide, SwapRide
 from inorder_worker.sequencer.state import Outbox, StageState, Switch
 
 

@@ -17,8 +17,9 @@ from typing import Final
 from inorder.errors import StoreError
 from inorder.logs import logger
 from inorder.protocol.wire import Frame
-from inorder_worker.sequencer.commands import AnyCommand, AnyRide, Create, Deliver, Reply, SettleNumbers
+from inorder_worker.sequencer.commands import AnyCommand, Create, Deliver, Reply, SettleNumbers
 from inorder_worker.sequencer.event_log import split
+from inorder_worker.sequencer.rides import AnyRide
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.context import HostContext

@@ -53,15 +53,7 @@ from inorder.protocol.wire import (
     ShowTopics,
     Subscribe,
 )
-from inorder_worker.sequencer.commands import (
-    Automatic,
-    EndDurable,
-    Pin,
-    Release,
-    Reorder,
-    SetAutomatic,
-    SetLogRule,
-)
+from inorder_worker.sequencer.commands import Automatic, EndDurable, Pin, Release, Reorder, SetAutomatic, SetLogRule
 from inorder_worker.sequencer.inputs import command_of
 from inorder_worker.service.host import StageHost
 from inorder_worker.service.work import Session, StageElsewhere

@@ -34,8 +34,10 @@ from inorder.protocol.wire import (
     Pong,
     Resolve,
     Settle,
+    ShowSubscriptions,
     SpaceFilter,
     Subscribe,
+    Subscriptions,
     Timestamps,
     encode_frame,
 )
@@ -198,6 +200,20 @@ async def test_half_a_frame_waits_for_the_other() -> None:
             await client.writer.drain()
             await asyncio.sleep(0)
         assert (await client.next(Pong)).nonce == 77
+
+
+async def test_a_topic_that_a_subscription_names_again_and_again_is_kept_once() -> None:
+    """However the filter spells it; not for one of another space, or of what has wildcards."""
+    texts = [SpaceFilter("s", Filter(text, FilterKind.EXACT, "x")) for text in ("x", r"\x", "x")]
+    others = [
+        SpaceFilter("t", exact("x")),
+        SpaceFilter("s", Filter("#", FilterKind.MQTT, "#")),
+        SpaceFilter("s", exact("#")),
+    ]
+    async with Worker(settings(), journal=TestJournal()) as worker, RawClient(worker.address) as client:
+        client.send(Subscribe(1, [*others, *texts]), ShowSubscriptions(1))
+        (known,) = (await client.next(Subscriptions)).subscriptions
+        assert known.filters == [*others, texts[0]]
 
 
 async def test_too_many_numbers_are_answered_in_part() -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from inorder.errors import ProtocolError
 from inorder.protocol.filters import length_problem, number_problem
-from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter
+from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
 from inorder.protocol.pairs import flat
 from inorder.protocol.portions import size_of
 from inorder.protocol.wire import (
@@ -51,6 +51,7 @@ from inorder.protocol.wire import (
     ShowOrder,
     ShowSubscriptions,
     ShowTopics,
+    SpaceFilter,
     Subscribe,
 )
 from inorder_worker.sequencer.commands import Automatic, EndDurable, Pin, Release, Reorder, SetAutomatic, SetLogRule
@@ -129,8 +130,24 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
         _check_names(one.space, one.filter)
         _require(0 <= one.qos <= 2, "qos")
     bottom = _bottom(host)
+    frame.filters = _each_topic_once(frame.filters)
     command = command_of(*session, frame)
     return lambda: host.commits.step(bottom, command)
+
+
+def _each_topic_once(filters: list[SpaceFilter]) -> list[SpaceFilter]:
+    """Return filters without those for a topic that an earlier one is for: stages keep them all, and who may make few
+    topics could name one of them as often as a frame has room. (Of wildcards only so many are allowed.)"""
+    topics = set[tuple[str, str]]()
+    kept = []
+    for one in filters:
+        if one.filter.kind is FilterKind.EXACT:
+            its = one.space, one.filter.name
+            if its in topics:
+                continue
+            topics.add(its)
+        kept.append(one)
+    return kept
 
 
 def check_filters(frame: Subscribe, session: Session, host: StageHost) -> None:

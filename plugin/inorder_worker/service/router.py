@@ -130,7 +130,6 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
         _check_names(one.space, one.filter)
         _require(0 <= one.qos <= 2, "qos")
     bottom = _bottom(host)
-    frame.filters = _each_topic_once(frame.filters)
     command = command_of(*session, frame)
     return lambda: host.commits.step(bottom, command)
 
@@ -151,8 +150,9 @@ def _each_topic_once(filters: list[SpaceFilter]) -> list[SpaceFilter]:
 
 
 def check_filters(frame: Subscribe, session: Session, host: StageHost) -> None:
-    """Raise ProtocolError where a subscription has more, or longer, wildcards than are allowed: comes before they are
-    looked at in any other way."""
+    """Leave each topic once in a subscription. Raise ProtocolError where it has more, or longer, wildcards than are
+    allowed: comes before they are looked at in any other way."""
+    frame.filters = _each_topic_once(frame.filters)
     problems = (length_problem(one.filter) for one in frame.filters)
     problem = next(filter(None, problems), None) or number_problem(one.filter for one in frame.filters)
     if problem is not None:

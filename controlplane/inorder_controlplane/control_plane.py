@@ -94,8 +94,9 @@ class ControlPlane:
         return await self._database.call(_first_token)
 
     async def __aenter__(self) -> Self:
-        """Start serving. Raises InvalidOption on an address that others reach, while nobody has an admin's token, and
-        StoreErrors where it cannot be known."""
+        """Start serving. Raises StoreUnreachable where no store can be, InvalidOption on an address that others reach,
+        while nobody has an admin's token, and StoreErrors where it cannot be known."""
+        await self._database.check_place()
         host = self._settings.host
         if not is_loopback(host) and not await self._database.call(lambda store: has_admin(store, now_ms())):
             allowed = "an address of this machine only, as long as there is no token of an admin (see inorder tokens)"

@@ -35,6 +35,10 @@ class Database:
         """Run ``work`` with a connection on one of the threads. Raises what it raises, StoreErrors among them."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, work)
 
+    async def check_place(self) -> None:
+        """Refuse a place where no store can be, whether there is one yet or not. Raises StoreUnreachable."""
+        await asyncio.to_thread(self._stores[0].check_place)
+
     async def close(self) -> None:
         """Stop waiting for locks, and close all connections. No error."""
         for store in self._stores:

@@ -155,5 +155,8 @@ def is_trusted(page: str, made: Certificates) -> bool:
 def test_wrong_settings_are_named(cli: Cli) -> None:
     cli("up", "--worker-port", 70000).assert_refused(2, "worker.port 70000 (flag --worker-port)", "0 to 65535")
     cli("up", "--port", 70000).assert_refused(2, "controlplane.port 70000 (flag --port)", "0 to 65535")
+    Path("folder").mkdir()
+    cli("controlplane", "--port", 0, "--store", "sqlite:///folder").assert_refused(1, "folder is a folder, not a file")
+    cli("controlplane", "--port", 0, "--store", "sqlite:///no/a.db").assert_refused(1, "there is no folder")
     cli("controlplane", "--worker", "nowhere").assert_refused(2, "controlplane.workers", "host:port")
     cli("controlplane", "--port", 0, "--tls-cert", "none.pem").assert_refused(2, "controlplane.tls_cert 'none.pem'")

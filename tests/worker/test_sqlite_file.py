@@ -23,6 +23,7 @@ from inorder_worker.store import sqlite_file
 from inorder_worker.store.journal import Batch, Member
 from inorder_worker.store.restoring import renew
 from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.sqlite_place import cannot_open
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import verify
 
@@ -388,6 +389,25 @@ async def test_an_idle_worker_finds_it_by_its_beat(tmp_path: Path) -> None:
         assert not worker.health()[0]
         (tmp_path / "elsewhere.db").rename(path)
         await until(lambda: worker.health()[0])
+
+
+def test_a_store_on_a_read_only_volume_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite makes files beside one that it reads, unless it is promised that nobody writes."""
+    path = tmp_path / "a.db"
+    journal, _ = appended(path)
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    beside = Store(f"sqlite:///{path}", is_read_only=True)
+    assert beside.look() is not None, "with its log"
+    beside.close()
+    journal.close()
+    alone = Store(f"sqlite:///{path}", is_read_only=True)
+    assert alone.look() is not None
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
+    alone.close()
+    assert verify(f"sqlite:///{path}").problems == []
+    path.with_name("a.db-wal").touch()
+    error = cannot_open(path, "sqlite:///a.db", is_read_only=True, is_there=True)
+    assert "was not closed cleanly (a.db-wal is there)" in str(error)
 
 
 # -- room ------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from inorder_worker.store import sqlite_count
 from inorder_worker.store.failpoints import reach
 from inorder_worker.store.identity import Process, locks_of
 from inorder_worker.store.sqlite_file import Room, StoreFile
-from inorder_worker.store.sqlite_place import cannot_open, check_kind
+from inorder_worker.store.sqlite_place import cannot_open, check_kind, is_at_rest
 from inorder_worker.store.store_errors import Busy, Conflict, is_not_opened, reason_of, translate
 from inorder_worker.store.store_url import parsed_url, sqlite_path, url_of_file
 
@@ -79,7 +79,8 @@ class SqlConnection:
             path = sqlite_path(parsed)
             self._file = StoreFile(path, self.url, is_read_only=is_read_only)
             if self._is_there:
-                parsed = url_of_file(parsed, path, "ro" if is_read_only else "rw")
+                is_fixed = is_read_only and is_at_rest(self._file.real)
+                parsed = url_of_file(parsed, path, "ro" if is_read_only else "rw", is_fixed=is_fixed)
         self._make_engine: Callable[[], sa.Engine] = lambda: _engine(parsed, timeout, self._interrupted, driver)
         self._engine, self._pid = self._make_engine(), os.getpid()
         self._errors: tuple[type[Exception], ...] = (exc.SQLAlchemyError, _driver_error(self._engine))

@@ -36,6 +36,18 @@ def check_place(path: Path, url: str) -> None:
         raise StoreUnreachable(url, f"{reason}; use a local disk, or postgresql://")
 
 
+def is_at_rest(path: Path) -> bool:
+    """Tell whether nobody writes to an SQLite file: it was closed cleanly, and we cannot write its folder. Only with
+    that promise SQLite reads a file without making others beside it. (Who can write there may begin meanwhile: then
+    what is read may look damaged.)"""
+    folder = path.absolute().parent
+    return path.is_file() and not os.access(folder, os.W_OK) and not _log_of(path).exists()
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
 def keep_private(path: Path) -> None:
     """Take other users' rights to a store away, once it was read: a URL may name a foreign file by mistake."""
     files = [path.with_name(f"{path.name}{kind}") for kind in ("", "-wal", "-shm", "-journal")]
@@ -55,6 +67,10 @@ def cannot_open(path: Path, url: str, is_read_only: bool, is_there: bool) -> Sto
         return StoreReadOnly(url, f"no permission to read and write the file {path} ({_rights(path)})")
     if path.exists() and os.access(folder, os.W_OK):
         return StoreUnreachable(url, f"SQLite cannot open {path}, or make files beside it")
+    if is_read_only and _log_of(path).exists():
+        reason = f"{path} was not closed cleanly ({_log_of(path).name} is there)"
+        how = f"to read it SQLite must make files in {folder}: copy both to where that can be done"
+        return StoreUnreachable(url, f"{reason}, and {how}")
     return StoreReadOnly(url, f"no permission to make files in the folder {folder} ({_rights(folder)})")
 
 

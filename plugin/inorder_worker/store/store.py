@@ -14,7 +14,7 @@ from inorder.errors import StoreCorrupt, StoreUnreachable, StoreVersionMismatch
 from inorder_worker.store import schema, upgrading
 from inorder_worker.store.seals import meta_problem, meta_seal, stage_seal
 from inorder_worker.store.sql_connection import SqlConnection
-from inorder_worker.store.sqlite_place import check_place, keep_private
+from inorder_worker.store.sqlite_place import check_kind, check_place, keep_private
 from inorder_worker.store.store_info import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
 
 _SCHEMA_PAUSE_MS: Final = 60_000
@@ -52,15 +52,21 @@ class Store(SqlConnection):
 
     def prepare(self) -> int | None:
         """Check the store's place; return its schema's version, or ``None`` without a store. Raises as ``open``."""
-        if self._file is not None:
-            check_place(self._file.real, self.url)
-            if not (self._is_there or self._file.was_opened):
-                private.make(self._file.real)  # SQLite gives the files beside it the same rights
+        self.check_place()
+        if self._file is not None and not (self._is_there or self._file.was_opened):
+            private.make(self._file.real)  # SQLite gives the files beside it the same rights
         version: int | None = self.run(self.read_version)
         if self._file is not None:
             keep_private(self._file.real)
             self.run(self._use_wal)
         return version
+
+    def check_place(self) -> None:
+        """Refuse a place where no store can be: a folder, a network file system. Changes nothing, asks no server.
+        Raises StoreUnreachable."""
+        if self._file is not None:
+            check_kind(self._file.real, self.url)
+            check_place(self._file.real, self.url)
 
     def look(self) -> StoreInfo | None:
         """Read the store's facts, or return ``None`` without a store. Changes nothing."""

@@ -45,7 +45,8 @@ def sqlite_path(url: sa.URL) -> Path:
     return Path(name.removeprefix("file:"))
 
 
-def url_of_file(url: sa.URL, path: Path, mode: str) -> sa.URL:
-    """Return an SQLite URL that does not create the file; the mode ``ro`` gives no right to write either."""
-    query = {**url.query, "mode": mode, "uri": "true"}
+def url_of_file(url: sa.URL, path: Path, mode: str, *, is_fixed: bool = False) -> sa.URL:
+    """Return an SQLite URL that does not create the file; the mode ``ro`` gives no right to write either. ``is_fixed``:
+    nobody writes to the file, so SQLite needs no files beside it."""
+    query = {**url.query, "mode": mode, "uri": "true", **({"immutable": "1"} if is_fixed else {})}
     return url.set(database=f"file:{quote(str(path))}", query=query)

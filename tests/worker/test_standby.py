@@ -14,7 +14,7 @@ import pytest
 from tests.worker.helpers import TestJournal, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import Fenced, InvalidOption, StoreError, StoreFull, StoreUnreachable
+from inorder.errors import Fenced, InvalidOption, StoreCorrupt, StoreError, StoreFull, StoreUnreachable
 from inorder.protocol.wire import ClusterMap, CreateTimestamps, NewEvent, Opened, StageInfo, Timestamps, Welcome
 from inorder_worker.service import Worker, standby
 from inorder_worker.service.following import Follower, recover
@@ -310,6 +310,22 @@ async def test_a_stage_that_cannot_be_read_is_not_taken() -> None:
                 pass
         store.rows[0] = rows
         assert (store.epochs[0], first.state) == (1, "active")
+
+
+async def test_a_worker_outlives_a_store_whose_stages_were_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand, in SQL. A standby says what is missing and looks again; one that starts then is refused."""
+    store = MemoryStore()
+    async with worker(store, "first"), worker(store, "second") as second:
+        journal = second._standby._follower._journal
+        with monkeypatch.context() as patch:
+            patch.setattr(standby, "PAUSE_AFTER_FAILURE", 0.01)
+            patch.setattr(journal, "read_map", list)
+            await until(lambda: "there is no stage 0" in str(second.health()[1]["store_error"]))
+        await until(lambda: second.health()[0])
+        monkeypatch.setattr(MemoryJournal, "read_map", lambda journal: [])
+        with pytest.raises(StoreCorrupt, match="there is no stage 0"):
+            async with worker(store, "third"):
+                pass
 
 
 async def test_a_follower_that_fell_behind_begins_with_a_later_snapshot() -> None:

@@ -48,9 +48,13 @@ class Follower:
         return {stage: each.tail.seq for stage, each in list(self._stages.items())}
 
     def read_store(self) -> tuple[list[Holder], list[Member]]:
-        """Return the owners of the stages, and the workers. Raises StoreError."""
+        """Return the owners of all stages, and the workers. Raises StoreCorrupt for a stage without a row, and other
+        StoreErrors."""
         with self._lock:
-            return self._journal.read_map(), self._journal.read_members()
+            holders = self._journal.read_map()
+            if missing := set(range(self._count)) - {each.stage for each in holders}:
+                raise StoreCorrupt(self._journal.url, f"there is no stage {min(missing)}")
+            return holders, self._journal.read_members()
 
     def forget(self, owners: list[str]) -> bool:
         """Take workers off the list that are silent. See Journal.forget_members."""

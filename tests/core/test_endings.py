@@ -33,11 +33,12 @@ def test_nothing_is_left_of_topics_that_end(mode: Mode, end: str) -> None:
         get(reader, D, number, now=1.0)
     get(reader, B, 2, F, 7, 9, 9, now=1.0)
     reader.heads([D, 4, G, 8], 1.0)
+    fresh = OrderingModule(mode, OrderingTimes(max_waiting=3))
     if end == "unsubscribed":
         reader.unsubscribed([*range(1, 10)], 2.0)
     else:
         assert seen(reader.other_domain(2.0))
-    fresh = OrderingModule(mode, OrderingTimes(max_waiting=3))
+        assert not seen(fresh.other_domain(2.0))
     for count, value in asdict(reader.counts).items():
         setattr(fresh.counts, count, value)
     later = (_later_there(reader), _later_there(fresh))

@@ -58,7 +58,7 @@ class Beginnings:
         turns.run(deque(entry for each in decided for entry in each.held), now)
         for entry in [entry for each in decided for entry in each.parked]:
             reader = turns.readers.get(entry.topic)
-            if self.is_restored and entry.number <= (0 if reader is None else reader.start):
+            if self.is_restored and reader is None:
                 turns.unsequence(entry)
             else:
                 turns.receive(entry, now)
@@ -76,6 +76,8 @@ class Beginnings:
         elif first is not None and first - 1 > number:  # R18: saved was less than we have notified of
             number, base = first - 1, []
         reader = self._take_clock(topic, number, base, now)
+        if self.is_restored and number:
+            reader.restored.add(1, number)
         if start.reached > reader.clock:  # what is missing was missed long ago: it is asked for at once
             turns.learn(reader, start.reached, now - turns.times.gap_timeout)
             reader.missing.vouch(start.reached)
@@ -135,8 +137,9 @@ class Beginnings:
         turns.run(awake, now)
 
     def other_domain(self) -> None:
-        """All topics end, each with one gap; what waits goes out without an order, as it arrived. So does what arrives
-        until the new starts are known, and is from before them."""
+        """All topics end, each with one gap; what waits goes out without an order, as it arrived. So does the
+        first copy of what the new domain numbered before the new starts, whenever it arrives: the broker had the
+        subscription all the time."""
         turns = self._turns
         for reader in turns.jumping.values():
             turns.skip(reader, reader.jumped.overdue(inf))

@@ -23,7 +23,7 @@ class TopicReader:
         given_up: what arrived before the start was known, and found no room.
     """
 
-    __slots__ = ("base", "clock", "given_up", "jumped", "missing", "passed", "reported", "start", "topic")
+    __slots__ = ("base", "clock", "given_up", "jumped", "missing", "passed", "reported", "restored", "start", "topic")
 
     def __init__(
         self, topic: int, start: int, broker: CaughtUp, base: Collection[int] = (), given_up: NumberSet | None = None
@@ -45,6 +45,9 @@ class TopicReader:
         self.jumped = JumpedNumbers()
         # R5: gaps have told of them, and they have not come; the lowest are forgotten beyond MAX_PASSED ranges.
         self.passed = NumberSet()
+        # Up to the start, where another domain has begun: they have not come, and what comes of them is not from before
+        # the subscription; the lowest are forgotten beyond MAX_PASSED ranges.
+        self.restored = NumberSet()
         # They came and found no room; their gap will say so, unless a log gives them back (R18).
         self.given_up = NumberSet() if given_up is None else given_up
 
@@ -67,6 +70,12 @@ class TopicReader:
         """A gap tells of these numbers: what comes of them all the same is late (R5)."""
         self.passed.add(first, last)
         self.passed.keep(MAX_PASSED)
+
+    def take_restored(self, number: int) -> bool:
+        """Tell whether a number has yet to come that a new domain gave before the start was known; it has come now."""
+        is_new = self.restored.discard(number)
+        self.restored.keep(MAX_PASSED)
+        return is_new
 
     def needs_any(self, through: int, present: Collection[int]) -> bool:
         """Tell whether a number up to ``through`` is missing (not ``present``) whose fate nobody has told yet."""
@@ -92,6 +101,7 @@ class TopicReader:
             "reported": self.reported,
             "jumped": self.jumped.describe(),
             "passed": self.passed.describe(),
+            "restored": self.restored.describe(),
             "given_up": self.given_up.describe(),
         }
 

@@ -105,6 +105,8 @@ class Turns:
         elif entry.retained:
             entry.verdict = Verdict.RETAINED
             self.out.append(entry)
+        elif reader.take_restored(entry.number):
+            self.unsequence(entry)
         elif entry.number <= reader.start:
             self.counts.before += 1
             if self.watcher is not None:

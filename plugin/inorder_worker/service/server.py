@@ -111,11 +111,10 @@ class Server:
 
     def _leave_silent(self) -> None:
         """R12: who says nothing for a whole ``session_timeout`` is gone, however alive its connection looks."""
-        for connection in list(self._sessions.values()):
-            if connection.is_silent(self.settings.session_timeout):
-                text = "event=silent_client peer=%s client=%s action=disconnected"
-                log.warning(text, connection.peer, connection.name)
-                connection.abort()
+        for each in list(self._sessions.values()):
+            if each.is_silent(self.settings.session_timeout):
+                log.warning("event=silent_client peer=%s client=%s action=disconnected", each.peer, each.name)
+                each.abort()
 
     async def watch_tokens(self) -> None:
         """Throw out whose token is no good any more, for ever."""

@@ -94,6 +94,23 @@ async def test_a_client_can_tell_a_copy_from_its_first_moment_on() -> None:
         await client.close()
 
 
+async def test_a_worker_that_has_not_noticed_who_took_its_stage_takes_no_store_for_a_copy() -> None:
+    """The other one has told clients of a later epoch, and they come back here first."""
+    journal = TestJournal()
+    async with Worker(settings(beat_interval=7.0, heads_interval=PATIENCE), journal=journal) as worker:
+        info = journal.store.info
+        assert info is not None
+        journal.store.epochs[0] += 1
+        journal.store.owners[0] = "another"
+        client = RawClient(worker.address)
+        client.hello.positions = _told(journal.store.epochs[0], 10**6, by=Attestor(info.domain, info.key))
+        await client.connect()
+        client.send(client.hello)
+        await until(lambda: not worker._host.epochs)
+        assert (journal.store.outdated, worker.health()[1]["store_error"]) == ("", None)
+        await client.close()
+
+
 def _roll_back(journal: MemoryJournal) -> int:
     """Put a copy without its last row back; return the number of that one."""
     return journal.store.rows[0].pop().seq

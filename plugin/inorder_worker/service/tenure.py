@@ -50,7 +50,7 @@ class Tenure:
         self._leaving: set[int] = set()
         """Stages to be handed over in the next quiet moment; those that are not here (any more) are passed over."""
         self._doubt = ""
-        """Why the store must be an older copy; what was found first. Never cleared: this process is done with it."""
+        """Why the store must be an older copy: what was found first. Void where the store says who took a stage."""
 
     # -- what a standby asks for (see standby.Claims) ----------------------------------------------------------
 
@@ -92,7 +92,8 @@ class Tenure:
     async def come_and_go(self) -> None:
         """Let stages join and leave, if some are to. Raises StoreError."""
         if self._doubt:
-            await self._give_up(self._doubt)
+            await self._settle_doubt()
+            await self._context.in_store(partial(self._journal.beat, list(self._stages.owned.items())))  # fenced
         if self._joining:
             await self.let_join()
         if self._leaving:
@@ -167,7 +168,7 @@ class Tenure:
         """Claim our stages anew, by the epochs that we know of ours, and read them from the store. Raises
         StoreError."""
         if self._doubt:
-            await self._give_up(self._doubt)
+            await self._settle_doubt()
         epochs = await self._context.in_store(partial(self.claim_again, self._stages.epochs))
         stages = await self._context.in_store(partial(self._recover, epochs))
         self._stages.clear()
@@ -204,6 +205,14 @@ class Tenure:
         self._doubt = self._doubt or reason
         self._stages.are_ready = False
         self._context.wake.set()
+
+    async def _settle_doubt(self) -> None:
+        """Give up, unless the store says that another worker has taken a stage of ours, which we have not noticed: what
+        clients were told may be of that one. Raises StoreOutdated."""
+        epochs = {each.stage: each.epoch for each in await self._context.in_store(self._journal.read_map)}
+        if not any(epochs.get(stage, 0) > epoch for stage, epoch in self._stages.owned.items()):
+            await self._give_up(self._doubt)
+        self._doubt = ""
 
     async def _check_end(self, hosted: HostedStage) -> None:
         """Raise StoreOutdated for a journal that ends before this process's last write or read: an older copy was put

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from inorder.protocol.wire import ENDED_KEPT_MS, Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
+from inorder_worker.sequencer.lingers import LINGER_WORK
 from inorder_worker.sequencer.rides import AnyRide
 from inorder_worker.sequencer.topic_manager import ANSWERS_KEPT
 
@@ -35,8 +36,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
         ended_kept_ms: how long a stage knows which sessions it has dropped (R1).
         answers_kept: to how many requests of a session answers are kept that its client does not let go.
-        linger_work: how much one tick may do to end lingers (R10), in subscriptions and topics that it looks at; 0: all
-            that are due, as in the journals of workers that knew no bound.
+        linger_work: how much one tick may do to end lingers (R10), in subscriptions and topics that it looks at.
     """
 
     linger_ms: int = 60_000
@@ -50,7 +50,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     topic_ttl_ms: int = 0
     ended_kept_ms: int = ENDED_KEPT_MS
     answers_kept: int = ANSWERS_KEPT
-    linger_work: int = 0
+    linger_work: int = LINGER_WORK
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):

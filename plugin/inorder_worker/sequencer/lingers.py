@@ -45,13 +45,6 @@ class Lingers:
         heappush(self._heap, (linger.due, self._next, linger))
         self._next += 1
 
-    def take_due(self, now: int) -> list[Linger]:
-        """Remove and return the lingers that end at this stage time or before, in the order of their beginnings."""
-        due: list[tuple[int, Linger]] = []
-        while self._heap and self._heap[0][0] <= now:
-            due.append(heappop(self._heap)[1:])
-        return [linger for _, linger in sorted(due, key=lambda each: each[0])]
-
     def take_of_one(self, now: int, count: int) -> list[Linger]:
         """Remove and return the linger due first, and at most so many behind it from the same change."""
         taken: list[Linger] = []

@@ -301,15 +301,12 @@ class Subscribing:
     def end_lingers(self) -> None:
         """Send the due ends of lingers up the belt, as many as one tick may do; at the bottom stage only. The others
         linger longer, which is always safe (R10): a client that leaves ten thousand topics must not stop a stage."""
-        state, lingers, work = self._state, self._state.lingers, self._state.settings.linger_work
+        state = self._state
         self._resume_at = self._worked = 0
-        if not work:
-            for each in lingers.take_due(state.now):
-                self.linger_ended(LingerEndRide(each.client_id, each.topic, each.incarnation, each.version))
-        while work and (ended := lingers.take_of_one(state.now, ENDS_AT_ONCE)):
+        while ended := state.lingers.take_of_one(state.now, ENDS_AT_ONCE):
             first, more = ended[0], [each.topic for each in ended[1:]]
             self.linger_ended(LingerEndRide(first.client_id, first.topic, first.incarnation, first.version, more))
-            if self._worked > work:
+            if self._worked > state.settings.linger_work:
                 self._resume_at = state.now + LINGER_PAUSE_MS
                 break
 

@@ -16,7 +16,6 @@ from inorder.protocol.wire import LogRule
 from inorder.settings.declaring import SECONDS
 from inorder.settings.worker import WorkerSection, store_url
 from inorder_worker.sequencer.commands import StageSettings
-from inorder_worker.sequencer.lingers import LINGER_WORK
 
 LEASE_BEATS = 4
 """Beat intervals in a session timeout at least: an idle worker answers a client's question with its next beat, and a
@@ -114,7 +113,6 @@ class WorkerSettings(WorkerSection):
             popularity_alpha=self.popularity_alpha,
             popularity_beta=self.popularity_beta,
             topic_ttl_ms=_milliseconds(self.topic_ttl) if self.topic_ttl else 0,
-            linger_work=LINGER_WORK,
         )
 
     def ssl_context(self) -> ssl.SSLContext | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,30 +34,26 @@ class HandOver:
             return
         new_part = partial(SwitchRide, order_epoch, ended_for=self._ended_for())
         part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+        for what, each, size in self._pieces(going):
+            if room < 0 and what != "topics":
+                yield part
+                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
+            getattr(part, what).append(each)
+            room -= size
+        yield part
+
+    def _pieces(self, going: list[TopicManager]) -> Iterator[tuple[str, Any, int]]:
+        """Yield the name of a list in a ride, what goes into that, and how many integers this has, about."""
         for manager in going:
-            part.topics.append(_moved_topic(manager))
-            room -= 5 + 2 * len(manager.expired_base) + len(manager.marks)
+            yield "topics", _moved_topic(manager), 5 + 2 * len(manager.expired_base) + len(manager.marks)
             for record in manager.records.values():
-                if room < 0:
-                    yield part
-                    part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-                part.records.append(replace(record))
-                room -= 10 + len(record.deps or ())
+                yield "records", replace(record), 10 + len(record.deps or ())
         leaving = {each.id for each in going}
         for session in self._state.sessions.values():
-            if room < 0:
-                yield part
-                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
             moved = _moved_session(session, leaving)
-            part.sessions.append(moved)
-            room -= 8 + len(moved.answers) + len(moved.used) + len(moved.open)
+            yield "sessions", moved, 8 + len(moved.answers) + len(moved.used) + len(moved.open)
         for key, (mark, _) in self._state.ended.items():
-            if room < 0:
-                yield part
-                part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-            part.ended.append((*key, mark))
-            room -= 4
-        yield part
+            yield "ended", (*key, mark), 4
 
     def _ended_for(self) -> int:
         """Return for how long this stage knows all the sessions that it has dropped."""

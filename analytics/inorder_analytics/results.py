@@ -81,7 +81,7 @@ class Damaged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that were read. ``bytes`` counts the files that were read, as they are stored."""
+    """The files that were read; ``bytes`` counts them as they are stored."""
 
     read: int = 0
     bytes: int = 0

@@ -1,7 +1,7 @@
 """Rows as fixed records in one piece of memory, so that writing them makes no objects for the garbage collector.
 
 A buffer belongs to the event loop until it is handed over, and to the writer's thread from then on. Its records are
-read there by column (:mod:`inorder.traces.batches`), without a Python object for each value.
+read there by column (:mod:`inorder.traces.arrow`), without a Python object for each value.
 """
 
 from __future__ import annotations

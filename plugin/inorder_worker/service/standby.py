@@ -40,7 +40,7 @@ WARM_ROWS: Final = 1000
 
 
 class Claims(Protocol):
-    """The port from a standby to its host, on the event loop. On the event loop.
+    """The port from a standby to its host, on the event loop.
 
     Attributes:
         owner: what it is called in the store.

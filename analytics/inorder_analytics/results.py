@@ -81,7 +81,7 @@ class Damaged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that were read; ``bytes`` counts them as they are stored."""
+    """The input files of one run, with the damaged ones; ``bytes`` is their size on disk."""
 
     read: int = 0
     bytes: int = 0

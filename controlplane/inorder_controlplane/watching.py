@@ -129,18 +129,18 @@ class Watching:
             if now < due:
                 await asyncio.sleep(min(due - now, BUSY_SECONDS))
                 continue
+            pause = BUSY_SECONDS  # a store whose looks take long gets its rest, too
             try:
-                await self._fresh()
+                await self._fresh(now - FRESH_SECONDS)
             except Exception as error:  # whoever asks gets it too, and the next look may do
                 log.error("event=look_failed error=%s", type(error).__name__, exc_info=error)
-                await asyncio.sleep(IDLE_SECONDS)
+                pause = IDLE_SECONDS
+            await asyncio.sleep(pause)
 
     async def picture(self, *, is_new: bool = False) -> Picture:
-        """Return an observation that is at most a second old, or with ``is_new`` a new one."""
+        """Return an observation that is at most a second old, or with ``is_new`` one that begins after this call."""
         self._asked = time.monotonic()
-        if is_new:
-            self._looked = float("-inf")
-        return await self._fresh()
+        return await self._fresh(self._asked if is_new else self._asked - FRESH_SECONDS)
 
     @contextmanager
     def order_change(self) -> Iterator[None]:
@@ -151,11 +151,12 @@ class Watching:
         finally:
             self._order_change = None
 
-    async def _fresh(self) -> Picture:
+    async def _fresh(self, since: float) -> Picture:
         async with self._lock:
-            if self._last is None or time.monotonic() - self._looked >= FRESH_SECONDS:
+            if self._last is None or self._looked < since:
+                began = time.monotonic()
                 self._last = await self._look()
-                self._looked = time.monotonic()
+                self._looked = began  # what happens during a look may be missing from the picture
             return self._last
 
     # -- one look --------------------------------------------------------------------------------------------------

@@ -15,14 +15,12 @@ class Ratchet(NamedTuple):
         unit: the unit of the numbers.
         advice: how to do without a new exception.
         limit_of: the limit of a name, which needs no line in the list.
-        step: numbers in the list are rounded up to a multiple of it, so that a small change alters none.
     """
 
     path: Path
     unit: str
     advice: str
     limit_of: Callable[[str], int]
-    step: int = 10
 
     def read(self, text: str) -> dict[str, int]:
         """Read the list. Raises ValueError for a line that is none, or that stands twice."""
@@ -63,7 +61,8 @@ class Ratchet(NamedTuple):
         return "\n".join([*lines, ""])
 
     def rounded(self, number: int) -> int:
-        return -(-number // self.step) * self.step
+        """Return the number rounded up to tens, so that a small change alters no line of the list."""
+        return -(-number // 10) * 10
 
     def check(self, found: Mapping[str, int]) -> list[str]:
         """Return the problems of the list as it stands in its file."""

@@ -1,4 +1,4 @@
-"""From the broker's notification to the application's: stamps read, order restored, verdicts given."""
+"""Arrivals from brokers become notifications of the application: stamps read, order restored, verdicts given."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_ALARMED = 1_000
 
 
 class ArrivalCounts(msgspec.Struct):
-    """What arrived, beyond what the ordering module counts.
+    """Counters count arrivals of the kinds that the ordering module does not count.
 
     Attributes:
         overlaps: further copies for overlapping filters, dropped.
@@ -114,7 +114,7 @@ class Arrivals:
         return self._ids.get((space, name))
 
     def note_repeats(self, starts: Iterable[TopicStart]) -> None:
-        """A durable subscription resumes: which numbers may have been notified of before?"""
+        """Note up to which number a former process may have notified, by topic, as a durable subscription resumes."""
         self._repeats.update((each.topic.id, each.repeats) for each in starts if each.repeats)
 
     def name_of(self, topic: int) -> TopicInfo | None:
@@ -218,7 +218,7 @@ class Arrivals:
         return False
 
     def _alarm(self, kind: str, space: str, topic: str, number: int, hint: str) -> None:
-        """Warn of something that is wrong with a topic, once; ``number`` is that of the event it was seen at."""
+        """Warn once of a topic's problem of one kind; ``number`` is the number of the event that showed the problem."""
         alarmed = self._alarmed.setdefault(kind, set())
         if (space, topic) not in alarmed and len(alarmed) < MAX_ALARMED:
             alarmed.add((space, topic))
@@ -278,7 +278,7 @@ class Arrivals:
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
     def check_lease(self, now: float) -> None:
-        """Before anything is notified in order: has every stage of the subscription answered in time?"""
+        """Check, before an event is notified in order, whether every stage of the subscription answered in time."""
         is_leased = self._clock.uptime() < self._lease.until
         if is_leased == self._ordering.is_leased:
             return
@@ -320,7 +320,7 @@ class Arrivals:
         self._outbox.effects.append(Missed(Gap(info.space, info.name, found.first, found.last, found.reason)))
 
     def caught_up(self, space: str, now: float) -> None:
-        """Everything has been read that a broker had when it was asked (R24)."""
+        """Take note that a barrier has come back: the client has read all that its broker had before (R24)."""
         self.check_lease(now)
         self.deliver(self._ordering.caught_up(space, now))
 

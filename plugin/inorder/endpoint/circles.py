@@ -65,8 +65,8 @@ class Circles:
         return self._turns.room.get(entry.waited_topic, entry.waited_number)
 
     def answered(self, reader: TopicReader, numbers: Numbers) -> None:
-        """A stage answered: notify without an order of what names a number that its own timestamp does not name, or
-        whose timestamp nobody knows any more. Their numbers are missing from now on."""
+        """Notify without an order of events whose stamps a stage's answer contradicts. Such a stamp names a number that
+        the stage's timestamp does not, or nobody knows the timestamp any more. Its number is missing from now on."""
         if not self._suspects:
             return
         answers = {each.number: each for each in numbers.answers}

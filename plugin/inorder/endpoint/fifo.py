@@ -35,8 +35,8 @@ class _Stream:
 
 
 class FifoSequencer:
-    """Puts each stream into the order of its counters; what is missing is passed over ``gap_timeout`` (s) after a later
-    counter came, or as soon as there is no room for those that wait.
+    """The sequencer puts the events of each stream into the order of their counters. It passes over a missing counter
+    ``gap_timeout`` (s) after a later one came, or as soon as there is no room for the events that wait.
 
     Attributes:
         duplicates: arrivals at or below the last counter, dropped by :meth:`receive`.
@@ -53,7 +53,7 @@ class FifoSequencer:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits."""
+        """Tell whether no event waits."""
         return not self._count
 
     def is_next(self, stream: Hashable, counter: int) -> bool:
@@ -122,7 +122,7 @@ class FifoSequencer:
         return known is not None and counter in known.waiting
 
     def _let_go(self) -> list[Any]:
-        """Return what waits longest, behind what is below it in its stream: what is missing there is passed over."""
+        """Pass over missing counters up to the event that has waited longest; return the events up to there."""
         out: list[Any] = []
         _, stream, counter = self._arrived.popleft()
         known = self._streams.get(stream)

@@ -1,4 +1,4 @@
-"""Missing numbers: whom to ask for them, and what the answers of stages (R17) and event logs (R18) mean."""
+"""A subscriber asks stages (R17) and event logs (R18) for missing numbers, and judges by the answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Holes:
 
     @property
     def due(self) -> float | None:
-        """When a stage or a log is next to be asked (s), or ``None``."""
+        """The time of the next question to a stage or a log (s), or ``None``."""
         timeout, due = self._turns.times.gap_timeout, [self._suspicion.due]
         for reader in self._turns.watched():
             due += (reader.missing.due(reader.clock, timeout), reader.missing.fetch_due(reader.clock))

@@ -62,7 +62,7 @@ class OrderingModule:
 
     @property
     def watcher(self) -> Watcher | None:
-        """Who is told of what no output tells."""
+        """The listener for changes that no output shows."""
         return self._turns.watcher
 
     @watcher.setter
@@ -71,7 +71,7 @@ class OrderingModule:
 
     @property
     def waiting(self) -> int:
-        """How many events wait."""
+        """The number of waiting events."""
         return self._turns.room.count + self._suspicion.count
 
     @property
@@ -81,7 +81,7 @@ class OrderingModule:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits, nothing is missing, nothing was jumped: no timer and no question is due."""
+        """Tell whether no event waits, and no number is missing or jumped: no timer and no question is due."""
         turns = self._turns
         return not (turns.behind or turns.jumping or turns.unbegun.is_awaited or self.waiting)
 
@@ -96,9 +96,8 @@ class OrderingModule:
         return entry is not None and not entry.is_hole
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that decides what the module will do, in plain containers: of readers and topics without a
-        clock what they know, by topic; of what waits the entries themselves. For tests and for looking into a client;
-        nothing decides by it."""
+        """Return the whole state of the module, in plain containers: the knowledge of readers and of topics without a
+        clock, by topic, and the waiting entries themselves. For tests and for looking into a client."""
         turns = self._turns
         return {
             "readers": {topic: reader.describe() for topic, reader in turns.readers.items()},
@@ -141,8 +140,8 @@ class OrderingModule:
         return self._turns.is_leased
 
     def lapse(self) -> None:
-        """Not every stage of the subscription has answered in time. From now on strict mode holds what is ready, and
-        bounded and tag mode notify of it as late: their clocks go on, but nothing of it counts as in order."""
+        """End the lease, as a stage of the subscription has not answered in time. From now on strict mode holds ready
+        events, and bounded and tag mode notify of these as late: the clocks go on, but nothing counts as in order."""
         self._turns.is_leased = False
 
     def renewed(self, now: float) -> list[Output]:
@@ -168,14 +167,14 @@ class OrderingModule:
         return self._turns.drain()
 
     def unnamed(self) -> list[int]:
-        """Return ids of topics that hold events until a worker has named them (R13), or of which only a head has told
-        yet (R17: their first events may be lost)."""
+        """Return the ids of topics that hold events until a worker has named the topic (R13), or that only a head has
+        told of (R17: the first events may be lost)."""
         return self._turns.unbegun.unnamed()
 
     def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> list[Output]:
-        """Unknown topics were named: those of this subscription begin at 0 (they are younger than it, R13), the
-        others concern no one here. An event that waited for the name of such a topic goes out unsequenced: the
-        caller drops it if its topic was unsubscribed meanwhile."""
+        """Begin the named topics of this subscription at 0 (a topic without a name is younger than the subscription,
+        R13); the others concern no one here. An event that waited for the name of a foreign topic goes out
+        unsequenced: the caller drops it if its topic was unsubscribed meanwhile."""
         self._beginnings.named(mine, foreign, now)
         return self._turns.drain()
 
@@ -186,8 +185,8 @@ class OrderingModule:
 
     @property
     def interrupted(self) -> Mapping[int, int]:
-        """Topics that wait for a new start, with the number after their old clock, as they are when it is looked at;
-        after each addition the caller is to subscribe anew (R12, R17)."""
+        """A live view of the topics that wait for a new start, each with the number after its old clock. After each
+        addition the caller is to subscribe anew (R12, R17)."""
         return self._turns.unbegun.interrupted
 
     def expired(self, topics: Iterable[int], now: float) -> list[Output]:
@@ -240,7 +239,7 @@ class OrderingModule:
         return self._losses.barriers(now)
 
     def caught_up(self, space: str, now: float) -> list[Output]:
-        """Everything has been read that a broker had when its barrier began: what is overdue by that is lost."""
+        """Report overdue numbers as lost: the client has read all that the broker had when its barrier began (R24)."""
         self._losses.caught_up(space, now)
         return self._turns.drain()
 

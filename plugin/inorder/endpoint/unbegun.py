@@ -1,4 +1,4 @@
-"""Topics whose start a subscriber does not know yet: what waits to learn it, and what it will begin with (R9, R13)."""
+"""A subscriber keeps events back that need the start of a topic, until a stage has told the start (R9, R13)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ asked for again."""
 
 
 class UnbegunTopic:
-    """What is known of one topic before its clock."""
+    """A subscriber's knowledge of one topic without a clock."""
 
     __slots__ = ("floor", "given_up", "head", "held", "is_awaited", "parked")
 
@@ -62,7 +62,7 @@ class Unbegun:
 
     @property
     def is_awaited(self) -> bool:
-        """Something waits for a topic's start or name."""
+        """Tell whether an event waits for a topic's start or name."""
         return any(each.is_awaited for each in self.topics.values())
 
     @property
@@ -102,7 +102,7 @@ class Unbegun:
         return True
 
     def keep(self, topic: int, entries: Iterable[Sequenced]) -> None:
-        """Park events that have had room, behind those that are parked; from now on the topic's start is awaited."""
+        """Park events behind the topic's others, without a limit; from now on the topic's start is awaited."""
         parked = self._awaited(topic).parked
         for entry in entries:
             parked.append(entry)
@@ -142,7 +142,7 @@ class Unbegun:
         self.holds = self.asks = filters
 
     def decided(self, begun: Mapping[int, Any]) -> list[int]:
-        """Return the topics that wait no longer: those that have ``begun``, and those that hold nothing up any more."""
+        """Return the topics that need not be waited for: each has ``begun``, or holds nothing up any more."""
         return sorted(topic for topic in self.topics if topic in begun or not self.is_held(topic))
 
     def begun(self, topic: int) -> UnbegunTopic | None:

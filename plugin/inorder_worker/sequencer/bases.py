@@ -25,7 +25,7 @@ Used = Mapping[int, tuple[int, int]]
 
 
 def begin_behind(state: StageState, begun: Collection[int], kept: Collection[int]) -> None:
-    """Raise the bases of topics that a subscriber begins to what its other topics, whose clock it keeps, follow."""
+    """Raise the bases of the topics ``begun`` by a subscriber to the earlier events in topics whose clocks it keeps."""
     if not begun or not kept:
         return
     begun, kept = frozenset(begun), frozenset(kept)
@@ -42,8 +42,8 @@ def begin_behind(state: StageState, begun: Collection[int], kept: Collection[int
 
 
 def remember_parted(state: StageState, homes: Mapping[int, int]) -> None:
-    """Keep, before topics go to these stages, what those follow that are not together any more. Each stage's part stays
-    and counts there: every subscription passes every stage."""
+    """Put into the bases, before topics go to these stages, the earlier events in topics that go to another stage.
+    Each stage's part stays and counts there: every subscription passes every stage."""
     leaving = {topic for topic, stage in homes.items() if state.topics[topic].stage == state.index != stage}
     for session in state.sessions.values():
         _part(state, session.used, homes, leaving)

@@ -41,8 +41,8 @@ class DurableSubscriptions:
         self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
 
     def _given(self, topic: int, number: int) -> int:
-        """Return a number that a client says it is done with, but none that this stage has not given yet: its event
-        would be skipped when it comes. (Of topics further up it is bounded where the subscription resumes.)"""
+        """Bound a client's saved number by the last one that this stage has given: the event of a later one would be
+        skipped when it comes. (Numbers of topics further up are bounded where the subscription resumes.)"""
         manager = self._state.topics.get(topic)
         is_known = manager is not None and manager.stage == self._state.index
         return min(number, manager.number) if is_known and manager is not None else number

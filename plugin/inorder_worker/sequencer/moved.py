@@ -6,7 +6,7 @@ import msgspec
 
 
 class MovedTopic(msgspec.Struct, array_like=True):
-    """What a topic's old home hands to the new one beside its number and its records; ``marks``: where blocks of
+    """The old home hands this state of a topic to the new home, beside number and records. ``marks``: where blocks of
     numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager;
     ``counts``: its confirmed, void, abandoned and late numbers."""
 

@@ -1,5 +1,5 @@
-"""Limits on what lasts of an owner: topics, which are never removed, and durable subscriptions, which stay while nobody
-is connected. Existing ones are never refused, so a limit may be lowered. Clients without a token have one owner
+"""A stage limits each owner's topics, which are never removed, and durable subscriptions, which stay while nobody is
+connected. Existing ones are never refused, so a limit may be lowered. Clients without a token have one owner
 together, with an empty name."""
 
 from __future__ import annotations

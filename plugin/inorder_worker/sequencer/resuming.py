@@ -23,8 +23,8 @@ from inorder_worker.sequencer.topic_manager import TopicManager
 
 
 def saved_for(state: StageState, command: ChangeSubscription, topics: Iterable[int]) -> tuple[list[int], bool]:
-    """A durable subscription changes: return the clock that it resumes from (flat; empty: it goes on), and whether it
-    does so in another process, or begins anew."""
+    """Return the saved clock from which a durable subscription resumes with a change (flat; empty: from none), and
+    ``False`` if its process only asks for the same change again."""
     known = state.overlaps.get(command.client_id)
     if not command.durable or not command.filters:
         return [], True
@@ -46,9 +46,9 @@ def saved_clock(state: StageState, client_id: str, topics: Iterable[int]) -> lis
 
 
 def resume(manager: TopicManager, saved: int, known: Subscription | None, *, is_new: bool) -> Resumed:
-    """At a topic's home: where can a subscription resume that has everything up to ``saved``? There, if nothing is
-    behind it, or the log has it, or its client was subscribed all the time and only asks again; else where the log
-    begins, or behind everything."""
+    """Return where a topic of this stage goes on for a durable subscription that has everything up to ``saved``. That
+    is there, if nothing is behind, or the log has the rest, or the client was subscribed all the time and only asks
+    again; else where the log begins, or behind everything."""
     reached = manager.number
     repeats = reached if known is None else known.given.get(manager.id, reached)
     saved = min(saved, reached)

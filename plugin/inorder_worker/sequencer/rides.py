@@ -65,11 +65,11 @@ class StampRide(Ride, tag=1):
 
 
 class CompleteRide(Ride, tag=2):
-    """A complete timestamp on its way down, to its home stage (which keeps it) and its entry stage (which
-    answers). To a request that was made again the home may answer that its number was ``abandoned``, or with the
-    number 0 that the counter is forgotten; with -1 it says that the session has too many numbers open. To its home a
-    stage above says ``abandoned`` if it cannot add what the event follows (R19): it must never be published. ``top``:
-    the highest stage that it visited, where that is above its home and known."""
+    """The ride brings a complete timestamp down: the home stage keeps it, and the stage of the entry answers. To a
+    request that was made again the home may answer that its number was ``abandoned``, or with the number 0 that the
+    counter is forgotten; with -1 it says that the session has too many numbers open. To its home a stage above says
+    ``abandoned`` if it cannot add what the event follows (R19): it must never be published. ``top``: the highest stage
+    that it visited, where that is above its home and known."""
 
     client_id: str
     incarnation: int
@@ -152,8 +152,8 @@ class SubscribedRide(Ride, tag=5):
 
 
 class LingerEndRide(Ride, tag=6):
-    """The end of a topic's linger in one client's subscription (R10), and of ``more`` that one change dropped; ignored
-    where a topic is not lingering since just this change (a client's versions begin anew with its incarnation)."""
+    """The ride ends a topic's linger in one client's subscription (R10), and of ``more`` that one change dropped. It is
+    ignored where a topic does not linger since just this change (versions begin anew with each incarnation)."""
 
     client_id: str
     topic: int
@@ -172,8 +172,8 @@ class ExpireRide(Ride, tag=7):
 
 
 class FlushRide(Ride, tag=16):
-    """Begins a change of the topic order (R14): a stage that gets it admits nothing more, and everything older is ahead
-    of it. ``stages``: all topics of each stage in their new order, from the top."""
+    """The ride begins a change of the topic order (R14): from then on a stage admits nothing more, and everything older
+    is ahead. ``stages``: all topics of each stage in their new order, from the top."""
 
     order_epoch: int
     stages: list[list[int]]
@@ -227,9 +227,9 @@ class SettleRide(Ride, tag=20):
 
 
 class PopularityRide(Ride, tag=21):
-    """How many events each topic had in the window that ends (flat, R15), collected on the way up; ``pinned`` topics
-    stay where they are. ``alpha``, ``beta``: as :class:`Automatic` has them.
-    ``begins``: nothing is counted, a window begins."""
+    """The ride collects on its way up how many events each topic had in the window that ends (flat, R15). ``pinned``
+    topics stay where they are. ``alpha``, ``beta``: as :class:`Automatic` has them. ``begins``: a window begins, and
+    nothing is counted."""
 
     order_epoch: int
     counts: list[int]

@@ -110,8 +110,8 @@ def turned(sets: Mapping[int, int]) -> Iterator[tuple[int, int]]:
 
 
 class Counts:
-    """How many sets each topic is in, of sets that come and go. Bit *t* of plane *p* is bit *p* of topic *t*'s count: a
-    set is added to all counts at once, and what that costs does not grow with how many sets there are."""
+    """Counts tell how many sets each topic is in, of sets that come and go. Bit *t* of plane *p* is bit *p* of topic
+    *t*'s count: a set is added to all counts at once, at a cost that does not grow with the number of sets."""
 
     __slots__ = ("_planes",)
 

@@ -70,8 +70,8 @@ class Sessions:
         self._outbox.reply(*key, Opened(state.index, self._outbox.epoch, is_known, version, session.timeout))
 
     def _unknown_below(self, command: OpenSession, first: int) -> int:
-        """Return below which counter this stage may have forgotten something, as the client's ``first`` says; but if it
-        had dropped a session that knew one of the recent counters, it would know that."""
+        """Return the counter below which this stage may have forgotten a number, as the client's ``first`` says; but a
+        dropped session that knew one of the recent counters would still be known here."""
         state = self._state
         is_known = not state.ended_since or state.ended_since + state.settings.ended_kept_ms // 2 <= state.now
         return min(first, command.recent) if command.recent and is_known else first
@@ -143,6 +143,6 @@ def holder_of(state: StageState, client_id: str) -> Holder | None:
 
 
 def take_ended(state: StageState, key: SessionKey) -> int:
-    """A session begins here that may have been dropped before: return the highest counter that it knew then, 0 if it
-    was not here, or too long ago."""
+    """Take out the highest counter of a session that was dropped here before and begins again; 0 if there was none, or
+    too long ago."""
     return state.ended.pop(key, (0, 0))[0]

@@ -63,10 +63,10 @@ class Settling:
     def _sort_out(
         self, session: Session, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]
     ) -> None:
-        """Numbers of topics that moved away (R14) go on to their new home, if the session had some of the topic here,
-        and no more than it may have had: rides are kept until they are taken, and that stage may be away. What is not
-        passed on stays pending there, and is given up in the end: skipped and told as a gap, as it may have been
-        delivered (R16)."""
+        """Send outcomes of numbers on to the new home of a topic that moved away (R14). It does so if the session had
+        numbers of the topic here, for no more than it may have had: rides are kept until taken, and that stage may be away.
+        What is not passed on stays pending there, and is given up in the end: skipped and told as a gap, as it may have
+        been delivered (R16)."""
         topics, here = self._state.topics, self._state.index
         for part in range(0, len(triples) - 2, 3):
             manager = topics.get(triples[part])
@@ -142,9 +142,9 @@ class Settling:
         return settled
 
     def _tell_void(self) -> None:
-        """R17: subscribers need not wait until they may ask about what its publisher took back, as nobody will ever get
-        it. It is no more than an answer, so whoever is away, or does not know the topic yet, misses nothing. (What was
-        abandoned or released may still arrive, so nobody is told before asking.)"""
+        """Tell subscribers unasked of void numbers, whose events nobody will ever get (R17). This is no more than an
+        answer, so whoever is away, or does not know the topic yet, misses nothing. (What was abandoned or released may
+        still arrive, so nobody is told before asking.)"""
         void, self._void = self._void, {}
         second = self._state.now // 1000
         if second != self._second:
@@ -173,8 +173,8 @@ class Settling:
     # -- release: an operator settles --------------------------------------------------------------------------
 
     def release(self, command: Release) -> None:
-        """Settle pending numbers in place of their publisher: given up, so that nobody waits for them, or confirmed,
-        where the event log has them. Their publisher hears of it as of any number that was given up (R16)."""
+        """Settle pending numbers in place of the publisher: as given up, so that nobody waits, or as confirmed if the
+        event log has the event. Their publisher hears of it as of any number that was given up (R16)."""
         refusal, changed = self._release_refusal(command), list[int]()
         if not refusal:
             manager = self._state.topics[command.topic]

@@ -313,7 +313,7 @@ class Stage:
 
     @property
     def order_by(self) -> str:
-        """Who asked for the topic order that this stage, the bottom one, got into last; empty: nobody did (R15)."""
+        """The name of whoever asked for the topic order that the bottom stage has; empty: nobody did (R15)."""
         return self._reordering.by
 
     @property
@@ -327,8 +327,8 @@ class Stage:
         return None if manager is None else manager.stage
 
     def home_of(self, topic: int, origin: int) -> int | None:
-        """Return the home stage of a topic in the order that the next ride of that stage belongs to: it may be in a
-        new one already (R14). ``None`` for an unknown id."""
+        """Return a topic's home stage in the topic order of the next ride from ``origin``, which may be in a new order
+        already (R14). ``None`` for an unknown id."""
         return self._reordering.home_of(topic, origin)
 
     def is_ahead(self, origin: int) -> bool:
@@ -347,8 +347,8 @@ class Stage:
         return manager is not None and number in manager.records
 
     def changed_heads(self) -> list[int]:
-        """Return topics of this stage whose highest confirmed number rose, or that came here, since the last call
-        (R17); at the bottom stage also those that left it."""
+        """Return the topics of this stage with a higher head, or a new home here, since the last call (R17); at the
+        bottom stage also the topics that left."""
         moved = self._reordering.moved_topics()
         changed = self._settling.changed_heads()
         return sorted(moved.union(changed)) if moved else changed

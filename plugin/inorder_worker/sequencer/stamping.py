@@ -189,7 +189,7 @@ class Stamping:
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 
     def ride(self, ride: StampRide) -> None:
-        """A timestamp comes up: number it here if this is its home, fill it if it is above, relay it if neither."""
+        """Number a ride from below at its topic's home, fill in a timestamp above it, and relay a request below it."""
         state = self._state
         manager = state.topics[ride.topic]
         if ride.home < state.index:
@@ -213,12 +213,12 @@ class Stamping:
         return not ride.after or may_pass(self._state, session, ride.after)
 
     def _never_numbered(self, ride: StampRide) -> None:
-        """R1: its publisher's session was dropped while the request was on its way, and with it what the event follows
-        (R19) or whether it has a number already."""
+        """Answer that a request is never numbered (R1), for its publisher's session was dropped meanwhile. With the
+        session went what the event follows (R19), or whether it has a number already."""
         self._outbox.send(ride.entry, self._completion(ride, StampedEvent(ride.counter, ride.topic, 0, [])))
 
     def _ridden_home(self, manager: TopicManager, ride: StampRide) -> None:
-        """A request that entered below is at its topic's home: number it, or answer what it got before (R1)."""
+        """Number a request from below at its topic's home, or repeat the answer that was given before (R1)."""
         session, counter = self._session(ride), ride.counter
         may_pass = self._may_pass(session, ride)
         session.forget_below(ride.low)
@@ -250,9 +250,9 @@ class Stamping:
             self._outbox.send(ride.entry, self._completion(ride, event))
 
     def _session(self, ride: StampRide) -> Session:
-        """The session of a request that came up the belt: the stage it entered at vouches for it. One that begins with
-        it may have been dropped here before, and knows nothing of what it was asked for then: that is never numbered
-        (R1)."""
+        """Return the session of a request from below, for which the stage of its entry vouches; begin one if there is
+        none. One that begins may have been dropped here before, and knows nothing of what it was asked for then: that
+        is never numbered (R1)."""
         key = (ride.client_id, ride.incarnation)
         session = self._state.sessions.get(key)
         if session is None:
@@ -303,7 +303,7 @@ class Stamping:
         )
 
     def _take_back(self, manager: TopicManager, record: NumberRecord) -> None:
-        """Its event is never published, so nobody has to be told of the number."""
+        """Make a number void without telling anybody, for its event is never published."""
         session = self._state.sessions.get((record.client_id, record.incarnation))
         if session is not None:
             session.open.pop((record.topic, record.number), None)
@@ -311,7 +311,7 @@ class Stamping:
             self._state.tally.void += 1
 
     def completed(self, ride: CompleteRide) -> None:
-        """A complete timestamp comes back: keep it at home, answer it where it entered."""
+        """Keep a complete timestamp at its topic's home, and answer the client at the stage of the entry."""
         state = self._state
         key = (ride.client_id, ride.incarnation)
         manager = state.topics[ride.topic]

@@ -22,8 +22,8 @@ from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 
 class DurableClock(msgspec.Struct):
-    """The saved clock of a durable subscription (R18): the last number that was done with, by topic; ``bases``: where
-    nothing of a topic was, what its first event depends on beside its own dependencies (R8)."""
+    """The saved clock of a durable subscription has the last number that was done with, by topic (R18). ``bases``:
+    where nothing of a topic was, what its first event depends on beside its own dependencies (R8)."""
 
     numbers: dict[int, int] = {}
     bases: dict[int, list[int]] = {}

@@ -103,7 +103,7 @@ class Subscribing:
         self.topics_created(ride.topics)
 
     def topics_created(self, topics: list[TopicInfo]) -> None:
-        """Add new topics to the subscriptions whose filters cover them, with clock 0, and send them up."""
+        """Add new topics, with clock 0, to the subscriptions with a filter that covers them, and send the topics up."""
         state = self._state
         alike: dict[Coverage, list[Subscription]] = {}
         for subscription, coverage in state.overlaps.with_wildcards():
@@ -215,8 +215,8 @@ class Subscribing:
                 ride.resumed.append(resume(topics[topic], number, known, is_new=ride.is_new))
 
     def _begin_behind(self, ride: SubscriptionRide) -> None:
-        """R8, R19: topics that are new to the subscription begin behind what their events follow in those that its
-        client goes on with. A new process goes on with what a durable subscription had."""
+        """Begin topics that are new to the subscription behind the earlier events in the topics that its client goes on
+        with (R8, R19). A new process goes on with what a durable subscription had."""
         known = self._state.overlaps.get(ride.client_id)
         if known is not None and (known.durable or known.incarnation == ride.incarnation):
             begin_behind(self._state, set(ride.topics) - known.active, known.active.intersection(ride.topics))

@@ -47,7 +47,7 @@ class NumberRecord(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def is_open(self) -> bool:
-        """What became of it is not known, or its timestamp is not complete."""
+        """Tell whether the number's outcome is not known, or the timestamp not complete."""
         return self.state is NumberState.PENDING or self.deps is None
 
 
@@ -189,10 +189,9 @@ class Session(msgspec.Struct):
         return max(self.low - 1, self.floor - 1, used, max(self.answers, default=0))
 
     def keep_answers(self, most: int, topics: Mapping[int, TopicManager]) -> None:
-        """Forget answers where there are more than ``most``, first those that were asked for first, but none whose
-        number is open here or whose timestamp is on its way: its client waits for that, and nothing would come. A
-        client asks again where it has no answer, and that is not so long ago; or where it has not confirmed a number,
-        and that is open, or given up: ``forgotten``, as it hears then."""
+        """Forget the oldest answers beyond ``most``, but none with an open number here or a timestamp on its way: its
+        client waits for that, and nothing would come. A client asks again where it has no answer, and that is not so
+        long ago; or where it has not confirmed a number, and that is open, or given up: it hears ``forgotten`` then."""
         if not most < len(self.answers) > self.look_at:
             return
         step = max(1, most // 10)

@@ -33,7 +33,7 @@ Samples = Iterator[tuple[Sequence[object], float]]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What metrics are read from."""
+    """The source from which metrics are read."""
 
     settings: WorkerSettings
     host: StageHost
@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its name (a counter's as it is served, with ``_total``), what it says, and how it is read."""
+    """One metric has a name (a counter's as served, with ``_total``), a meaning, and a way to be read."""
 
     name: str
     kind: Literal["gauge", "counter", "histogram"]

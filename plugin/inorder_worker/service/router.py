@@ -1,4 +1,4 @@
-"""Which stage and which command a client's frame means, after a check of its shape.
+"""The router turns a client's frame into a command for one stage, after a check of the frame's shape.
 
 A frame for a stage that is not here (any more) is not a mistake: the client learns where it is and asks there.
 
@@ -135,8 +135,8 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
 
 
 def _each_topic_once(filters: list[SpaceFilter]) -> list[SpaceFilter]:
-    """Return filters without those for a topic that an earlier one is for: stages keep them all, and who may make few
-    topics could name one of them as often as a frame has room. (Of wildcards only so many are allowed.)"""
+    """Return the filters with each topic once: stages keep all filters, and a client that may make few topics could
+    name one of these as often as a frame has room. (The number of wildcards is limited.)"""
     topics = set[tuple[str, str]]()
     kept = []
     for one in filters:

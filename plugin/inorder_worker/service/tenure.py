@@ -207,8 +207,8 @@ class Tenure:
         self._context.wake.set()
 
     async def _settle_doubt(self) -> None:
-        """Give up, unless the store says that another worker has taken a stage of ours, which we have not noticed: what
-        clients were told may be of that one. Raises StoreOutdated."""
+        """Give up, unless the store shows that another worker has taken a stage of ours unnoticed. What clients
+        were told may be of that worker. Raises StoreOutdated."""
         epochs = {each.stage: each.epoch for each in await self._context.in_store(self._journal.read_map)}
         if not any(epochs.get(stage, 0) > epoch for stage, epoch in self._stages.owned.items()):
             await self._give_up(self._doubt)

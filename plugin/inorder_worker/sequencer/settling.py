@@ -64,9 +64,9 @@ class Settling:
         self, session: Session, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]
     ) -> None:
         """Send outcomes of numbers on to the new home of a topic that moved away (R14). It does so if the session had
-        numbers of the topic here, for no more than it may have had: rides are kept until taken, and that stage may be
-        away. What is not passed on stays pending there, and is given up in the end: skipped and told as a gap, as it may
-        have been delivered (R16)."""
+        numbers of the topic here, for no more than it may have had: rides are kept until taken, and the new home may
+        be away. What is not passed on stays pending there, and is given up in the end: skipped and told as a gap, as
+        it may have been delivered (R16)."""
         topics, here = self._state.topics, self._state.index
         for part in range(0, len(triples) - 2, 3):
             manager = topics.get(triples[part])

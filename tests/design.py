@@ -1,4 +1,4 @@
-"""Reads docs/DESIGN.md and docs/GLOSSARY.md: what of them is not true of the code, and who cites them in vain."""
+"""Reads ARCHITECTURE.md, docs/DESIGN.md and docs/GLOSSARY.md: what is not true, and who cites it in vain."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.sizes import definitions
 PROJECT = Path(__file__).parent.parent
 DESIGN = PROJECT / "docs/DESIGN.md"
 GLOSSARY = PROJECT / "docs/GLOSSARY.md"
+ARCHITECTURE = PROJECT / "ARCHITECTURE.md"
 CASES = PROJECT / "tests/CASES.md"
 
 NOT_BUILT = frozenset({22, 23, 25})
@@ -24,7 +25,7 @@ CITED = re.compile(r"\bR(\d+)\b|\b(?:test_)?r(\d\d?)[-_](?=[a-z])")
 CASE = re.compile(r"\b(?:[Cc]ase(?:\s|#)+([CE]\d+[a-z]?)|(P-\d\d))\b")
 REPORT = re.compile(r"\bB(\d\d)\b|\btest_b(\d\d)_")
 HEADING = re.compile(r"\bDESIGN, \"([^\"]+)\"")
-ENTRY = re.compile(r"\[[^\]]+\]\(\.\./([^)#]+)\)((?: `[^`]+`)*)")
+ENTRY = re.compile(r"\[[^\]]+\]\((?:\.\./)?([^)#]+)\)((?: `[^`]+`)*)")
 TEXTS = frozenset({".py", ".pyi", ".md", ".txt", ".toml", ".ts", ".tsx", ".css", ".sql", ""})
 SKIPPED = frozenset({"node_modules", "static", "build", "dist", "__pycache__"})
 

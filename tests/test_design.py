@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.design import (
+    ARCHITECTURE,
     CASES,
     DESIGN,
     ENTRY,
@@ -68,6 +69,14 @@ def test_the_words_of_the_glossary_exist() -> None:
     assert [line for line in rows if not ENTRY.search(line)] == [], "a word without its module"
     assert [
         problem for path, names in found for problem in missing_names(PROJECT, path, re.findall("`([^`]+)`", names))
+    ] == []
+
+
+def test_the_places_on_the_way_of_an_event_exist() -> None:
+    found = ENTRY.findall(ARCHITECTURE.read_text().partition("## One event")[2].partition("\n## ")[0])
+    assert len(found) > 8
+    assert [
+        each for path, names in found for each in missing_names(PROJECT, path, re.findall("`([^`]+)`", names))
     ] == []
 
 

@@ -26,7 +26,7 @@ from inorder.endpoint.notifications import Event, Gap, Verdict
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Mode
 from inorder.endpoint.publisher import Publisher
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Subscription
 from inorder.endpoint.subscriber import Subscriber
 from inorder.protocol.names import Filter
 from inorder.protocol.wire import Frame

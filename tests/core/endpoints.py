@@ -9,7 +9,7 @@ from inorder.endpoint.effects import Alarm, Effect, Missed, Notify, Send
 from inorder.endpoint.endpoint import Endpoint, EndpointTimes
 from inorder.endpoint.notifications import Event, Gap
 from inorder.endpoint.outputs import Mode
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Subscription
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.filters import mqtt_filter
 from inorder.protocol.names import FilterKind

@@ -19,7 +19,7 @@ from inorder.endpoint.effects import (
     WasOverlap,
 )
 from inorder.endpoint.notifications import Bounded, Event, Gap, GapReason
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Subscription
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.filters import mqtt_filter
 from inorder.protocol.stamp import FifoStamp, TotalStamp, encode_stamp

@@ -25,7 +25,7 @@ from inorder.endpoint.effects import (
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.publications import Publication
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Subscription
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed
 from inorder.protocol.filters import mqtt_filter
 from inorder.protocol.stamp import TotalStamp, decode_stamp

@@ -11,7 +11,7 @@ from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.gaps import MAX_PASSED
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import OrderingTimes
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Subscription
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.filters import mqtt_filter
 from inorder.protocol.stamp import TotalStamp, encode_stamp

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from inorder.endpoint.routing import Ordering, Route, Routes, Subscribed
+from inorder.endpoint.routing import Ordering, Route, Routes, Subscription
 from inorder.protocol.filters import mqtt_filter
 
 
-def _subscribed(text: str, ordering: Ordering = "total", space: str = "m") -> Subscribed:
-    return Subscribed(space, mqtt_filter(text), ordering, 0, True)
+def _subscribed(text: str, ordering: Ordering = "total", space: str = "m") -> Subscription:
+    return Subscription(space, mqtt_filter(text), ordering, 0, True)
 
 
 def test_a_route_is_that_of_the_subscriptions_there_are_now() -> None:

@@ -30,7 +30,7 @@ from inorder.endpoint.endpoint import EndpointTimes
 from inorder.endpoint.notifications import Event, Gap
 from inorder.endpoint.outputs import Mode
 from inorder.endpoint.publications import Publication, PublicationState
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Subscription
 from inorder.errors import Forgotten, Refused
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.names import Filter

@@ -9,8 +9,7 @@ from inorder.client.ens_link import EnsLink
 from inorder.endpoint.changes import Change
 from inorder.endpoint.effects import AskBroker, Changed, Resumed
 from inorder.endpoint.endpoint import Endpoint
-from inorder.endpoint.routing import Ordering
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Ordering, Subscription
 from inorder.errors import InorderError, InvalidFilter, InvalidOption
 from inorder.protocol.names import Filter
 from inorder.protocol.wire import SpaceFilter

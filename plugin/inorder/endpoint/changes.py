@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inorder.endpoint.routing import Subscribed
+from inorder.endpoint.routing import Subscription
 from inorder.protocol.names import Filter
 
 
@@ -24,10 +24,10 @@ class Change:
 
     __slots__ = ("adds", "before", "content", "error", "is_total", "removes", "subscribes", "unsubscribes")
 
-    def __init__(self, adds: list[Subscribed], removes: list[tuple[str, Filter]], content: Any) -> None:
+    def __init__(self, adds: list[Subscription], removes: list[tuple[str, Filter]], content: Any) -> None:
         self.adds, self.removes, self.content = adds, removes, content
         self.subscribes, self.unsubscribes = adds, removes
-        self.before: list[Subscribed | None] = []
+        self.before: list[Subscription | None] = []
         self.is_total = False
         self.error: Exception | None = None
 

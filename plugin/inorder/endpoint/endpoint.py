@@ -34,8 +34,7 @@ from inorder.endpoint.outputs import Mode, OrderingTimes
 from inorder.endpoint.publications import Publication
 from inorder.endpoint.publishing import Publishing
 from inorder.endpoint.request_history import RECENT_S, RequestHistory
-from inorder.endpoint.routing import Routes
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Routes, Subscription
 from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.subscribing import Subscribing
 from inorder.endpoint.waiting import Sequenced

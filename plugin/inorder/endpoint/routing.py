@@ -12,7 +12,7 @@ ORDERINGS: tuple[Ordering, ...] = ("total", "fifo", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribed:
+class Subscription:
     """One filter that the application subscribed to. ``properties``: stamps of its topics may come beside the payload,
     as this client's connection to their broker can read them there."""
 
@@ -42,18 +42,18 @@ class Routes:
     """The application's subscriptions, and the route of each topic seen."""
 
     def __init__(self) -> None:
-        self._subscribed: dict[tuple[str, Filter], Subscribed] = {}
+        self._subscribed: dict[tuple[str, Filter], Subscription] = {}
         self._routes: dict[tuple[str, str], Route | None] = {}
 
-    def all(self) -> list[Subscribed]:
+    def all(self) -> list[Subscription]:
         """Return all subscriptions, oldest first."""
         return list(self._subscribed.values())
 
-    def get(self, space: str, filter: Filter) -> Subscribed | None:
+    def get(self, space: str, filter: Filter) -> Subscription | None:
         """Return a subscription."""
         return self._subscribed.get((space, filter))
 
-    def add(self, subscribed: Subscribed) -> None:
+    def add(self, subscribed: Subscription) -> None:
         """Add or replace a subscription."""
         self._subscribed[subscribed.space, subscribed.filter] = subscribed
         self._routes.clear()

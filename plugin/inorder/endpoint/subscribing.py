@@ -11,8 +11,7 @@ from inorder.endpoint.changes import Change
 from inorder.endpoint.effects import AskAllHeads, AskBroker, Changed, Clock, Expired, Need, Outbox
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.ordering import OrderingModule
-from inorder.endpoint.routing import Routes
-from inorder.endpoint.routing import Subscribed as Subscription
+from inorder.endpoint.routing import Routes, Subscription
 from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import InvalidFilter
 from inorder.protocol.filters import number_problem

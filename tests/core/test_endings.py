@@ -10,7 +10,7 @@ from tests.core.readers import answer, get, new_reader, start_of, until
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, Mode, OrderingTimes
-from inorder.protocol.wire import NumberState, TopicInfo, TopicStart
+from inorder.protocol.wire import Numbers, NumberState, TopicInfo, TopicStart
 
 A, B, C, D, E, F, G = range(1, 8)
 ABANDONED = NumberState.ABANDONED
@@ -123,3 +123,29 @@ def test_r18_a_topic_that_cannot_resume_from_its_saved_clock_says_what_is_missin
     words = seen(reader.subscribed(starts, 0.0, filters=False))
     assert words == ["gap 1:1-4 expired", "gap 2:3-4 expired", "gap 4:4-4 expired"]
     assert [get(reader, topic, 5) for topic, _ in saved] == [[f"{topic}:5"] for topic, _ in saved]
+
+
+def test_r8_a_base_is_forgotten_with_the_first_number() -> None:
+    module = OrderingModule("strict")
+    module.subscribed([start_of(A, 4, [B, 7])], 0.0, filters=False)
+    for number, base in ((5, [B, 7]), (6, []), (7, [])):
+        assert get(module, A, number) == [f"1:{number}"]
+        assert module.describe()["readers"][A]["base"] == base
+
+
+def test_r13_a_topic_that_begins_is_none_of_others_any_more() -> None:
+    module = new_reader(a=0)
+    module.named([], [D], 1.0)
+    assert module.describe()["unbegun"]["foreign"] == {D}
+    module.named([D], [], 2.0)
+    assert module.describe()["unbegun"]["foreign"] == set()
+
+
+def test_r18_what_a_log_knows_without_its_content_is_lost_and_the_topic_goes_on() -> None:
+    module = new_reader(a=0)
+    get(module, A, 3)
+    assert [each.ranges for each in module.questions(2.0)] == [[1, 2]]
+    module.answered(Numbers(1, A, [], expired_through=2, logged_from=1), 2.0)
+    assert [each.ranges for each in module.fetches(2.0)] == [[1, 2]]
+    module.fetched(A, [1, 2], 2, [Found(1, [], None, 1), Found(2, [], None, 1)], 2.0)
+    assert until(module, 10.0, 2.0) == ["gap 1:1-2 lost", "1:3"]

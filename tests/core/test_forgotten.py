@@ -235,17 +235,18 @@ def test_counters_are_recent_for_a_while_after_they_were_asked_for_first() -> No
     history = RequestHistory(recent=100.0)
     history.note(2, 3, now=0.0)
     history.note(0, 5, now=9.0)  # counts as asked for at 0
+    history.note(0, 6, now=10.0)
     history.note(1, 7, now=50.0)
     history.note(2, 4, now=60.0)  # once more
-    assert history.pairs() == [2, 4, 0, 5, 1, 7]
-    assert [history.of(stage) for stage in range(4)] == [5, 7, 4, 0]
-    assert [history.recent(now) for now in (99.0, 100.0, 149.0, 150.0, 1000.0)] == [1, 6, 6, 8, 8]
+    assert history.pairs() == [2, 4, 0, 6, 1, 7]
+    assert [history.of(stage) for stage in range(4)] == [6, 7, 4, 0]
+    assert [history.recent(now) for now in (99.0, 100.0, 110.0, 149.0, 150.0, 1000.0)] == [1, 6, 7, 7, 8, 8]
     history.note(2, 7, now=1000.0)  # once more
     assert history.recent(1000.0) == 8
     history.note(2, 9, now=1000.0)
     assert history.recent(1000.0) == 8
     history.clear()
-    assert (history.pairs(), history.recent(1000.0)) == ([], 1)
+    assert (history.pairs(), history.recent(1000.0), history.recent(2000.0)) == ([], 1, 1)
 
 
 # -- what follows a publication that is forgotten (R19) ------------------------------------------------------------
@@ -442,6 +443,13 @@ def test_what_a_stage_forgets_of_its_own_does_not_ride_up() -> None:
     cluster.stamp("p", "a", at=1)
     assert _kept(cluster, at=1) <= 22
     assert [each.number for each in cluster.request("p", "a", counter=1)] == [1]
+
+
+def test_what_rides_up_is_forgotten_at_its_home_too() -> None:
+    cluster = _cluster({"a": 0, "b": 1}, 0, 1, settings=StageSettings(answers_kept=20))
+    for _ in range(30):
+        cluster.settle("p", "a", [cluster.stamp("p", "a", at=1).number])
+    assert _kept(cluster, at=0) <= 22
 
 
 def test_it_stays_forgotten_where_the_topic_goes() -> None:

@@ -357,6 +357,9 @@ def test_times_that_do_not_count_any_more_are_cleared_out() -> None:
     due = {("one", 1): 1000, ("two", 1): 5000}
     deadlines = Deadlines(due.get)
     deadlines.begin(due)
+    deadlines.begin([("two", 1)])
+    assert (deadlines.first(), len(deadlines)) == ((5000, ("two", 1)), 1), "the other one is forgotten"
+    deadlines.begin(due)
     longest = 0
     for when in range(999, 800, -1):
         due["one", 1] = when

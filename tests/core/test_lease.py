@@ -118,6 +118,7 @@ def test_r12_one_that_is_back_in_time_is_not_expired_and_is_told_its_version() -
     assert _opened(cluster, "A") == [Opened(stage, 0, True, 1, TIMEOUT) for stage in (0, 1)]
     _pass(cluster, 10 * TIMEOUT)
     assert _is_pair(cluster)
+    assert [each.version for each in _opened(cluster, "A", 2)] == [0, 0], "that is of another process"
 
 
 def test_r12_a_durable_subscription_stays() -> None:

@@ -19,7 +19,7 @@ from inorder.endpoint.outputs import Mode, OrderingTimes, Question
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.suspicion import MAX_LEAP
 from inorder.endpoint.turns import Turns
-from inorder.endpoint.waiting import Sequenced, WaitingRoom
+from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 
 A, B, C, D = range(1, 5)
@@ -237,18 +237,6 @@ def test_r6_a_forced_event_cannot_move_the_clock_back() -> None:
     assert _get(module, A, 2) == ["2:1", "1:2 late", "1:1 late"]
     assert module.clock == {A: 2, B: 1}
     assert _get(module, A, 3) == ["1:3"]
-
-
-@pytest.mark.parametrize("last", [4, 1_000_000], ids=["few numbers", "few sleepers"])
-def test_r6_a_jump_wakes_what_slept_on_its_numbers_up_to_the_last(last: int) -> None:
-    room = WaitingRoom(has_limits=True)
-    sleepers = {number: Sequenced(B, number, [A, number], None, 1, 0.0) for number in (last, last + 1, 1, 2, 3)}
-    for number, entry in sleepers.items():
-        room.sleep(entry, A, number)
-    assert room.wake_range(A, 2, last) == [sleepers[2], sleepers[3], sleepers[last]]
-    assert room.wake_range(A, 2, last) == []
-    assert list(room.wake(A, last + 1)) == [sleepers[last + 1]]
-    assert list(room.wake(A, 1)) == [sleepers[1]]
 
 
 @pytest.mark.parametrize("forged", [(A, 2**63 - 1), (A, 1, A, 2**63 - 1), (B, 1, A, 2**62)], ids=["own", "self", "dep"])
@@ -649,6 +637,15 @@ def test_b57_strict_mode_keeps_its_limits_and_reports_what_it_gave_up(times: Ord
     assert _answer(module, A, *[(number, CONFIRMED) for number in range(102, 1001)], now=1.0) == [
         "gap 1:102-1000 overflow"
     ]
+
+
+def test_b57_what_is_doubted_is_bounded_and_waits_for_its_topics_new_start() -> None:
+    module = _module("tag", OrderingTimes(max_waiting_bytes=30), a=0)
+    out = [word for at in range(4) for word in _get(module, A, 2**60 + at, size=10)]
+    assert out == [f"1:{2**60 + 3} unsequenced"]
+    assert (module.describe()["doubted"]["size"], module.counts.overflow) == (30, 1)
+    module.expired([A], 1.0)
+    assert module.describe()["unbegun"]["parked"] == (3, 30)
 
 
 def test_b57_bounded_mode_goes_on_after_one_gap() -> None:

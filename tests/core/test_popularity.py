@@ -166,6 +166,18 @@ def test_r15_pinned_topics_stay() -> None:
     assert _order(cluster) == "abc"
 
 
+def test_r15_a_topic_that_was_pinned_meanwhile_stays() -> None:
+    cluster = _cluster()
+    _publish(cluster, c=120)
+    cluster.now += 1000
+    cluster.step(2, Tick())
+    cluster.move(2, 1)
+    cluster.move(1, 0)
+    cluster.step(2, Pin("op", 1, 1, [3], True))
+    cluster.run()
+    assert _order(cluster) == "abc"
+
+
 def test_r15_switched_off_nothing_is_counted() -> None:
     cluster = _cluster(window_ms=0)
     _publish(cluster, c=120)

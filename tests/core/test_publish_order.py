@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.core.cluster import Cluster, entries
-from tests.core.publishers import answer, asked, follows, new_publisher, publish, stamped
+from tests.core.publishers import SPACE, STAGES, answer, asked, follows, new_publisher, publish, stamped
 
-from inorder.protocol.wire import Moved, Settled, Timestamps
+from inorder.endpoint.requests import MAX_FRAMES
+from inorder.protocol.wire import Moved, Settled, Timestamps, TopicInfo
 
 
 @pytest.mark.parametrize("stages", [None, [0, 2]])
@@ -122,3 +123,57 @@ def test_r14_r19_what_a_session_used_stands_in_publish_order_whichever_topics_ca
     assert session.highest == 4
     behind = "c" if moved == "b" else "b"
     assert entries(cluster.stamp("p", "x")) == {cluster.ids[behind]: 1}
+
+
+def test_r19_what_a_group_names_or_nobody_reads_is_not_named_once_more() -> None:
+    cluster = Cluster({"a": 0, "b": 0, "c": 0})
+    for client in ("p", "s1", "s2"):
+        cluster.open(client)
+    for client in ("s1", "s2"):
+        cluster.subscribe(client, "a", "b")
+    for name in ("a", "c"):
+        cluster.stamp("p", name)
+    assert cluster.stamp("p", "b", after=[1, 1, 3, 1]).deps == [1, 1]
+    assert cluster.stages[0]._state.topics[2].base == {1: 1}
+
+
+def test_r1_what_is_under_way_to_one_stage_is_not_asked_again_because_another_one_is_back() -> None:
+    publisher = new_publisher()
+    publish(publisher, "low")
+    assert asked(publisher.requests()) == [(2, [1])]
+    publisher.connected([0])
+    assert publisher.requests() == []
+
+
+def test_r16_so_many_numbers_are_open_as_the_workers_allow() -> None:
+    publisher = new_publisher()
+    publisher.publications.max_open = 2
+    first, *_ = publish(publisher, "top", "top", "top", "top")
+    assert asked(publisher.requests()) == [(0, [1, 2])]
+    answer(publisher, first, 1)
+    assert publisher.requests() == []
+    publisher.accepted(first)
+    publisher.settlements()
+    publisher.settled(Settled(0, 1, 1))
+    assert asked(publisher.requests()) == [(0, [3])]
+
+
+def test_r19_what_rides_behind_waits_for_room_where_it_enters() -> None:
+    """The topic's own stage has room; but the one before entered below."""
+    publisher = new_publisher()
+    frames = []
+    for name in ("low", *["top"] * MAX_FRAMES):
+        publish(publisher, name)
+        frames += asked(publisher.requests())
+    assert frames == [(2, [counter]) for counter in range(1, MAX_FRAMES + 1)]
+
+
+def test_r19_an_event_that_follows_another_one_of_its_stage_brings_its_content_for_the_log() -> None:
+    """Only a stage above its own may find that it must never be published."""
+    publisher = new_publisher()
+    publisher.named([TopicInfo(9, SPACE, "beside", STAGES["middle"], logged=True)])
+    publish(publisher, "low", "middle")
+    publisher.publish((SPACE, "beside"), "x", lambda: b"x", 1)
+    events = [event for frame in publisher.requests() for event in frame.events]
+    assert events[-1].required == [STAGES["middle"], 2]
+    assert events[-1].content == b"x"

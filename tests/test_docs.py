@@ -16,15 +16,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from typer.testing import CliRunner
 
+from inorder.settings.reading import SECTIONS
 from inorder.testing.services import Mosquitto, RedisServer, WorkerServer
+from inorder.traces.options import Traces
 from inorder_cli.app import app
 
 PROJECT = Path(__file__).parent.parent
@@ -276,6 +278,45 @@ def headings_of(path: Path) -> frozenset[str]:
 @pytest.mark.parametrize("path", WITH_LINKS, ids=lambda path: str(path.relative_to(PROJECT)))
 def test_links_lead_somewhere(path: Path) -> None:
     assert broken_links(path) == []
+
+
+# -- tables of settings ------------------------------------------------------------------------------------------------
+
+DEFAULTS = re.compile(r"^\| (?:setting|key) \| default \|.*\n\|[-|]+\n((?:\|.*\n)+)", re.MULTILINE)
+TABLES: list[tuple[str, type[Any]]] = [
+    ("CONTROLPLANE.md", SECTIONS["controlplane"]),
+    ("MIGRATING.md", SECTIONS["client"]),
+    ("OPERATIONS.md", SECTIONS["worker"]),
+    ("OPERATIONS.md", SECTIONS["client"]),
+    ("TRACES.md", Traces),
+]
+
+
+def wrong_defaults(table: str, kind: type[Any]) -> list[str]:
+    """Return the settings of a table that are not declared, or have a default that the table does not say."""
+    declared = {each.name: each.default if each.default is not MISSING else None for each in fields(kind)}
+    wrong = []
+    for named, told in re.findall(r"^\| (`[^|]+) \| ([^|]+) \|", table, re.MULTILINE):
+        names = re.findall(r"`(\w+)`", named)
+        texts = [re.sub(r"`|(?<=\d),(?=\d)| s$", "", each) for each in told.split(", ")]
+        for name, text in zip(names, texts * len(names) if texts == ["none"] else texts, strict=False):
+            default = declared.get(name, "undeclared")
+            value = default[0] if isinstance(default, tuple) and default else default
+            shown = f"{value:.15g}" if type(value) in (int, float) else str(value or "none")
+            if text != shown and not (shown == "none" and " " in text):
+                wrong.append(f"{name}: {text}, is {shown}")
+    return wrong
+
+
+def test_tables_of_settings_say_the_defaults() -> None:
+    texts = {name: (PROJECT / "docs" / name).read_text() for name, _ in TABLES}
+    tables = [table for text in texts.values() for table in DEFAULTS.findall(text)]
+    assert [each for table, (_, kind) in zip(tables, TABLES, strict=True) for each in wrong_defaults(table, kind)] == []
+
+
+def test_wrong_defaults_are_found() -> None:
+    table = "| `host`, `port` | 127.0.0.1, 8081 | x |\n| `gone` | 1 | |\n| `hosts`, `proxies` | none | |\n"
+    assert wrong_defaults(table, SECTIONS["controlplane"]) == ["port: 8081, is 8080", "gone: 1, is undeclared"]
 
 
 # -- the checks themselves can fail ------------------------------------------------------------------------------------

@@ -72,7 +72,10 @@ def test_the_words_of_the_glossary_exist() -> None:
     ] == []
 
 
-def test_the_places_on_the_way_of_an_event_exist() -> None:
+def test_the_places_named_in_the_architecture_exist() -> None:
+    modules = {f"{path.parent.name}/{path.stem}" for path in (PROJECT / "plugin").rglob("*.py")}
+    rooms = "client|endpoint|protocol|sequencer|service|store|traces"
+    assert {*re.findall(rf"`((?:{rooms})/[a-z_]+)", ARCHITECTURE.read_text())} - modules == set()
     found = ENTRY.findall(ARCHITECTURE.read_text().partition("## One event")[2].partition("\n## ")[0])
     assert len(found) > 8
     assert [

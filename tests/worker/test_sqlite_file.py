@@ -135,7 +135,8 @@ def test_a_file_that_was_moved_is_waited_for(tmp_path: Path) -> None:
     assert not path.exists()
     (tmp_path / "elsewhere.db").rename(path)
     assert journal.claim(0, "a") == 2
-    assert [row.seq for row in journal.replay(0, 0)] == [1, 2, 3, 4], "the last one was not answered, and may be there"
+    found = [row.seq for row in journal.replay(0, 0)]
+    assert found in ([1, 2, 3], [1, 2, 3, 4]), "the last one was not answered, and may be there"
     journal.close()
 
 

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 COUNT_INTERVAL: Final = 0.1
 """Seconds after which the next write raises the count: less than a busy store takes to fill its log between two times
@@ -27,28 +27,44 @@ _guard: Final = threading.Lock()
 Identity = tuple[int, int]
 
 
-class HeadReader:
-    """A reader of count and domain in an open SQLite file, shared by all connections of this process. To close any
-    descriptor of a file takes SQLite's locks on it off, so this one stays open as long as they do."""
+class SharedReader:
+    """A reader of an SQLite file that is open, shared by all connections of this process. To close any descriptor of a
+    file takes SQLite's locks on it off, so this one stays open as long as they do."""
 
     def __init__(self, descriptor: int, file: Identity) -> None:
         self._descriptor, self._file, self._users = descriptor, file, 0
 
     @classmethod
-    def of(cls, path: Path) -> HeadReader | None:
+    def of(cls, path: Path) -> Self | None:
         """Return the file's reader, for one more user; ``None`` where there is no file to be read."""
-        with contextlib.suppress(OSError), _guard:
+        with contextlib.suppress(OSError, ValueError), _guard:  # the latter: too short to be mapped
             reader = _readers.get(_identity(os.stat(path))) or cls._opened(path)
+            assert isinstance(reader, cls), "a file is one thing to all"
             reader._users += 1
             return reader
         return None
 
     @classmethod
-    def _opened(cls, path: Path) -> HeadReader:
+    def _opened(cls, path: Path) -> SharedReader:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         file = _identity(os.fstat(descriptor))
         # Where it was renamed just now there may be one: ours is then left open for good, which costs nobody a lock.
         return _readers.setdefault(file, cls(descriptor, file))
+
+    def release(self) -> None:
+        """Take one user off, whose connection is closed."""
+        with _guard:
+            self._users -= 1
+            if not self._users:
+                del _readers[self._file]
+                self._close()
+
+    def _close(self) -> None:
+        os.close(self._descriptor)
+
+
+class HeadReader(SharedReader):
+    """A reader of count and domain in the file itself."""
 
     def read(self) -> bytes:
         """Read count and domain as they are in the file; less than HEAD_BYTES where they are not."""
@@ -57,16 +73,8 @@ class HeadReader:
         except OSError:
             return b""
 
-    def release(self) -> None:
-        """Take one user off, whose connection is closed."""
-        with _guard:
-            self._users -= 1
-            if not self._users:
-                del _readers[self._file]
-                os.close(self._descriptor)
 
-
-_readers: Final[dict[Identity, HeadReader]] = {}
+_readers: Final[dict[Identity, SharedReader]] = {}
 
 
 def count_of(head: bytes) -> int:

@@ -3,7 +3,7 @@
 SQLite writes to the files that it has open, whatever their names name by now: a commit into a log that was removed is
 gone with the process. So what the names name is looked at after each commit, before it counts, and SQLite's log is
 taken up into the file as long as that can still be done. An older copy that was written over the file shows by a count
-(see sqlite_count).
+(see sqlite_count), one over the log by its last frame (see sqlite_log).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from inorder_worker.store.sqlite_count import (
     is_lower,
     raise_count,
 )
+from inorder_worker.store.sqlite_log import IndexReader, LogEnd
 
 log = logger("inorder.worker")
 
@@ -82,6 +83,7 @@ class StoreFile:
         self._main: Identity | None = None
         self._has_content, self._void = False, ""
         self._reader: HeadReader | None = None
+        self._end: LogEnd | None = None
         self._head = b""  # when it was read last
         self._counted_at = 0.0
         self._log: Identity | None = None
@@ -143,10 +145,14 @@ class StoreFile:
         self._reader = self._reader or HeadReader.of(self.path)
         self._require_content(os.stat(self.path).st_size)
         self._log, self._index = _identity(self.log), _identity(self.index)
+        self._begin_end()
         self._looked_at = self._measured_at = 0.0
 
     def dropped(self) -> None:
         """Note that the connection is closed, or was not made."""
+        end, self._end = self._end, None
+        if end is not None:
+            end.close()
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.release()
@@ -182,6 +188,7 @@ class StoreFile:
             main, log = os.stat(self._names[0]), os.stat(self._names[1])
             is_same = (main.st_dev, main.st_ino) == self._main and (log.st_dev, log.st_ino) == self._log
             is_same = is_same and main.st_size >= LEAST and not self._void and not self._is_older()
+            is_same = is_same and (self._end is None or self._end.is_kept())
         except OSError:
             is_same = False
         if not is_same:
@@ -227,9 +234,11 @@ class StoreFile:
         self._log, self._index = self._log or log_seen, self._index or index_seen
         if log_seen != self._log or index_seen != self._index:
             self._raise_lost(log_seen, size, index_seen, take_up)
-        self._looked_at = time.monotonic()
         if size != self._log_size:
             self._resized(size)
+        self._begin_end()
+        self._require_end()
+        self._looked_at = time.monotonic()
 
     def _require_main(self, found: Identity | None) -> None:
         if found != self._main:
@@ -267,10 +276,34 @@ class StoreFile:
         them. SQLite has no locks on it, so it may be read here."""
         with contextlib.suppress(FileNotFoundError), open(self._names[1], "rb") as file:
             if file.read(len(_HOLE)) == _HOLE:
-                if not self._is_read_only:
-                    os.truncate(self._names[1], 0)  # or SQLite would take the hole up into the file
-                self._void = f"{self.log.name} was emptied while it was open, and what it had is lost; {_RENEW}"
+                self._give_up_log(f"{self.log.name} was emptied while it was open, and what it had is lost; {_RENEW}")
+
+    def _begin_end(self) -> None:
+        """Begin to watch the end of the log as soon as SQLite has made log and index."""
+        if self._end is None and self._log and self._index and (index := IndexReader.of(self.index)) is not None:
+            self._end = LogEnd(index, self.log)
+
+    def _require_end(self) -> None:
+        """Raise StoreMoved for a log, or an index, that another copy was written over: pages would be read from the
+        log that are not ours, and be taken up into the file."""
+        end = self._end
+        if end is None:
+            return
+        with contextlib.suppress(OSError):
+            is_later = end.is_kept() and end.note()
+            if is_later and end.is_kept():
+                return
+            if not is_later and end.is_kept():
+                self._void = f"another copy was put over {self.index.name} while it was open; {_RENEW_OR_RESTORE}"
                 self._give_up(self._void)
+            self._require_beginning()
+            self._give_up_log(f"another copy was put over {self.log.name} while it was open; {_RENEW_OR_RESTORE}")
+
+    def _give_up_log(self, reason: str) -> NoReturn:
+        if not self._is_read_only:
+            os.truncate(self._names[1], 0)  # or SQLite would take it up into the file
+        self._void = reason
+        self._give_up(reason)
 
     def _give_up(self, reason: str) -> NoReturn:
         """Let nobody in this process open the store again until all have closed it. Raises StoreMoved."""

@@ -212,6 +212,14 @@ CONFIGS: dict[str, Config] = {
         {"p": (Publish("x", "a"),), "q": (Publish("v", "b"), Publish("y", "b"))},
         rule="lease",
         lingers_end=True,
+        long=True,
+    ),
+    "r12-expiry-once": Config(
+        "R12: the same with one event in each topic",
+        "a b",
+        {"A": Reader("a b", (Cut(), Back())), "B": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y", "b"),)},
+        lingers_end=True,
     ),
     "r12-linger": Config(
         "R10, R12: a reader is away until its subscription expires, and comes back for another topic",

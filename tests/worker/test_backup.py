@@ -347,6 +347,22 @@ async def test_where_a_backup_cannot_be_made(tmp_path: Path) -> None:
     assert os.listdir(tmp_path).count("full") == 0
 
 
+async def test_what_a_killed_backup_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    await used(url)
+    ended = 2**22 + 1  # more than Linux gives
+    dead, new, alive, other, foreign = (
+        tmp_path / f".x.part-{process}" for process in (ended, 2**70, os.getppid(), "mine", f"{ended}\u00b2")
+    )
+    for each in (dead, new, alive, other, foreign):
+        each.write_text("part")
+        if each != new:
+            os.utime(each, (0, 0))
+    back_up(url, tmp_path / "x")
+    assert not dead.exists()
+    assert all(each.exists() for each in (new, alive, other, foreign))
+
+
 async def test_a_restore_that_fails_in_the_middle_leaves_the_store_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.worker.helpers import TestJournal, commands_in, disk_full, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import InvalidOption
+from inorder.errors import InvalidOption, StoreUnreachable
 from inorder.protocol.wire import (
     ClusterMap,
     CreateTimestamps,
@@ -30,7 +30,7 @@ from inorder.protocol.wire import (
 from inorder_worker.sequencer.commands import AnyCommand, Configure, Create, Deliver, Place, StageSettings
 from inorder_worker.sequencer.rides import StampRide
 from inorder_worker.sequencer.stage import Stage
-from inorder_worker.service import Worker, commits
+from inorder_worker.service import Worker, commits, host
 from inorder_worker.service.hosted import HostedStage
 from inorder_worker.store.journal import MemoryJournal, MemoryStore
 
@@ -413,6 +413,26 @@ async def test_a_fenced_worker_steps_down_to_standby(caplog: pytest.LogCaptureFi
     assert said["event=fenced"] == said["event=stepped_down"] == logging.WARNING
     assert said["event=connection_ended"] == logging.INFO
     assert "event=store_failed" not in said
+
+
+async def test_a_store_that_goes_on_failing_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And once again after a while; each attempt is counted."""
+    journal = TestJournal()
+
+    def said() -> int:
+        return caplog.text.count("event=store_failed")
+
+    async with Worker(settings(retry_max=0.001), journal=journal) as worker, RawClient(worker.address) as client:
+        journal.error, journal.claims_fail = StoreUnreachable("memory", "it is away"), True
+        client.send(Resolve(9, [("s", "b")]))
+        await until(lambda: worker._host.metrics.failures > 9)
+        assert said() == 1
+        monkeypatch.setattr(host, "TELL_INTERVAL", 0.0)
+        await until(lambda: said() > 1)
+        journal.error = None
+        await until(lambda: worker.health()[0])
 
 
 async def test_an_idle_worker_finds_out_by_its_beat() -> None:

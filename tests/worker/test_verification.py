@@ -169,7 +169,13 @@ def execute(url: str, *statements: str) -> None:
         ("DELETE FROM snapshots WHERE seq = 4", "journal", 0, 1, "row 1 is missing"),
         ("DELETE FROM stages WHERE stage = 1", "stages", None, None, "meta says 2"),
         ("DELETE FROM alembic_version", "file", None, None, "alembic_version says"),
-        ("DELETE FROM meta", "file", None, None, "0 rows"),
+        (
+            "DELETE FROM meta",
+            "file",
+            None,
+            None,
+            "meta has 0 rows instead of the one that says what the store is; somebody",
+        ),
     ],
 )
 def test_what_is_missing_is_named(

@@ -20,6 +20,7 @@ from inorder_worker.service.alarm import LOOK_INTERVAL, Alarm
 from inorder_worker.service.attesting import Standing
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.commits import CommitLoop
+from inorder_worker.service.complaint import Complaint
 from inorder_worker.service.context import VOID, HostContext
 from inorder_worker.service.event_logs import EventLogs
 from inorder_worker.service.heartbeat import Heartbeat
@@ -38,6 +39,8 @@ log = logger("inorder.worker")
 
 FIRST_RETRY: Final = 0.05
 """Seconds before the second attempt to recover; doubles up to the setting ``retry_max``."""
+TELL_INTERVAL: Final = 300.0
+"""Seconds after which a failure of the store that goes on is logged again."""
 CLOSE_PATIENCE: Final = 0.5
 """Seconds that a running call on the store's thread may still take at the end before it is interrupted."""
 
@@ -62,6 +65,7 @@ class StageHost:
 
     def __init__(self, journal: Journal, settings: WorkerSettings, owner: str, sink: HostSink, links: RideSink) -> None:
         self._journal, self._settings, self.owner, self._sink = journal, settings, owner, sink
+        self._complaint, self._told_at = Complaint(), 0.0
         self.hosted = HostedStages(settings.stages)
         self.context = context = HostContext(journal, settings, owner, sink, links, self.hosted)
         self.metrics = context.metrics
@@ -188,6 +192,7 @@ class StageHost:
                 self._tell(again)
                 continue
             self._take_work()
+            self._complaint.clear()
             self._sink.store_recovered()
             self._sink.stages_changed()
             log.info("event=recovered epochs=%s", self.epochs)
@@ -200,7 +205,10 @@ class StageHost:
             log.warning("event=fenced reason=%s", error)
         else:
             self.metrics.failures += 1
-            log.error("event=store_failed error=%s", error)
+            now = asyncio.get_running_loop().time()
+            if self._complaint.is_news(error) or now - self._told_at >= TELL_INTERVAL:
+                self._told_at = now
+                log.error("event=store_failed error=%s", error)
         self._sink.store_failed(error)
 
     async def _pause_before_retry(self) -> None:

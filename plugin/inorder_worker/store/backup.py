@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
@@ -23,6 +24,7 @@ import sqlalchemy as sa
 
 from inorder.errors import BackupError
 from inorder_worker.store import schema
+from inorder_worker.store.identity import is_running
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import check
 
@@ -30,6 +32,8 @@ FORMAT: Final = 1
 """Raised by whatever makes older releases misread a file; new kinds of frames, too."""
 MAGIC: Final = b"inorder backup\n"
 _LENGTH_BYTES: Final = 4
+_PART_PATIENCE: Final = 60.0
+"""Seconds after its last write for which a file may be that of a backup on another machine, over a network's folder."""
 _ROWS_BYTES: Final = 256 * 1024
 """A frame of rows is closed when it is this long; one row alone may be longer."""
 
@@ -88,9 +92,10 @@ def back_up(url: str, path: Path, *, timeout: float = 10.0) -> tuple[Header, int
     if path.exists():
         raise BackupError(path, "it is there already, and is not overwritten")
     store = Store(url, timeout=timeout, is_read_only=True)
-    part = path.with_name(f".{path.name}.part-{os.getpid()}")
+    part = path.with_name(f"{_part_prefix(path)}{os.getpid()}")
     try:
         with _reported(path):
+            _remove_parts_of_the_dead(path)
             found = store.read(lambda connection: _write(store, connection, part))
             os.replace(part, path)
             _sync_folder(path.absolute().parent)
@@ -99,6 +104,22 @@ def back_up(url: str, path: Path, *, timeout: float = 10.0) -> tuple[Header, int
         store.close()
         with contextlib.suppress(OSError):
             part.unlink()
+
+
+def _part_prefix(path: Path) -> str:
+    return f".{path.name}.part-"
+
+
+def _remove_parts_of_the_dead(path: Path) -> None:
+    """Remove the unfinished files of killed backups into this file, each as large as the store. A file that was written
+    to of late stays: it may be of another machine, whose process numbers say nothing here."""
+    prefix = _part_prefix(path)
+    for each in path.absolute().parent.iterdir():
+        process = each.name.removeprefix(prefix)
+        if each.name.startswith(prefix) and process.isascii() and process.isdigit() and int(process) != os.getpid():
+            with contextlib.suppress(OSError):
+                if time.time() - each.lstat().st_mtime > _PART_PATIENCE and not is_running(int(process)):
+                    each.unlink()
 
 
 def _write(store: Store, connection: sa.Connection, part: Path) -> tuple[Header, int]:

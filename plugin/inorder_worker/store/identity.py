@@ -46,15 +46,18 @@ def process_of(owner: str) -> Process | None:
 def is_gone(owner: str) -> bool:
     """Tell whether an owner has certainly ended."""
     process = process_of(owner)
-    if process is None:
-        return False
+    return process is not None and (not is_running(process.pid) or not _is_same(process))
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process of this machine has this number and has not ended."""
     try:
-        os.kill(process.pid, 0)
-    except ProcessLookupError:
-        return True
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
     except OSError:
         pass  # somebody else's, so there is one
-    return not _is_same(process) or _state(process.pid) in ("Z", "X")
+    return _state(pid) not in ("Z", "X")
 
 
 def kill_stopped(process: Process) -> bool:

@@ -101,7 +101,10 @@ class Store(SqlConnection):
             connection.execute(sa.select(sa.column("schema_version")).select_from(schema.meta)).scalars().all()
         )
         if len(versions) != 1:
-            raise StoreCorrupt(self.url, f"meta has {len(versions)} rows instead of one")
+            reason = f"the table meta has {len(versions)} rows instead of the one that says what the store is"
+            raise StoreCorrupt(
+                self.url, f"{reason}; somebody has changed it by hand: put a backup back (inorder restore)"
+            )
         version = versions[0]
         if not 1 <= version <= schema.SCHEMA_VERSION:
             raise StoreVersionMismatch(

@@ -166,13 +166,20 @@ def test_r15_pinned_topics_stay() -> None:
     assert _order(cluster) == "abc"
 
 
-def test_r15_a_topic_that_was_pinned_meanwhile_stays() -> None:
+def _proposed() -> Cluster:
+    """A proposal to swap is on its way to the bottom stage."""
     cluster = _cluster()
     _publish(cluster, c=120)
     cluster.now += 1000
     cluster.step(2, Tick())
     cluster.move(2, 1)
     cluster.move(1, 0)
+    assert len(cluster.waiting(0, 2)) == 1
+    return cluster
+
+
+def test_r15_a_topic_that_was_pinned_meanwhile_stays() -> None:
+    cluster = _proposed()
     cluster.step(2, Pin("op", 1, 1, [3], True))
     cluster.run()
     assert _order(cluster) == "abc"
@@ -194,13 +201,7 @@ def test_r15_switched_off_nothing_is_counted() -> None:
 
 
 def test_r15_a_proposal_that_comes_during_another_change_is_dropped() -> None:
-    cluster = _cluster()
-    _publish(cluster, c=120)
-    cluster.now += 1000
-    cluster.step(2, Tick())
-    cluster.move(2, 1)
-    cluster.move(1, 0)
-    assert len(cluster.waiting(0, 2)) == 1
+    cluster = _proposed()
     cluster.reorder("b", "a", "c")
     cluster.run()
     assert _order(cluster) == "bac"

@@ -160,3 +160,20 @@ async def test_a_server_that_stands_still_is_left_for_the_next_host(
             await until(lambda: worker.health()[0])
             async with RawClient(worker.address) as client:
                 assert (await client.create(topic, 1, 2))[:1] == before
+
+
+def test_a_connection_that_was_cut_while_it_was_idle_is_made_anew(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the server's restart, a pooler, a firewall: whoever asks next must not be told that the store is away."""
+    monkeypatch.setattr("inorder_worker.store.sql_connection.IDLE", -1.0)
+    url = postgres.database()
+    idle, other = Store(url), Store(url)
+    mine = sa.text("SELECT pg_backend_pid()")
+    for call in (idle.run, idle.read, idle.write):
+        process = idle.run(lambda connection: connection.execute(mine).scalar_one())
+        end = sa.text("SELECT pg_terminate_backend(:process, 60000)").bindparams(process=process)
+        assert other.run(lambda connection, end=end: connection.execute(end).scalar_one())  # type: ignore[misc]
+        assert call(lambda connection: connection.execute(mine).scalar_one()) != process
+    idle.close()
+    other.close()

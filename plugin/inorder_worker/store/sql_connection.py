@@ -36,6 +36,8 @@ ROOM_TO_SPARE: Final = 20
 """How often the log must fit into what is free of the disk, to be written ahead."""
 _LOG_KEPT: Final = 16 * 1024 * 1024
 """Bytes of a log that was held up, and is longer than it gets by itself, that are kept when it is begun anew."""
+IDLE: Final = 2.0
+"""Seconds after which a connection to a server is tried before it is used."""
 _LOG_LENGTH: Final = ("wal_autocheckpoint", "page_size")
 _WAL_WRITE_LOCK: Final = 120
 """Byte of the WAL's index that a writer has locked (see SQLite's wal.c)."""
@@ -70,6 +72,7 @@ class SqlConnection:
         self._interrupted = threading.Event()
         self._lock = threading.RLock()
         self._connection: sa.Connection | None = None
+        self._used_at = 0.0
         parsed = parsed_url(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self.settings = "" if self.is_sqlite else _postgresql().settings_of_writes(timeout, pause)
@@ -234,6 +237,8 @@ class SqlConnection:
 
     def _attempt_here(self, work: Callable[[sa.Connection], T], size: int | None) -> T:
         try:
+            if not self.is_sqlite and time.monotonic() - self._used_at > IDLE:
+                self._drop_if_cut()
             if self._connection is None:
                 if self.is_interrupted:
                     raise StoreUnreachable(self.url, "it is being closed")
@@ -243,6 +248,7 @@ class SqlConnection:
             result = work(self._connection)
             if self._file is not None and size is not None:
                 self._file.after(self._take_up)
+            self._used_at = time.monotonic()
             return result
         except self._errors as error:
             translated = translate(error, self.url)
@@ -253,6 +259,15 @@ class SqlConnection:
             if not isinstance(translated, Busy | Conflict):
                 self.drop()
             raise translated from None
+
+    def _drop_if_cut(self) -> None:
+        """Drop a connection that server, pooler or firewall have cut while it was idle: that is no failure of a store
+        that is there."""
+        if self._connection is not None:
+            try:
+                self._connection.exec_driver_sql("SELECT 1")
+            except self._errors:
+                self.drop()
 
     def _in_transaction(
         self, connection: sa.Connection, begin: str, work: Callable[[sa.Connection], T], *, writes: bool = False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+import inorder.paho as mqtt
 from inorder.paho.publication import Outgoing, Publication
 
 WINDOW = 3
@@ -68,6 +71,97 @@ def test_what_the_broker_may_have_counts_from_the_beginning_of_a_connection(outg
     assert sent(outgoing) == [2, 3]
     completed(outgoing, 2)
     assert sent(outgoing) == [5]
+
+
+def test_what_an_earlier_connection_sent_counts_when_this_one_could_not(outgoing: Outgoing) -> None:
+    """Else one too many is sent on the next connection."""
+    published(outgoing, 1, 2, 3)
+    assert sent(outgoing) == [1, 2, 3]
+    for _ in range(2):  # connections that end before anything is written
+        outgoing.connecting()
+        published(outgoing, 1, 2, 3)
+        unsent = outgoing.take()
+        assert unsent is not None
+        outgoing.put_back(unsent)
+        assert outgoing.in_flight == {1, 2, 3}
+        assert not outgoing.unanswered
+    new = wanted(outgoing, 4)
+    outgoing.in_flight.clear()
+    assert outgoing.take() is not new, "the one that was put back is first again"
+    sent(outgoing)
+    completed(outgoing, 1)
+    assert outgoing.take() is new
+    outgoing.put_back(new)
+    assert outgoing.in_flight == {2, 3}, "nothing has sent this one"
+
+
+def test_what_could_not_be_sent_is_queued_once_on_the_next_connection(outgoing: Outgoing) -> None:
+    """A second time would take up the window after its end."""
+    (one,) = published(outgoing, 1)
+    assert outgoing.take() is one
+    outgoing.connecting()
+    outgoing.put_back(one)
+    published(outgoing, 1)
+    assert outgoing.take() is one
+    outgoing.connecting()
+    published(outgoing, 1)
+    outgoing.put_back(one)
+    assert sent(outgoing) == [1]
+    completed(outgoing, 1)
+    assert not outgoing.in_flight
+    assert not outgoing.is_waiting
+
+
+class Numbered(mqtt.Client):
+    """A client without connections that notes which publishes it requests numbers for, where ``meanwhile`` runs in the
+    middle of the first one."""
+
+    def __init__(self) -> None:
+        settings = mqtt.ClientConfiguration(workers=("w:1",))
+        super().__init__(mqtt.CallbackAPIVersion.VERSION2, inorder=settings)
+        self.requested: list[int] = []
+        session: Any = SimpleNamespace(
+            submit=lambda each: self.requested.append(each.mid), check_publish=lambda _: None
+        )
+        assert self._ordering is not None
+        self._ordering.session = session
+        self.other: threading.Thread | None = None
+
+    def _publication(self, *args: Any, **given: Any) -> Publication:
+        if self.other is None:
+            self.other = threading.Thread(target=self._number_kept)
+            self.other.start()
+            self.other.join(0.05)  # it has to wait for this one
+        return super()._publication(*args, **given)
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_two_threads_request_one_number(is_connected: bool) -> None:
+    """The application's publishes, paho's thread numbers what is kept as the broker answers. A second number would be
+    nobody's: every strict subscriber would wait for it until it is given up."""
+    client: Any = Numbered()
+    client._sock = SimpleNamespace() if is_connected else None
+    client._thread = SimpleNamespace()  # a loop runs
+    client._inflight_messages = 0 if is_connected else client.max_inflight_messages
+    try:
+        infos = [client.publish("t", str(at), 2) for at in range(3)]
+        client.other.join()
+    finally:
+        client._sock = client._thread = client._ordering.session = None
+    assert client.requested == [each.mid for each in infos]
+
+
+def test_what_is_over_meanwhile_gets_no_number() -> None:
+    client: Any = Numbered()
+    client._inflight_messages = client.max_inflight_messages
+    client.publish("t", "x", 1)
+    (message,) = client._out_messages.values()
+    client.other.join()
+    client._out_messages.clear()  # paho's thread has sent it, and has its answer
+    client._ordering.outgoing.by_mid.clear()
+    client._number(message)
+    client._ordering.session = None
+    assert client.requested == [message.mid]
 
 
 def test_what_takes_up_the_window_is_sent_first(outgoing: Outgoing) -> None:

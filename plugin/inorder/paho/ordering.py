@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -62,6 +63,8 @@ class Ordering:
         time: by which missing events are waited for; it goes on while a loop of the library reads.
         due: what the library's thread is to do, in order. is_woken: it was told so.
         outgoing: what is published.
+        numbering: held while publications are added and their timestamps requested, once each, by the application's
+            threads and paho's.
     """
 
     def __init__(self, configuration: ClientConfiguration, wake: Callable[[], None]) -> None:
@@ -74,6 +77,7 @@ class Ordering:
         self.due: deque[Item] = deque()
         self.is_woken = False
         self.outgoing = Outgoing()
+        self.numbering = threading.RLock()
         self.given = self.digested = 0
         self._copies = Copies[Arrived]()
         self._given = InOrder()  # how the last event stands to the order
@@ -104,12 +108,13 @@ class Ordering:
         session = Session(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
         session.open()
         self._copies.clear()
-        self.session = session
-        publications = list(self.outgoing.all())
-        self._left_sent = [each for each in publications if goes_on and each.is_sent]
-        for each in self._left_sent:
-            each.token, each.stamp = 0, None
-        self._submit(each for each in publications if not (goes_on and each.is_sent))
+        with self.numbering:
+            self.session = session
+            publications = list(self.outgoing.all())
+            self._left_sent = [each for each in publications if goes_on and each.is_sent]
+            for each in self._left_sent:
+                each.token, each.stamp = 0, None
+            self._submit(each for each in publications if not (goes_on and each.is_sent))
         if not goes_on and not self._left:
             self.due.clear()
 

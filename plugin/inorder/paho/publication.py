@@ -132,6 +132,7 @@ class Outgoing:
         self.is_careful = False
         self._fruitless = 0  # connections in a row that the broker has closed without an answer to any
         self._aliases: dict[int, str] = {}
+        self._took_room = False  # what was taken last was not in flight before
         self._queue: deque[Publication] = deque()
         self._calls = itertools.count()
         self._lock = threading.Lock()
@@ -183,6 +184,7 @@ class Outgoing:
                 publication = self._queue.popleft()
                 if publication.error is None and not publication.is_received:
                     if publication.qos:
+                        self._took_room = publication.mid not in self.in_flight
                         self.in_flight.add(publication.mid)
                         self.unanswered[publication.mid] = publication
                     return publication
@@ -194,11 +196,16 @@ class Outgoing:
         self.in_flight.add(publication.mid)
 
     def put_back(self, publication: Publication) -> None:
-        """Put a publication that could not be sent back to the front."""
+        """Put the publication that was taken last, and could not be sent, back to the front. What an earlier connection
+        has sent goes on to count in the broker's window. A new connection may have begun meanwhile: paho wants there
+        what it keeps, once."""
         with self._lock:
-            self.in_flight.discard(publication.mid)
-            self.unanswered.pop(publication.mid, None)
-            self._queue.appendleft(publication)
+            if publication.qos:
+                if self._took_room:
+                    self.in_flight.discard(publication.mid)
+                self.unanswered.pop(publication.mid, None)
+            if publication.is_wanted and publication not in self._queue:
+                self._queue.appendleft(publication)
 
     def answered(self, mid: int) -> None:
         """Note the broker's answer to a publication, which shows that the connection makes progress."""
@@ -239,8 +246,9 @@ class Outgoing:
         with self._lock:
             self.unanswered.clear()
             self._aliases.clear()
-            self.in_flight = {mid for mid in self.in_flight if mid in self.by_mid and self.by_mid[mid].qos == 2}
-            for publication in self.by_mid.values():
+            kept = dict(self.by_mid)  # others publish meanwhile
+            self.in_flight = {mid for mid in list(self.in_flight) if mid in kept and kept[mid].qos == 2}
+            for publication in kept.values():
                 publication.is_wanted = publication.is_sent = publication.is_received = False
             for publication in self.all():
                 publication.is_ready = not publication.is_total
@@ -248,7 +256,7 @@ class Outgoing:
 
     def all(self) -> Iterable[Publication]:
         """Return all unsent and all unacknowledged publications."""
-        return [*self.by_mid.values(), *(each for each in self._queue if not each.qos)]
+        return [*self.by_mid.values(), *(each for each in list(self._queue) if not each.qos)]
 
     def tell(self) -> None:
         """Wake the threads that wait for a due publication."""

@@ -95,20 +95,29 @@ class Sending(Embedding):
 
     def _number_kept(self) -> None:
         """Request numbers for the publishes that paho kept while unconnected, ahead of any new one."""
-        if self._ordering is not None and len(self._ordering.outgoing.by_mid) < len(self._out_messages):
-            for message in list(self._out_messages.values()):
-                if message.state not in _RELEASED:
-                    self._number(message)
+        ordering = self._ordering
+        if ordering is None:
+            return
+        with ordering.numbering:
+            if len(ordering.outgoing.by_mid) < len(self._out_messages):
+                for message in list(self._out_messages.values()):
+                    if message.state not in _RELEASED:
+                        self._number(message)
 
     def _number(self, message: paho.MQTTMessage) -> None:
-        ordering = self._ordering
-        if ordering is None or message.mid in ordering.outgoing.by_mid:
+        """Request a number for a publish that paho keeps, unless another thread did. A second number would be nobody's,
+        and every strict subscriber would wait for it until it is given up."""
+        ordering, mid = self._ordering, message.mid
+        if ordering is None:
             return
-        publication = self._publication(
-            message.mid, message._topic, message.payload, message.qos, message.retain, message.properties, None
-        )
-        ordering.outgoing.by_mid[message.mid] = publication
-        ordering.publish(publication)
+        with ordering.numbering:
+            if mid in ordering.outgoing.by_mid or self._out_messages.get(mid) is not message:  # it may be over by now
+                return
+            publication = self._publication(
+                mid, message._topic, message.payload, message.qos, message.retain, message.properties, None
+            )
+            ordering.outgoing.by_mid[mid] = publication
+            ordering.publish(publication)
 
     def _publication(
         self,
@@ -146,14 +155,15 @@ class Sending(Embedding):
             return super()._send_publish(mid, topic, payload, qos, retain, dup, info, properties)
         if self._sock is None or (ordering.session is None and self._leaving is not None):
             return MQTTErrorCode.MQTT_ERR_NO_CONN
-        self._number_kept()
-        known = ordering.outgoing.by_mid.get(mid) if qos else None
-        publication = known or self._publication(mid, topic, payload, qos, retain, properties, info)
-        if qos:
-            ordering.outgoing.by_mid[mid] = publication
-        ordering.outgoing.want(publication, dup=dup)
-        if known is None:
-            ordering.publish(publication)
+        with ordering.numbering:
+            self._number_kept()
+            known = ordering.outgoing.by_mid.get(mid) if qos else None
+            publication = known or self._publication(mid, topic, payload, qos, retain, properties, info)
+            if qos:
+                ordering.outgoing.by_mid[mid] = publication
+            ordering.outgoing.want(publication, dup=dup)
+            if known is None:
+                ordering.publish(publication)
         if publication.is_ready and not self._is_inline:
             ordering.put(lambda client: client._send_ready())
         return MQTTErrorCode.MQTT_ERR_SUCCESS

@@ -60,3 +60,14 @@ async def test_that_numbers_are_others_from_here_on_is_never_given_up() -> None:
     assert [(each.topic, each.first, each.last, str(each.reason)) for each in gaps] == [
         ("a", 2, 3, "overflow"), ("a", 4, 4, "restored"), ("b", 4, 4, "restored"), ("a", 1, 2, "overflow"),
     ]  # fmt: skip
+
+
+async def test_long_names_and_properties_are_within_the_limit_of_bytes() -> None:
+    """Strangers have a topic of 64 KB beside no payload; of a usual one the payload counts alone."""
+    stream = DeliveryStream(max_events=100, max_bytes=1000)
+    usual = Event("m", "plant/line-3", bytes(250), Verdict.UNSEQUENCED, properties=(("trace", "17"),))
+    assert [stream.put(each) for each in [usual] * 4] == [True] * 4
+    taken = [await anext(stream) for _ in range(4)]
+    assert stream.put(Event("m", "t" * 1500, b"", Verdict.UNSEQUENCED))
+    assert not stream.put(Event("m", "t", b"", Verdict.UNSEQUENCED, properties=(("name", "v" * 2000),)))
+    assert (len(taken), len(stream), stream.overflowed) == (4, 1, 1)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Literal
+
 import pytest
 from tests.core.cluster import seen
+from tests.core.endpoints import DOMAIN, Hand
 
 from inorder.endpoint import arrivals, unbegun
 from inorder.endpoint.effects import Alarm
-from inorder.endpoint.endpoint import Endpoint
+from inorder.endpoint.endpoint import Endpoint, EndpointTimes
 from inorder.endpoint.gaps import MAX_PASSED
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import OrderingTimes
 from inorder.endpoint.routing import Subscription
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.filters import mqtt_filter
-from inorder.protocol.stamp import TotalStamp, encode_stamp
+from inorder.protocol.stamp import FifoStamp, Stamp, TotalStamp, encode_stamp
 from inorder.protocol.wire import TopicInfo, TopicStart
 
 
@@ -64,3 +68,53 @@ def test_numbers_that_find_no_room_are_remembered_as_ranges_up_to_a_bound(is_beg
         assert reader.receive(1, number, [], None, 0, 0.0) == []
     known = reader.describe()["readers" if is_begun else "unbegun"]
     assert len((known if is_begun else known["topics"])[1]["given_up"]) == MAX_PASSED
+
+
+LONG = 40_000
+OTHERS = [part for topic in range(10_000) for part in (300 + topic, 1)]
+
+
+@pytest.mark.parametrize("what", ["stamp", "properties"])
+@pytest.mark.parametrize("ordering", ["total", "fifo"])
+def test_what_is_long_beside_a_payload_is_within_the_limit_of_bytes(
+    ordering: Literal["total", "fifo"], what: str
+) -> None:
+    """A stamp of 64 KB beside an empty payload is half a megabyte of dependencies; what is usual counts as nothing."""
+    hand = Hand(times=EndpointTimes(ordering=OrderingTimes(max_waiting_bytes=600_000)))
+    endpoint = hand.endpoint
+    endpoint.arrivals.fifo.max_bytes = 600_000
+    hand.subscribe("t/1", ordering=ordering)
+    hand.arrive(1, 1)
+    for number in range(4, 13, 2):
+        is_stamp = what == "stamp"
+        more = () if is_stamp else (("x", "y" * 8 * LONG),)
+        hand.arrive_with(TotalStamp(DOMAIN, 1, number, OTHERS if is_stamp else []), 1, properties=more)
+    left = endpoint.ordering.waiting if ordering == "total" else 5 - (len(hand.words()) - 1)
+    assert left == 1
+    small = Hand()
+    small.subscribe("t/1")
+    small.arrive(1, 3, 2, 7, properties=(("trace", "17"),))
+    assert small.endpoint.ordering.waiting_bytes == len(b"x")
+
+
+@pytest.mark.parametrize("is_retained", [False, True])
+@pytest.mark.parametrize("ordering", ["total", "fifo", "none"])
+@pytest.mark.parametrize(
+    "stamp",
+    [None, FifoStamp(9, 4), TotalStamp(DOMAIN, 8, 4, []), TotalStamp(77, 8, 4, [])],
+    ids=lambda each: repr(each)[:9],
+)
+def test_no_long_name_that_somebody_made_up_is_remembered(
+    stamp: Stamp | None, ordering: Literal["total", "fifo", "none"], is_retained: bool
+) -> None:
+    """Of a hundred thousand topics it is known how they are read: with names of 64 KB that were gigabytes."""
+    hand = Hand()
+    hand.subscribe("#", ordering=ordering)
+    name = "made/up/" + "x" * LONG
+    before = sys.getrefcount(name)
+    data = None if stamp is None else encode_stamp(stamp)
+    hand.endpoint.arrived("m", Arrival(name, b"", data, retained=is_retained))
+    if hand.endpoint.ordering.unnamed():
+        hand.endpoint.ordering.named([], [8], 0.0)
+    hand.done()
+    assert sys.getrefcount(name) == before

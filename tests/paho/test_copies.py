@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from tests.paho.helpers import PATIENCE, Log, connect, subscribed, until
 
 import inorder.paho as mqtt
 from inorder.endpoint.notifications import Event
+from inorder.paho.ens import PahoEns
 from inorder.paho.ordering import Arrived, Ordering
 from inorder.ports import Arrival
 from inorder.testing.ens_recorder import unique
@@ -103,3 +105,11 @@ def test_a_copy_is_beside_its_twin_or_not_given() -> None:
     assert kept.message.inorder.verdict == mqtt.Verdict.IN_ORDER
     assert [each.is_done for each in apart] == [True] * 5, "they are acknowledged"
     assert len(told.ordering._copies) == 0
+
+
+def test_no_long_name_is_remembered_with_the_number_of_its_copies() -> None:
+    ens = PahoEns("nowhere", properties=True, ready=lambda: None, ping=lambda answered: None)
+    name = "made/up/" + "x" * 40_000
+    before = sys.getrefcount(name)
+    assert [ens.copies_of(name), ens.copies_of(name)] == [0, 0]
+    assert sys.getrefcount(name) == before

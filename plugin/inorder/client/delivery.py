@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from inorder.endpoint.notifications import Event, Gap, GapReason, Reconnected, Verdict
 from inorder.errors import Closed, InorderError, StreamInUse
 from inorder.logs import logger
+from inorder.protocol.arrival import bytes_of
 
 _log = logger("inorder.client")
 
@@ -54,7 +55,7 @@ class DeliveryStream(AsyncIterator[Notification]):
         """Append a notification; return whether it is in the stream. After the end there are none."""
         if self._ended:
             return False
-        size = len(item.payload) if isinstance(item, Event) else 0
+        size = _bytes_of(item)
         if isinstance(item, Gap) and item.reason is GapReason.RESTORED:
             self.place_gaps()
         elif not self._takes(size):
@@ -193,8 +194,11 @@ class DeliveryStream(AsyncIterator[Notification]):
 
     def _take(self) -> Notification:
         item = self._queue.popleft()
-        if isinstance(item, Event):
-            self._bytes -= len(item.payload)
+        self._bytes -= _bytes_of(item)
         if self.done_with is not None:
             self._taken.append(item)
         return item
+
+
+def _bytes_of(item: Notification) -> int:
+    return bytes_of(item.payload, item.topic, item.properties) if isinstance(item, Event) else 0

@@ -25,7 +25,8 @@ from inorder.endpoint.outputs import Found, GapFound, Output
 from inorder.endpoint.routing import Routes
 from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.arrival import Arrival
+from inorder.protocol.arrival import Arrival, bytes_of
+from inorder.protocol.names import key_of
 from inorder.protocol.stamp import FifoStamp, TotalStamp, decode_stamp
 from inorder.protocol.wire import LoggedEvent, LoggedEvents, TopicInfo, TopicStart, decode_logged
 
@@ -82,7 +83,7 @@ class Arrivals:
         self._lease, self._outbox, self._clock = lease, outbox, clock
         self._names: dict[int, TopicInfo] = {}
         self._ids: dict[tuple[str, str], int] = {}
-        self._alarmed: dict[str, set[tuple[str, str]]] = {}  # the topics, by what was said
+        self._alarmed: dict[str, set[tuple[str, str | bytes]]] = {}  # the topics, by what was said
         self._copies: dict[tuple[int, int], int] = {}
         self._repeats: dict[int, int] = {}  # by topic, up to where a former process may have notified (R18)
         self.fifo = FifoSequencer(gap_timeout)
@@ -148,11 +149,11 @@ class Arrivals:
         if route.ordering == "none" or stamp is None:
             self._unsequenced(space, arrival, stamp, now)
         elif isinstance(stamp, FifoStamp):
-            self._fifo(space, arrival, (stamp.incarnation, space, arrival.topic), stamp.counter, now)
+            self._fifo(space, arrival, (stamp.incarnation, space, key_of(arrival.topic)), stamp.counter, now)
         elif not self._is_ours(space, arrival, stamp):
             self._unsequenced(space, arrival, None, now)
         elif route.ordering == "fifo":
-            self._fifo(space, arrival, (space, arrival.topic), stamp.number, now, stamp.number)
+            self._fifo(space, arrival, (space, key_of(arrival.topic)), stamp.number, now, stamp.number)
         else:
             self._total(space, arrival, stamp, route.overlaps, now)
 
@@ -167,7 +168,7 @@ class Arrivals:
             stamp.number,
             stamp.deps,
             (space, arrival, self._count),
-            len(arrival.payload),
+            bytes_of(arrival.payload, arrival.topic, arrival.properties, arrival.stamp),
             now,
             retained=arrival.retained
             and self._is_kept(space, arrival, stamp.number > self._ordering.clock.get(stamp.topic, stamp.number)),
@@ -219,9 +220,9 @@ class Arrivals:
 
     def _alarm(self, kind: str, space: str, topic: str, number: int, hint: str) -> None:
         """Warn once of a topic's problem of one kind; ``number`` is the number of the event that showed the problem."""
-        alarmed = self._alarmed.setdefault(kind, set())
-        if (space, topic) not in alarmed and len(alarmed) < MAX_ALARMED:
-            alarmed.add((space, topic))
+        alarmed, its = self._alarmed.setdefault(kind, set()), (space, key_of(topic))
+        if its not in alarmed and len(alarmed) < MAX_ALARMED:
+            alarmed.add(its)
             self._outbox.effects.append(Alarm(kind, space, topic, number, hint))
 
     def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
@@ -251,8 +252,9 @@ class Arrivals:
         if arrival.retained and self._is_kept(space, arrival, self.fifo.is_next(stream, counter)):
             self._plain(space, arrival, Verdict.RETAINED, number, now)
             return
+        size = bytes_of(arrival.payload, arrival.topic, arrival.properties, arrival.stamp)
         for its_space, its, its_number, arrived in self.fifo.receive(
-            stream, counter, (space, arrival, number, now), now, len(arrival.payload)
+            stream, counter, (space, arrival, number, now), now, size
         ):
             self._plain(its_space, its, Verdict.FIFO, its_number, arrived)
         if not self.fifo.is_idle:

@@ -7,7 +7,7 @@ sends one copy for each topic, which is not marked as a repetition.
 
 from __future__ import annotations
 
-from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.names import Filter, FilterKind, key_of
 
 MAX_TOPICS = 10_000
 """Topics of one filter with wildcards whose copies are told apart; of more the flag is believed."""
@@ -18,7 +18,7 @@ class KeptCopies:
 
     def __init__(self) -> None:
         self._exact: set[tuple[str, str]] = set()
-        self._wild: dict[tuple[str, Filter], set[str]] = {}
+        self._wild: dict[tuple[str, Filter], set[str | bytes]] = {}
 
     def wanted(self, space: str, filter: Filter) -> None:
         """A broker is asked to subscribe to a filter, perhaps again."""
@@ -39,7 +39,7 @@ class KeptCopies:
         self._exact.discard((space, topic))
         for (its_space, filter), taken in self._wild.items():
             if its_space == space and len(taken) < MAX_TOPICS and filter.covers(topic):
-                taken.add(topic)
+                taken.add(key_of(topic))
 
     def take(self, space: str, topic: str) -> bool:
         """Tell whether a flagged message may be a copy that was asked for; the next one of the topic is then none."""
@@ -47,8 +47,8 @@ class KeptCopies:
             self._exact.discard((space, topic))
             return True
         for (its_space, filter), taken in self._wild.items():
-            if its_space == space and topic not in taken and filter.covers(topic):
+            if its_space == space and key_of(topic) not in taken and filter.covers(topic):
                 if len(taken) < MAX_TOPICS:
-                    taken.add(topic)
+                    taken.add(key_of(topic))
                 return True
         return False

@@ -111,7 +111,7 @@ class Bounded(msgspec.Struct, frozen=True):
     Attributes:
         buffer: waiting events, ``None`` for no limit.
         max_wait: seconds, ``None`` for no limit.
-        buffer_bytes: bytes of waiting payloads, ``None`` for no limit.
+        buffer_bytes: bytes of waiting payloads, and of what is unusually long beside them, ``None`` for no limit.
 
     Raises:
         InvalidOption: a limit is not allowed, or there is none.

@@ -76,7 +76,7 @@ class OrderingModule:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of waiting payloads."""
+        """Bytes that waiting events count for."""
         return self._turns.room.size + self._suspicion.size
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from inorder.protocol.names import Filter
+from inorder.protocol.names import Filter, key_of
 
 Ordering = Literal["total", "fifo", "none"]
 ORDERINGS: tuple[Ordering, ...] = ("total", "fifo", "none")
@@ -43,7 +43,7 @@ class Routes:
 
     def __init__(self) -> None:
         self._subscribed: dict[tuple[str, Filter], Subscription] = {}
-        self._routes: dict[tuple[str, str], Route | None] = {}
+        self._routes: dict[tuple[str, str | bytes], Route | None] = {}
 
     def all(self) -> list[Subscription]:
         """Return all subscriptions, oldest first."""
@@ -65,7 +65,7 @@ class Routes:
 
     def of(self, space: str, topic: str) -> Route | None:
         """Return the route of a topic, ``None`` where no subscription covers it (any more)."""
-        key = space, topic
+        key = space, key_of(topic)
         try:
             return self._routes[key]
         except KeyError:

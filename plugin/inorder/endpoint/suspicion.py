@@ -42,7 +42,7 @@ class Suspicion:
         self._turns = turns
         # Their turn came by a limit; they left the waiting room. Each has a claim, and a reader of its topic.
         self._doubted: list[Sequenced] = []
-        # Bytes of their payloads.
+        # Bytes that they count for.
         self._size = 0
         # When the stages are to be asked (s); of no meaning while nothing is doubted.
         self._ask_at = 0.0
@@ -54,7 +54,7 @@ class Suspicion:
 
     @property
     def size(self) -> int:
-        """Bytes of their payloads."""
+        """Bytes that they count for."""
         return self._size
 
     @property

@@ -69,7 +69,7 @@ class WaitingRoom:
         has_limits: events may go before their turn (R6): :meth:`lowest` and :meth:`oldest` are asked for.
 
     Attributes:
-        size: bytes of waiting payloads.
+        size: bytes that waiting events count for.
         count: waiting events, holes not counted.
     """
 

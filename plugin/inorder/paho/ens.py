@@ -10,7 +10,7 @@ from inorder.errors import Closed, LinkError
 from inorder.paho.publication import Publication
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
 from inorder.protocol.filters import MAX_TOPIC_BYTES, mqtt_filter
-from inorder.protocol.names import Filter
+from inorder.protocol.names import Filter, key_of
 from inorder_adapters import mqtt_rules
 from inorder_adapters.mqtt.barriers import Answered, Barriers
 from inorder_adapters.stamp_property import Properties, check_properties
@@ -52,7 +52,7 @@ class PahoEns(EmbeddedEns):
         self._stale: set[Filter] = set()
         self._expected: dict[Filter, int] = {}
         self._early: list[Arrival] = []
-        self._copies_of: dict[str, int] = {}
+        self._copies_of: dict[str | bytes, int] = {}
 
     async def connect(self, sink: EnsSink) -> None:
         """See :class:`~inorder.ports.Ens`."""
@@ -151,12 +151,13 @@ class PahoEns(EmbeddedEns):
 
     def copies_of(self, topic: str) -> int:
         """Return how many copies of one event the broker may send."""
-        copies = self._copies_of.get(topic)
+        key = key_of(topic)
+        copies = self._copies_of.get(key)
         if copies is None:
             if len(self._copies_of) > 10_000:
                 self._copies_of.clear()
             covering = [each for each in (*self._subscribed, *self._unordered) if each.covers(topic)]
-            copies = self._copies_of[topic] = len(covering)
+            copies = self._copies_of[key] = len(covering)
         return copies
 
     def _expect_less(self, filter: Filter) -> None:

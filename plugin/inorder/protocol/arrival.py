@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+USUAL_EXTRAS: Final = 1024
+"""Bytes beside its payload that an event counts nothing for."""
+STAMP_WEIGHT: Final = 9
+"""Bytes of memory that a byte of a stamp may take up once it is read."""
 
 
 @dataclass(slots=True)
@@ -32,3 +39,14 @@ class Arrival:
     qos: int = 0
     properties: tuple[tuple[str, str], ...] = ()
     source: object = None
+
+
+def bytes_of(payload: bytes, topic: str, properties: Sequence[tuple[str, str]], stamp: bytes | None = None) -> int:
+    """Return the size of an event under the limits of bytes: the payload, and all other parts beyond the usual 1 KiB.
+    Whoever may publish on a broker may have 64 KB of topic or stamp, and more of properties, beside no payload."""
+    extras = len(topic)
+    if stamp is not None:
+        extras += STAMP_WEIGHT * len(stamp)
+    if properties:
+        extras += sum(len(name) + len(value) for name, value in properties)
+    return len(payload) + extras - USUAL_EXTRAS if extras > USUAL_EXTRAS else len(payload)

@@ -8,6 +8,7 @@ brokers do (R13).
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -17,6 +18,8 @@ from inorder.protocol.globs import glob_of
 MAX_SPACE_BYTES: Final = 255
 MAX_NAME_BYTES: Final = 65_535
 """As long as MQTT allows a topic to be."""
+USUAL_NAME: Final = 256
+"""Characters of a topic's name that are kept where very many names are remembered."""
 MAX_CLIENT_ID: Final = 128
 CLIENT_ID: Final = f"a text of 1 to {MAX_CLIENT_ID} characters, without control characters"
 """What :func:`is_client_id` allows, in words."""
@@ -55,6 +58,12 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
 def is_client_id(text: str) -> bool:
     """Tell whether a text may be a client's id, which people see, on terminals too."""
     return 0 < len(text) <= MAX_CLIENT_ID and not any(each < " " or "\x7f" <= each <= "\x9f" for each in text)
+
+
+def key_of(name: str) -> str | bytes:
+    """Return a topic's name for places with very many names: a long one as its hash. Whoever may publish on a broker
+    makes up as many names of 64 KB as he likes."""
+    return name if len(name) <= USUAL_NAME else blake2b(name.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def exact(name: str) -> Filter:

@@ -17,7 +17,7 @@ from inorder.errors import InorderError
 from inorder.logs import logger
 from inorder.ports import Arrival
 from inorder.protocol.filters import MAX_TOPIC_BYTES, redis_filter
-from inorder.protocol.names import Filter
+from inorder.protocol.names import Filter, key_of
 from inorder.redis._ens import RedisPyEns, engine_of
 from inorder.redis._message import (
     MESSAGE,
@@ -99,7 +99,7 @@ class Subscriber:
         self._holders: dict[Filter, set[Via]] = {}
         self._changes: deque[_Change] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._covering: dict[str, tuple[Via, ...]] = {}
+        self._covering: dict[str | bytes, tuple[Via, ...]] = {}
 
     async def open(self) -> None:
         """Connect to the workers. Raises WorkerUnreachable, Unauthorized, VersionMismatch."""
@@ -153,12 +153,13 @@ class Subscriber:
     def _vias_of(self, topic: str) -> tuple[Via, ...]:
         """Return the confirmed subscriptions for which the server sends a message of this channel, channels first. All
         of that is given at the first one's turn (see :mod:`inorder.client.copies`)."""
-        vias = self._covering.get(topic)
+        key = key_of(topic)
+        vias = self._covering.get(key)
         if vias is None:
             if len(self._covering) > 100_000:
                 self._covering.clear()
             covering = [via for via, filter in self._live.items() if filter is not None and filter.covers(topic)]
-            vias = self._covering[topic] = tuple(sorted(covering, key=itemgetter(0)))
+            vias = self._covering[key] = tuple(sorted(covering, key=itemgetter(0)))
         return vias
 
     # -- subscriptions -----------------------------------------------------------------------------------------

@@ -343,6 +343,11 @@ class StoreReadOnly(StoreError):
     """The store cannot be written."""
 
 
+class StoreRefused(StoreError):
+    """The server answers, and refuses a statement: a table, column or trigger is not as inorder made it. To ask again
+    does not help before somebody has changed the store."""
+
+
 class StoreVersionMismatch(StoreError):
     """The store's schema, or a row in it, is of a newer release than this one knows."""
 

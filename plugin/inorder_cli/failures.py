@@ -59,6 +59,12 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )
+_SERVER_HINTS: tuple[tuple[type[BaseException], str], ...] = (
+    (errors.StoreReadOnly, "the role in the store's URL must be able to write the store's tables, on a primary server"),
+    (errors.StoreRefused, "were its tables changed by hand? undo that, or put a backup back (inorder restore)"),
+    (errors.StoreUnreachable, "is this the store? name another with --store postgresql://host/database"),
+)
+"""For a store on PostgreSQL, which has no files of ours."""
 
 
 def report(error: BaseException, *, debug: bool = False) -> ExitCode:
@@ -108,7 +114,9 @@ def _flagged(error: errors.InorderError) -> errors.InorderError:
 
 
 def _hinted(error: errors.InorderError) -> str:
-    hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), "")
+    is_on_server = isinstance(error, errors.StoreError) and error.url.startswith("postgresql")
+    hints = _SERVER_HINTS if is_on_server else _HINTS
+    hint = next((hint for kind, hint in hints if isinstance(error, kind)), "")
     if isinstance(error, errors.PortInUse):
         hint = f"--{error.option.replace('_', '-')} 0 takes any free one"
     if isinstance(error, errors.Unauthorized) and error.peer == "worker":

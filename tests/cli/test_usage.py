@@ -11,7 +11,15 @@ import pytest
 from tests.cli.conftest import Cli
 
 import inorder
-from inorder.errors import BrokerUnreachable, InvalidTopic, MissingExtra, QueueFull, StoreReadOnly, Unauthorized
+from inorder.errors import (
+    BrokerUnreachable,
+    InvalidTopic,
+    MissingExtra,
+    QueueFull,
+    StoreReadOnly,
+    StoreUnreachable,
+    Unauthorized,
+)
 from inorder_cli import failures, options
 
 COMMANDS = ("demo", "up", "worker", "pub", "sub", "check", "status", "verify", "config", "analyze", "report", "bench")
@@ -101,7 +109,9 @@ def test_every_failure_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str
         (BrokerUnreachable("localhost:1883", "refused\nreally"), 1, "--broker"),
         (Unauthorized("the token was refused", peer="worker"), 1, "--token"),
         (Unauthorized("bad password"), 1, "--broker"),
-        (StoreReadOnly("sqlite:///x", "read-only"), 1, "write"),
+        (StoreReadOnly("sqlite:///x", "read-only"), 1, "write the file"),
+        (StoreReadOnly("postgresql://db/x", "read-only"), 1, "the role"),
+        (StoreUnreachable("postgresql+psycopg://db/x", "no route to host"), 1, "--store postgresql://"),
         (InvalidTopic("", "empty"), 2, "empty"),
         (QueueFull(3), 2, "3 publishes"),
         (PermissionError(13, "Permission denied", "/x"), 1, "Permission denied"),

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.worker.helpers import PATIENCE, TestJournal, disk_full, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import InvalidOption, PortInUse, StoreUnreachable
+from inorder.errors import InvalidOption, PortInUse, StoreRefused, StoreUnreachable
 from inorder.protocol.wire import (
     AskNumbers,
     CreateTimestamps,
@@ -249,6 +249,25 @@ async def test_a_standby_that_cannot_beat_says_so_once_and_asks_no_more_often_th
         monkeypatch.undo()
         await until(lambda: standby.health()[0])
     assert sum("beat_failed" in each.getMessage() for each in caplog.records) == 1
+
+
+async def test_an_owner_that_cannot_beat_says_so_and_is_not_ready_after_a_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It can claim its stages again, and each time it stands alone with them: others take it for dead all the same."""
+    journal = TestJournal()
+
+    def beat(owned: object, member: object = None) -> None:
+        raise StoreRefused("memory", "there is no table of workers")
+
+    async with Worker(settings(**HTTP, beat_interval=0.02, lease=0.2), journal=journal) as worker:
+        monkeypatch.setattr(journal, "beat", beat)
+        await until(lambda: "no table" in str(worker.health()[1]["store_error"]))
+        await until(lambda: worker._host.metrics.failures > 0 and worker._host.is_ready and not worker.health()[0])
+        assert worker.health()[1]["status"] == "store failed"
+        monkeypatch.undo()
+        await until(lambda: worker.health()[0])
+        assert worker.health()[1]["store_error"] is None
 
 
 async def test_a_store_that_does_not_answer_is_said() -> None:

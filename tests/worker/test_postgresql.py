@@ -81,6 +81,9 @@ def test_a_pooler_that_mixes_sessions_changes_nothing(pooled: tuple[str, str], t
         assert all(each.result() > 5 for each in looking)
     assert verify(url).problems == []
     back_up(url, tmp_path / "backup")
+    reader = Store(url)
+    assert reader.read(lambda each: each.exec_driver_sql(f"SHOW {LEAKED[2]}").scalar_one()) == "1h"
+    reader.close()
     with psycopg.connect(direct) as stopped:
         stopped.execute("SELECT 1 FROM workers FOR UPDATE")  # as in the middle of its beat
         assert not journal.forget_members(["a"], are_silent=True)

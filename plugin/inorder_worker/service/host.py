@@ -21,6 +21,7 @@ from inorder_worker.service.attesting import Standing
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.complaint import Complaint
+from inorder_worker.service.complaint import Complaint
 from inorder_worker.service.context import VOID, HostContext
 from inorder_worker.service.event_logs import EventLogs
 from inorder_worker.service.heartbeat import Heartbeat
@@ -290,9 +291,9 @@ class StageHost:
         return self._journal.room()
 
     @property
-    def beat_failure(self) -> str:
-        """Why this worker cannot show the store its life; empty while it can."""
-        return self.heartbeat.complaint.text
+    def beat_failure(self) -> Complaint:
+        """Why this worker cannot show the store its life."""
+        return self.heartbeat.complaint
 
     @property
     def queued(self) -> int:

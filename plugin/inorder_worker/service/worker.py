@@ -180,13 +180,16 @@ class Worker:
 
     def _store_error(self) -> tuple[str, bool]:
         """Return the store's fault, and whether it alone makes the worker unready. It does so for a standby, and after
-        a whole lease without an answer, when a standby that reaches the store takes over."""
+        a whole lease without an answer, or with beats that fail, when a standby that reaches the store takes over."""
         failed, silence = self._server.store_error, self._host.silence
         if failed is not None:
             return str(failed), False
         if silence >= self.settings.lease:
             return f"store {masked_url(self.settings.store)}: it has not answered for {silence:.0f} s", True
-        failing = self._standby.failure or self._host.beat_failure if self.state == "standby" else ""
+        beats = self._host.beat_failure
+        if self.state != "standby":
+            return beats.text, beats.age >= self.settings.lease
+        failing = self._standby.failure or beats.text
         return failing, bool(failing)
 
     async def _run(self) -> None:

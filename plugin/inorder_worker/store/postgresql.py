@@ -169,7 +169,10 @@ def begin(settings: str) -> str:
     return f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {settings}"
 
 
-BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_READING: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '1h'"
+)
+"""Nobody waits for a reader, which may take its time between two statements: a backup may go into a slow pipe."""
 
 
 def _milliseconds(seconds: float) -> int:

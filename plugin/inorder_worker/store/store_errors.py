@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from inorder.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
+from inorder.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreRefused, StoreUnreachable
 
 
 class Busy(StoreUnreachable):
@@ -34,7 +34,10 @@ _POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
     "40001": Busy,  # serialization_failure
     "XX001": StoreCorrupt,  # data_corrupted
     "XX002": StoreCorrupt,  # index_corrupted
+    "42P05": StoreUnreachable,  # duplicate_prepared_statement: a pooler's; not on the next connection
 }
+_REFUSED: Final = ("22", "23", "3F", "42", "P0")
+"""Classes of SQLSTATE: data, a constraint, a schema, a statement or the code of a trigger is at fault."""
 
 
 def translate(error: Exception, url: str) -> StoreError:
@@ -44,8 +47,9 @@ def translate(error: Exception, url: str) -> StoreError:
     if sqlite_name is not None:
         primary = "_".join(str(sqlite_name).split("_")[:2])
         return _SQLITE_ERRORS.get(primary, StoreUnreachable)(url, reason)
-    state = getattr(original, "sqlstate", None)
-    return _POSTGRESQL_ERRORS.get(str(state), StoreUnreachable)(url, reason)
+    state = str(getattr(original, "sqlstate", None))
+    otherwise = StoreRefused if state.startswith(_REFUSED) else StoreUnreachable
+    return _POSTGRESQL_ERRORS.get(state, otherwise)(url, reason)
 
 
 def reason_of(error: Exception) -> str:

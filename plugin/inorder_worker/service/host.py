@@ -21,7 +21,6 @@ from inorder_worker.service.attesting import Standing
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.complaint import Complaint
-from inorder_worker.service.complaint import Complaint
 from inorder_worker.service.context import VOID, HostContext
 from inorder_worker.service.event_logs import EventLogs
 from inorder_worker.service.heartbeat import Heartbeat

@@ -109,7 +109,8 @@ def _wrong(ride: AnyRide, **wrong: list[Any]) -> list[tuple[AnyRide, dict[str, A
 
 ODD = [[A], [A, 1, B], [A, -1], [-1, 1], [A, MAX_NUMBER + 1]]
 WRONG = [
-    *_wrong(UP, entry=[1, 3], home=[1, 2], topic=[B, NEW], after=ODD, deps=ODD, required=[[1], [0, 1, 2]]),
+    *_wrong(UP, entry=[1, 3], home=[1, 2], topic=[B, NEW], after=ODD, deps=ODD),
+    *_wrong(UP, required=[[1], [0, 1, 2], [0, 1] * 4, [0, -1]]),
     *_wrong(NUMBERED, number=[-1, MAX_NUMBER + 1], home=[TOP, MIDDLE], top=[-1, 2], deps=[*ODD, [NEW, 1]]),
     *_wrong(COMPLETE, topic=[NEW], number=[0, 2], deps=ODD),
     *_wrong(SUBSCRIPTION, starts=ODD, saved=ODD, bases=[{B: each} for each in ODD]),

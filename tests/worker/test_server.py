@@ -130,6 +130,8 @@ BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
     "confirmed and void": ("protocol", [HELLO, Settle(0, 1, [1, 5, 9], [1, 9, 9])]),
     "a topic named twice": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(1, 1, [2, 1, 3, 1, 2, 2])])]),
     "a stage named twice": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(1, 1, required=[0, 1, 0, 2])])]),
+    "stages beyond the last": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(1, 1, required=[0, 1, 1, 2])])]),
+    "an unknown stage": ("protocol", [HELLO, CreateTimestamps(0, 1, [NewEvent(1, 1, required=[1, 2])])]),
     "reversed range": ("protocol", [HELLO, Settle(0, 1, [1, 5, 4])]),
     "huge number": ("protocol", [HELLO, Settle(0, 1, [], [1, 1, 2**63])]),
     "odd ranges": ("protocol", [HELLO, AskNumbers(1, 0, 1, [1])]),

@@ -100,7 +100,8 @@ def _check_switch(ride: SwitchRide, origin: int, stage: Stage) -> None:
 def _check_stamp(ride: StampRide, origin: int, stage: Stage) -> None:
     """A timestamp goes up; it has a number from its home stage on."""
     _require(_is_belt(origin, stage) and origin <= ride.entry < stage.count, ride, origin)
-    _require(_is_flat(ride.after) and _is_flat(ride.deps) and len(ride.required) % 2 == 0, ride, origin)
+    _require(_is_flat(ride.after) and _is_flat(ride.deps), ride, origin)
+    _require(len(ride.required) <= 2 * stage.count and _is_flat(ride.required), ride, origin)
     home = stage.home_of(ride.topic, origin)
     _require(home == ride.home or (home is None and stage.is_ahead(origin)), ride, origin)
     if ride.number:

@@ -93,8 +93,7 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
             _check_pairs(event.after, "after")
             _require_once(event.after[::2], "after")
         if event.required:
-            _check_pairs(event.required, "required")
-            _require_once(event.required[::2], "required")
+            _check_required(event.required, host.count)
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
     host.metrics.requests += len(frame.events)
     command = command_of(*session, frame)
@@ -397,6 +396,15 @@ def _bottom(host: StageHost) -> int:
 
 def _check_pairs(flat: list[int], what: str) -> None:
     _require(len(flat) % 2 == 0 and min(flat, default=0) >= 0 and max(flat, default=0) <= MAX_NUMBER, what)
+
+
+def _check_required(required: list[int], count: int) -> None:
+    """Raise ProtocolError for more than a pair for each stage, before any of them is looked at."""
+    if len(required) > 2 * count:
+        raise ProtocolError(f"required has {len(required)} numbers: a pair for each of {count} stages is allowed")
+    _check_pairs(required, "required")
+    _require(max(required[::2]) < count, "required")
+    _require_once(required[::2], "required")
 
 
 def _require_once(values: list[int], what: str) -> None:

@@ -9,7 +9,7 @@ from inorder.protocol.wire import Frame, NewEvent, NumberState, Settled, Stamped
 from inorder_worker.sequencer.claims import may_pass
 from inorder_worker.sequencer.commands import Create, OpenSession, SaveNumbers, SettleNumbers, StageSettings, Tick
 from inorder_worker.sequencer.rides import SettleRide
-from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.state import Snapshot, StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session
 
 CHECKED = StageSettings(session_timeout_ms=20_000, ended_kept_ms=600_000)
@@ -53,7 +53,7 @@ def test_r19_a_number_that_was_not_given_is_never_stored(client: str) -> None:
 
 
 def test_r19_a_number_of_a_topic_that_a_stage_does_not_know_does_not_pass() -> None:
-    assert not may_pass(StageState(0, 2), Session("p", 1), [99, 1])
+    assert not may_pass(StageState(Snapshot(0, 2)), Session("p", 1), [99, 1])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_r19_what_passed_a_stage_may_be_named_there_if_it_is_of_a_topic_further_
     stage: int, proves: bool, named: list[int], later: int
 ) -> None:
     """What is above was looked at by nobody yet; it may be further down after a change of the order."""
-    state, session = StageState(1, 3), Session("p", 1, proves=proves)
+    state, session = StageState(Snapshot(1, 3)), Session("p", 1, proves=proves)
     state.add_topic(TopicInfo(1, "m", "t", stage))
     for number in named:
         assert may_pass(state, session, [1, number]) is (stage != 1)

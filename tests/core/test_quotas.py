@@ -6,7 +6,7 @@ import pytest
 
 from inorder_worker.sequencer import quotas
 from inorder_worker.sequencer.quotas import topics_made, topics_refusal
-from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.state import Snapshot, StageState
 from inorder_worker.sequencer.topic_manager import Session
 
 
@@ -15,7 +15,7 @@ def _names(*names: str) -> list[tuple[str, str]]:
 
 
 def test_topics_are_counted_for_their_owner_with_their_names() -> None:
-    state = StageState(0, 1)
+    state = StageState(Snapshot(0, 1))
     topics_made(state, Session("p", 1, owner="o"), _names("a", "bcd"))
     topics_made(state, Session("q", 1, owner="o"), _names("\u00e9"))
     topics_made(state, Session("r", 1), _names("x"))
@@ -25,7 +25,7 @@ def test_topics_are_counted_for_their_owner_with_their_names() -> None:
 
 @pytest.mark.parametrize(("made", "names", "is_refused"), [(0, 2, False), (0, 3, True), (1, 1, False), (1, 2, True)])
 def test_so_many_topics_may_be_made(made: int, names: int, is_refused: bool) -> None:
-    state, session = StageState(0, 1), Session("p", 1, owner="o", max_topics=2)
+    state, session = StageState(Snapshot(0, 1)), Session("p", 1, owner="o", max_topics=2)
     topics_made(state, session, _names(*"xyz"[:made]))
     wanted = _names(*"abc"[:names])
     why = f"the token may make 2 topics; it has made {made}, and {names} more are too many"
@@ -39,7 +39,7 @@ def test_so_many_bytes_of_names_may_be_made(
 ) -> None:
     monkeypatch.setattr(quotas, "NAME_BYTES", 4)
     monkeypatch.setattr(quotas, "NAME_BYTES_EACH", 2)
-    state, session = StageState(0, 1), Session("p", 1, owner="o", max_topics=most)
+    state, session = StageState(Snapshot(0, 1)), Session("p", 1, owner="o", max_topics=most)
     if made:
         topics_made(state, session, _names("x" * made))
     why = f"the token may make topics with {room} bytes of names; it has made {made}, and {more} more are too many"

@@ -540,20 +540,6 @@ def test_r21_entries_that_did_not_rise_are_left_out_for_strict_readers_only() ->
     assert entries(cluster.stamp("p", "a")) == {2: 1}
 
 
-def test_a_snapshot_restores_to_the_same_behaviour() -> None:
-    cluster = _cluster({"a": 0, "b": 1}, "x", "y")
-    cluster.subscribe("x", "a", "b")
-    cluster.subscribe("y", "a", wild("#"))
-    cluster.subscribe("x", "b")
-    cluster.stamp("p", "b")
-    cluster.request("p", "b")
-    restored = [Stage.restore(each.snapshot()) for each in cluster.stages]
-    for old, new in zip(cluster.stages, restored, strict=True):
-        assert msgspec.msgpack.decode(old.snapshot()) == msgspec.msgpack.decode(new.snapshot())
-        assert repr(old) == repr(new)
-        assert (old.index, old.count, old.now) == (new.index, new.count, new.now)
-
-
 def test_a_stage_outside_its_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match="from 0 to 1"):
         Stage(2, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inorder.protocol.wire import NumberState, StampedEvent
-from inorder_worker.sequencer.state import FEW_ENTRIES, Outbox, StageState
+from inorder_worker.sequencer.state import FEW_ENTRIES, Outbox, Snapshot, StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session, TopicManager
 
 PENDING, CONFIRMED, VOID, ABANDONED = (
@@ -110,7 +110,7 @@ def test_a_walk_over_answers_costs_no_more_than_has_come_since() -> None:
 
 
 def test_answers_of_a_step_go_together_but_for_long_ones() -> None:
-    outbox, key = Outbox(StageState(0, 1)), ("p", 1)
+    outbox, key = Outbox(StageState(Snapshot(0, 1))), ("p", 1)
     long = [0] * (FEW_ENTRIES + 1)
     lengths: tuple[list[int], ...] = (long, [], [1, 1], long[1:], long, [])
     frames = [outbox.stamped(key, StampedEvent(at, 1, at, deps)) for at, deps in enumerate(lengths)]

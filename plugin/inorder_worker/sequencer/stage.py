@@ -90,7 +90,7 @@ class Stage:
     def __init__(self, index: int, count: int) -> None:
         if not 0 <= index < count:
             raise ValueError(f"stage {index} of {count}: the index must be from 0 to {count - 1}")
-        self._begin(StageState(index, count))
+        self._begin(StageState(Snapshot(index, count)))
 
     def _begin(self, state: StageState) -> None:
         self._state = state
@@ -413,5 +413,5 @@ class Stage:
     def restore(cls, data: bytes) -> Stage:
         """Return the stage that a snapshot was taken of. Raises msgspec.DecodeError."""
         stage = cls.__new__(cls)
-        stage._begin(StageState.restore(_snapshot_decoder.decode(data)))
+        stage._begin(StageState(_snapshot_decoder.decode(data)))
         return stage

@@ -7,6 +7,9 @@ Everything in it is journaled input's consequence, so a snapshot holds all of it
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -16,7 +19,7 @@ from inorder_worker.sequencer.commands import AnyCommand, Automatic, Effect, Log
 from inorder_worker.sequencer.deadlines import Deadlines
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.rides import AnyRide, SessionKey, SwitchRide
-from inorder_worker.sequencer.sequencing import Group, Overlaps, Subscription, members
+from inorder_worker.sequencer.sequencing import Group, Overlaps, Subscription, bit_set, members
 from inorder_worker.sequencer.tally import Tally
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
@@ -57,50 +60,83 @@ class Switch(msgspec.Struct):
     by: str = ""
 
 
-class Snapshot(msgspec.Struct):
-    """The whole state of a stage, for the store."""
-
-    index: int
-    count: int
-    settings: StageSettings
-    now: int
-    tick: int
-    topics: list[TopicManager]
-    recent: list[int]
-    sessions: list[Session]
-    gone: list[SessionKey]
-    subscriptions: list[Subscription]
-    stale: list[int]
-    groups: dict[int, tuple[bytes, bytes, bytes, int, bytes]]
-    lingers: list[Linger]
-    sent: dict[int, int]
-    outbox: dict[int, list[tuple[int, AnyRide]]]
-    received: dict[int, int]
-    order: list[int]
-    order_epoch: int
-    homes_epoch: int
-    switch: Switch | None
-    pins: set[int]
-    window_began: int
-    looked_at: int
-    rules: list[LogRule]
-    clocks: dict[str, DurableClock]
-    automatic: Automatic | None
-    ended: list[tuple[str, int, int, int]]
-    ended_since: int
-    left_behind: list[tuple[int, dict[int, tuple[int, int]]]]
-    made: dict[str, int]
-    lingering: int
-    made_bytes: dict[str, int]
-
-
-class StageState:
-    """The state of one stage.
+@dataclass(slots=True)  # a default that stays in the class makes each look at its field dearer
+class StageData:
+    """The data of a stage that a snapshot holds unchanged.
 
     Attributes:
         index, count: which stage this is, and how many there are (0 is the top, ``count - 1`` the bottom).
         now: stage time, ms.
         tick: the stage's count of events (created here or passing), R2's atomic steps.
+        sent, outbox, received: the links' last numbers and what is not yet acknowledged.
+        order: all topics in the topic order, from the top.
+        order_epoch: of that order; ``homes_epoch``: the last one in which a topic came to another stage (R14).
+        switch: a change of the order under way.
+        pins: topics that the operator keeps on their stage, known at the bottom stage (R15).
+        window_began: when the window of popularity began, stage time.
+        looked_at: when idle topics were looked for last, stage time.
+        rules: which topics have an event log (R18).
+        clocks: what durable subscribers have saved, at the bottom stage (R18).
+        automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
+            (R15); ``None``: nothing yet, the settings say it.
+        ended_since: all sessions that were dropped since then are in ``ended``, 0: all there were.
+        lingering: how many of the lingers were not over when that was looked at last.
+        made, made_bytes: how many topics were made for each owner of sessions, and the bytes of their names, at the
+            bottom stage.
+    """
+
+    index: int
+    count: int
+    settings: StageSettings = field(default_factory=StageSettings)
+    now: int = 0
+    tick: int = 0
+    sent: dict[int, int] = field(default_factory=dict)
+    outbox: dict[int, list[tuple[int, AnyRide]]] = field(default_factory=dict)
+    received: dict[int, int] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    order_epoch: int = 1
+    homes_epoch: int = 1
+    switch: Switch | None = None
+    pins: set[int] = field(default_factory=set)
+    window_began: int = 0
+    looked_at: int = 0
+    rules: list[LogRule] = field(default_factory=list)
+    clocks: dict[str, DurableClock] = field(default_factory=dict)
+    automatic: Automatic | None = None
+    ended_since: int = 0
+    lingering: int = 0
+    made: dict[str, int] = field(default_factory=dict)
+    made_bytes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Snapshot(StageData):
+    """The whole state of a stage, for the store.
+
+    Behind its data stand its containers of the same names as plain lists, see :class:`StageState`; ``subscriptions``
+    and ``stale`` are its ``overlaps``.
+    """
+
+    topics: list[TopicManager] = field(default_factory=list)
+    recent: list[int] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+    gone: list[SessionKey] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    stale: list[int] = field(default_factory=list)
+    groups: dict[int, tuple[bytes, bytes, bytes, int, bytes]] = field(default_factory=dict)
+    lingers: list[Linger] = field(default_factory=list)
+    ended: list[tuple[str, int, int, int]] = field(default_factory=list)
+    left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = field(default_factory=list)
+
+
+class StageState(StageData):
+    """The state of one stage: its data, and look-ups that are made from a snapshot here and nowhere else. A new stage
+    has that of an empty one.
+
+    Args:
+        saved: all there is to know of it.
+
+    Attributes:
         topics: every topic of the cluster by id, with its home stage; ``last_topic``: the highest id.
         recent: topics here and below by last rise of their number, least recent first.
         groups: their sequencing groups, by id; made when a topic is first stamped.
@@ -108,64 +144,39 @@ class StageState:
         sessions, overlaps, lingers: see their classes.
         connected: the incarnation of each client that is connected.
         gone: sessions whose client is not connected, in the order in which they went.
-        deadlines: by when their open numbers are given up (R16); not in the snapshot, it follows from the rest.
-        ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first;
-            ``ended_since``: all that were dropped since then are in it, 0: all there were.
+        ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first.
         left_behind: what sessions that were dropped had used, with the stage time until which it counts (``bases``).
-        sent, outbox, received: the links' last numbers and what is not yet acknowledged.
-        order: all topics in the topic order, from the top.
-        order_epoch: of that order; ``homes_epoch``: the last one in which a topic came to another stage (R14).
-        switch: a change of the order under way; ``due``: what it held back, to be done at the end of this step.
-        pins: topics that the operator keeps on their stage, known at the bottom stage (R15).
-        window_began: when the window of popularity began, stage time.
-        looked_at: when idle topics were looked for last, stage time.
+        deadlines: by when their open numbers are given up (R16).
+        due: what a switch held back, to be done at the end of this step.
         tally: what was done since somebody began to count.
-        rules: which topics have an event log (R18).
-        clocks: what durable subscribers have saved, at the bottom stage (R18).
-        automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
-            (R15); ``None``: nothing yet, the settings say it.
-        lingering: how many of the lingers were not over when that was looked at last.
-        made, made_bytes: how many topics were made for each owner of sessions, and the bytes of their names, at the
-            bottom stage.
     """
 
-    def __init__(self, index: int, count: int) -> None:
-        self.index, self.count = index, count
-        self.settings = StageSettings()
-        self.now = 0
-        self.tick = 0
-        self.topics: dict[int, TopicManager] = {}
-        self.last_topic = 0
-        self.by_name: dict[tuple[str, str], int] = {}
-        self.recent: dict[int, TopicManager] = {}
-        self.groups: dict[int, Group] = {}
-        self.on_stage = [0] * count
-        self.sessions: dict[SessionKey, Session] = {}
-        self.connected: dict[str, int] = {}
-        self.gone: OrderedDict[SessionKey, None] = OrderedDict()
-        self.deadlines = Deadlines(self.given_up_at)
-        self.ended: OrderedDict[SessionKey, tuple[int, int]] = OrderedDict()
-        self.ended_since = 0
-        self.left_behind: deque[tuple[int, dict[int, tuple[int, int]]]] = deque()
+    def __init__(self, saved: Snapshot) -> None:
+        super().__init__(**{name: getattr(saved, name) for name in _DATA})
+        self.topics = {each.id: each for each in saved.topics}
+        self.last_topic = max(self.topics, default=0)
+        self.by_name = {(each.space, each.name): each.id for each in saved.topics}
+        self.recent = {topic: self.topics[topic] for topic in saved.recent}
+        self.groups = {topic: _group(topic, *parts) for topic, parts in saved.groups.items()}
+        self.on_stage = [0] * saved.count
+        for manager in saved.topics:
+            self.on_stage[manager.stage] |= 1 << manager.id
+        self.sessions: dict[SessionKey, Session] = {(each.client_id, each.incarnation): each for each in saved.sessions}
+        self.connected = {each.client_id: each.incarnation for each in saved.sessions if each.connected}
+        self.gone = OrderedDict[SessionKey, None].fromkeys(saved.gone)
+        self.ended = OrderedDict[SessionKey, tuple[int, int]](
+            ((client_id, incarnation), (mark, at)) for client_id, incarnation, mark, at in saved.ended
+        )
+        self.left_behind = deque(saved.left_behind)
         self.overlaps = Overlaps()
-        self.lingers = Lingers()
-        self.sent: dict[int, int] = {}
-        self.outbox: dict[int, list[tuple[int, AnyRide]]] = {}
-        self.received: dict[int, int] = {}
-        self.order: list[int] = []
-        self.order_epoch = self.homes_epoch = 1
-        self.switch: Switch | None = None
+        for subscription in saved.subscriptions:
+            self.overlaps.put(subscription)
+        self.overlaps.stale = bit_set(saved.stale)
+        self.lingers = Lingers(saved.lingers)
+        self.deadlines = Deadlines(self.given_up_at)
+        self.deadlines.begin(self.sessions)
         self.due: list[AnyCommand] = []
-        self.pins: set[int] = set()
-        self.window_began = 0
-        self.looked_at = 0
         self.tally = Tally()
-        self.rules = []
-        self.clocks: dict[str, DurableClock] = {}
-        self.automatic: Automatic | None = None
-        self.made: dict[str, int] = {}
-        self.lingering = 0
-        self.made_bytes: dict[str, int] = {}
 
     @property
     def popularity(self) -> Automatic:
@@ -275,96 +286,37 @@ class StageState:
         return True
 
     def snapshot(self) -> Snapshot:
-        """Return everything, for :meth:`restore`."""
+        """Return everything, as a state can be made of it."""
         return Snapshot(
-            index=self.index,
-            count=self.count,
-            settings=self.settings,
-            now=self.now,
-            tick=self.tick,
+            **{name: getattr(self, name) for name in _DATA},
             topics=list(self.topics.values()),
             recent=list(self.recent),
             sessions=list(self.sessions.values()),
             gone=list(self.gone),
             subscriptions=list(self.overlaps),
             stale=list(members(self.overlaps.stale)),
-            groups={
-                topic: (
-                    _packed(each.fills),
-                    _packed(each.above),
-                    _packed(each.co_subscribed),
-                    each.top,
-                    _packed(each.gained),
-                )
-                for topic, each in self.groups.items()
-            },
+            groups={topic: _saved_group(each) for topic, each in self.groups.items()},
             lingers=list(self.lingers),
-            sent=self.sent,
-            outbox=self.outbox,
-            received=self.received,
-            order=self.order,
-            order_epoch=self.order_epoch,
-            homes_epoch=self.homes_epoch,
-            switch=self.switch,
-            pins=self.pins,
-            window_began=self.window_began,
-            looked_at=self.looked_at,
-            rules=self.rules,
-            clocks=self.clocks,
-            automatic=self.automatic,
             ended=[(*key, *ended) for key, ended in self.ended.items()],
-            ended_since=self.ended_since,
             left_behind=list(self.left_behind),
-            made=self.made,
-            lingering=self.lingering,
-            made_bytes=self.made_bytes,
         )
 
-    @classmethod
-    def restore(cls, snapshot: Snapshot) -> StageState:
-        """Return the state that a snapshot was taken of."""
-        state = cls(snapshot.index, snapshot.count)
-        state.settings, state.now, state.tick = snapshot.settings, snapshot.now, snapshot.tick
-        state.topics = {each.id: each for each in snapshot.topics}
-        state.last_topic = max(state.topics, default=0)
-        state.by_name = {(each.space, each.name): each.id for each in snapshot.topics}
-        for manager in snapshot.topics:
-            state.on_stage[manager.stage] |= 1 << manager.id
-        for topic, (fills, above, co_subscribed, top, gained) in snapshot.groups.items():
-            state.groups[topic] = Group(
-                topic, _unpacked(fills), _unpacked(above), _unpacked(co_subscribed), top, _unpacked(gained)
-            )
-        state.recent = {topic: state.topics[topic] for topic in snapshot.recent}
-        state.sessions = {(each.client_id, each.incarnation): each for each in snapshot.sessions}
-        state.connected = {each.client_id: each.incarnation for each in snapshot.sessions if each.connected}
-        state.gone = OrderedDict.fromkeys(snapshot.gone)
-        for subscription in snapshot.subscriptions:
-            state.overlaps.put(subscription)
-        state.overlaps.stale = sum(1 << topic for topic in snapshot.stale)
-        state.lingers = Lingers(snapshot.lingers)
-        state.sent, state.outbox, state.received = snapshot.sent, snapshot.outbox, snapshot.received
-        state.order, state.order_epoch, state.homes_epoch = snapshot.order, snapshot.order_epoch, snapshot.homes_epoch
-        state.switch, state.pins, state.window_began = snapshot.switch, snapshot.pins, snapshot.window_began
-        state.looked_at = snapshot.looked_at
-        state.rules = snapshot.rules
-        state.clocks = snapshot.clocks
-        state.automatic = snapshot.automatic
-        state.ended.update({(client, incarnation): (mark, at) for client, incarnation, mark, at in snapshot.ended})
-        state.ended_since = snapshot.ended_since
-        state.left_behind = deque(snapshot.left_behind)
-        state.lingering = snapshot.lingering
-        state.made, state.made_bytes = snapshot.made, snapshot.made_bytes
-        state.deadlines.begin(state.sessions)
-        return state
+
+_DATA: Final = [each.name for each in fields(StageData)]
 
 
-def _packed(bits: int) -> bytes:
+def _saved_group(group: Group) -> tuple[bytes, bytes, bytes, int, bytes]:
     """A bit set may be longer than the integers of MessagePack."""
-    return bits.to_bytes((bits.bit_length() + 7) // 8, "big")
+    fills, above, co_subscribed, gained = (
+        bits.to_bytes((bits.bit_length() + 7) // 8, "big")
+        for bits in (group.fills, group.above, group.co_subscribed, group.gained)
+    )
+    return fills, above, co_subscribed, group.top, gained
 
 
-def _unpacked(data: bytes) -> int:
-    return int.from_bytes(data, "big")
+def _group(topic: int, fills: bytes, above: bytes, co_subscribed: bytes, top: int, gained: bytes) -> Group:
+    as_bits = partial(int.from_bytes, byteorder="big")
+    return Group(topic, as_bits(fills), as_bits(above), as_bits(co_subscribed), top, as_bits(gained))
 
 
 MAX_ENTRIES = 100_000

@@ -17,6 +17,7 @@ import msgspec
 
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import OrderingTimes
+from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_bench.match import Aim, Size
 from inorder_bench.processes import RunFailed
@@ -49,7 +50,7 @@ def arrivals(count: int, topics: int = 2, disorder: float = 0.0) -> list[Arrived
         numbers[topic] += 1
         # the latest first, as stages write them
         others = [(topic - back) % topics for back in range(1, topics)]
-        deps = [part for each in others if numbers[each] for part in (each + 1, numbers[each])]
+        deps = joined((each + 1, numbers[each]) for each in others if numbers[each])
         events.append((topic + 1, numbers[topic], deps))
     for at in range(count) if disorder else ():
         if chance.random() < disorder:
@@ -148,7 +149,7 @@ def _check(notified: list[Any], count: int) -> None:
     """Raise RunFailed unless so many events were notified, each as the next of its topic and after what it names."""
     clock: dict[int, int] = {}
     for event in notified:
-        named = zip(event.deps[::2], event.deps[1::2], strict=True)
+        named = pairs(event.deps)
         if event.number != clock.get(event.topic, 0) + 1 or any(clock.get(topic, 0) < last for topic, last in named):
             raise RunFailed(f"event {event.number} of topic {event.topic} was notified out of turn")
         clock[event.topic] = event.number

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import CreateTimestamps, NewEvent, Settle, StampedEvent, Timestamps
 from inorder.testing.services import PostgresServer, Server, WorkerServer
 from inorder_bench.commits import commit_times
@@ -147,7 +148,7 @@ class _Asking:
             found.setdefault(event.topic, []).append(event.number)
         for topic, numbers in found.items():
             self._numbers.setdefault(topic, []).extend(numbers)
-        flat = [part for topic, numbers in found.items() for part in (topic, numbers[0], numbers[-1])]
+        flat = joined((topic, numbers[0], numbers[-1]) for topic, numbers in found.items())
         self._peer.send(Settle(0, request, flat))
         self._done += len(events)
         while len(self._times) * self._pace.frame < self._done and len(self._times) < len(self._sent):

@@ -26,6 +26,7 @@ from tests.chaos.records import (
 from tests.chaos.store import Numbers
 
 from inorder.protocol.names import mqtt_covers
+from inorder.protocol.pairs import flat
 from inorder_analytics.checks import EventId, History, Span, SubscriberHistory, Violation, Witness, violations
 
 
@@ -127,8 +128,7 @@ class Histories:
         name = record.topic, record.number
         place = self._topic(record.topic), record.number
         deps = self._numbers.deps.get(name, dict(record.deps))
-        flat = [part for pair in self._deps(deps.items()).items() for part in pair]
-        self.history.stamp(event, place, flat, published, record.when)
+        self.history.stamp(event, place, flat(self._deps(deps.items())), published, record.when)
         self._published.setdefault(place[0], []).append((record.number, published))
         owner = self._numbers.owners.get(name)
         if owner != event[:2]:

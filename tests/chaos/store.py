@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from inorder.protocol.pairs import pairs
 from inorder_worker.service.following import recover
 from inorder_worker.store.journal import Holder
 from inorder_worker.store.sql_journal import SqlJournal
@@ -57,6 +58,5 @@ def read_numbers(url: str, stages: int) -> Numbers:
                 found.states[place] = record.state.name
                 found.owners[place] = record.client_id, record.incarnation
                 if record.deps is not None:
-                    parts = iter(record.deps)
-                    found.deps[place] = {names[topic]: number for topic, number in zip(parts, parts, strict=True)}
+                    found.deps[place] = {names[topic]: number for topic, number in pairs(record.deps)}
     return found

@@ -24,6 +24,7 @@ from inorder.endpoint.publications import Publication, PublicationState
 from inorder.errors import Abandoned, Forgotten, Refused
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.names import Filter
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import (
     AskNumbers,
     Frame,
@@ -172,7 +173,7 @@ class Client(Driven[Message]):
     def _ask_lease(self, effect: AskLease) -> None:
         """All stages of a connected client answer at once (R12)."""
         if self.is_connected:
-            self.endpoint.receive(Renewed(effect.request, [part for at in range(self.stages) for part in (at, 1)]))
+            self.endpoint.receive(Renewed(effect.request, joined((at, 1) for at in range(self.stages))))
 
     # -- publishing --------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections import deque
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import GapFound, Mode, Output
 from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     AskNumbers,
     Frame,
@@ -96,7 +97,7 @@ class Cluster:
     def read_log(self, topic: int, ranges: list[int], limit: int = 1000) -> LoggedEvents:
         """Answer a question to the log."""
         rows = self.log.get(topic, {})
-        wanted = [number for at in range(0, len(ranges), 2) for number in range(ranges[at], ranges[at + 1] + 1)]
+        wanted = [number for first, last in pairs(ranges) for number in range(first, last + 1)]
         found = [rows[number] for number in wanted if number in rows][:limit]
         through = found[-1].number if len(found) == limit else wanted[-1]
         return LoggedEvents(1, topic, ranges, through, found, min(rows, default=0), max(rows, default=0))
@@ -229,7 +230,7 @@ def stamps(frames: list[Frame]) -> list[StampedEvent]:
 
 
 def entries(event: StampedEvent) -> dict[int, int]:
-    return dict(zip(event.deps[::2], event.deps[1::2], strict=True))
+    return dict(pairs(event.deps))
 
 
 def reader(answer: Subscribed, mode: Mode = "strict", now: float = 0.0) -> OrderingModule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.core.cluster import SPACE, Cluster
 
 from inorder.protocol.names import exact
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import Done, SpaceFilter, StampedEvent, Subscribed, TopicStart
 from inorder_worker.sequencer.commands import ChangeSubscription, LeaveSession, SaveNumbers, Tick
 
@@ -22,7 +23,7 @@ def starts(answer: Subscribed) -> dict[str, TopicStart]:
 
 
 def save(cluster: Cluster, client: str, incarnation: int = 1, **numbers: int) -> None:
-    flat = [part for name, number in numbers.items() for part in (cluster.ids[name], number)]
+    flat = joined((cluster.ids[name], number) for name, number in numbers.items())
     (answer,) = cluster.step(len(cluster.stages) - 1, SaveNumbers(client, incarnation, 9, flat))
     assert answer == Done(9)
 

@@ -13,6 +13,7 @@ from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, Output
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.names import exact
+from inorder.protocol.pairs import flat
 from inorder.protocol.wire import (
     AskDurable,
     Done,
@@ -323,8 +324,7 @@ class Process:
     def save(self, count: int) -> None:
         """The application is done with the first ``count`` notifications."""
         numbers = dict(self.seen[:count])  # the last of each topic
-        flat = [part for pair in numbers.items() for part in pair]
-        self.cluster.step(len(self.cluster.stages) - 1, SaveNumbers("d", self.incarnation, 1, flat))
+        self.cluster.step(len(self.cluster.stages) - 1, SaveNumbers("d", self.incarnation, 1, flat(numbers)))
 
 
 @pytest.mark.parametrize("seed", range(60))

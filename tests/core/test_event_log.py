@@ -8,6 +8,7 @@ from tests.core.cluster import Cluster, arrive, entries, reader, seen, wait
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, OrderingTimes
 from inorder.protocol.names import exact
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import Done, LoggedEvents, LogRule, Logs, NewEvent, NumberState, Topics
 from inorder_worker.sequencer import event_log
 from inorder_worker.sequencer.commands import (
@@ -90,7 +91,7 @@ def test_a_request_that_rides_up_carries_its_content_and_its_row_is_completed_at
     assert row.deps == [], "not complete: its timestamp is on its way"
     cluster.run()
     assert row.content == b"goes up"
-    assert dict(zip(row.deps[::2], row.deps[1::2], strict=True)) == {1: 1, 3: 1}
+    assert dict(pairs(row.deps)) == {1: 1, 3: 1}
 
 
 def test_rules_reach_every_stage_and_topics_to_come() -> None:

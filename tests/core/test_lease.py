@@ -16,6 +16,7 @@ from inorder.endpoint.publications import Publication, PublicationState
 from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.subscriber import Subscriber
 from inorder.protocol.names import exact
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     Frame,
     NewEvent,
@@ -391,7 +392,7 @@ def test_r19_one_that_relies_on_nothing_that_was_dropped_is_numbered() -> None:
     _, x, y = p.publish("v", "x", "y")
     assert p.take(cluster.run()) == []
     assert (x.number, y.number) == (2, 2)
-    assert dict(zip(y.deps[::2], y.deps[1::2], strict=True))[cluster.ids["x"]] == 2
+    assert dict(pairs(y.deps))[cluster.ids["x"]] == 2
 
 
 def test_r16_a_request_that_comes_up_after_its_session_is_gone_is_given_up_in_the_end() -> None:

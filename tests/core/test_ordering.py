@@ -20,6 +20,7 @@ from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.suspicion import MAX_LEAP
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 
 A, B, C, D = range(1, 5)
@@ -85,11 +86,10 @@ def test_r4_a_waiting_event_is_looked_at_once_for_each_dependency(monkeypatch: p
 @pytest.mark.parametrize("seed", range(20))
 def test_r4_every_arrival_order_gives_an_order_that_respects_all_dependencies(seed: int) -> None:
     rng = random.Random(seed)
-    clock = {A: 0, B: 0, C: 0}
-    events = []
+    clock, events = {A: 0, B: 0, C: 0}, list[tuple[int, int, list[int]]]()
     for _ in range(60):
         topic = rng.choice((A, B, C))
-        deps = [part for other, at in clock.items() if other != topic for part in (other, at)]
+        deps = joined(each for each in clock.items() if each[0] != topic)
         clock[topic] += 1
         events.append((topic, clock[topic], deps))
     rng.shuffle(events)
@@ -98,7 +98,7 @@ def test_r4_every_arrival_order_gives_an_order_that_respects_all_dependencies(se
     position = {(each.topic, each.number): at for at, each in enumerate(got) if hasattr(each, "number")}
     assert len(position) == 60
     for topic, number, deps in events:
-        for other, at in [(topic, number - 1), *zip(deps[::2], deps[1::2], strict=True)]:
+        for other, at in [(topic, number - 1), *pairs(deps)]:
             assert not at or position[other, at] < position[topic, number]
 
 

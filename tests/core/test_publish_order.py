@@ -7,6 +7,7 @@ from tests.core.cluster import Cluster, entries
 from tests.core.publishers import SPACE, STAGES, answer, asked, follows, new_publisher, publish, stamped
 
 from inorder.endpoint.requests import MAX_FRAMES
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import Moved, Settled, Timestamps, TopicInfo
 
 
@@ -38,7 +39,7 @@ def test_r19_what_is_asked_again_follows_an_answered_one_behind_an_unanswered_on
     assert (first.counter in events, last.counter in events) == (True, True)
     assert events[first.counter].after == [], "what came behind it is nothing that it follows"
     after = events[last.counter].after
-    assert dict(zip(after[::2], after[1::2], strict=True)).get(1) == 7
+    assert dict(pairs(after)).get(1) == 7
 
 
 def test_r14_r19_what_is_planned_anew_leaves_in_publish_order_ahead_of_the_queue() -> None:

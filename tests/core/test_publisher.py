@@ -14,6 +14,7 @@ from tests.core.publishers import stamped as _stamped
 from inorder.endpoint.publications import PublicationState
 from inorder.endpoint.publisher import Publisher
 from inorder.endpoint.requests import MAX_BATCH, MAX_BATCH_BYTES, MAX_FRAMES
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import (
     Moved,
     Settle,
@@ -350,7 +351,7 @@ def test_r16_a_first_refusal_is_certain() -> None:
 
 def _moved(publisher: Publisher, order_epoch: int, since: int, **homes: int) -> None:
     ids = {name: number for number, name in enumerate(STAGES, 1)}
-    flat = [part for name, stage in homes.items() for part in (ids[name], stage)]
+    flat = joined((ids[name], stage) for name, stage in homes.items())
     publisher.moved(Moved(0, 1, order_epoch, since, flat))
 
 

@@ -20,6 +20,7 @@ from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.uses import Uses
 from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_worker.sequencer import reordering, sessions, subscribing
 from inorder_worker.sequencer.following import Following
@@ -70,10 +71,8 @@ def at_least(patch: Patch) -> None:
     whole = Turns.is_ready
 
     def is_ready(self: Turns, reader: TopicReader, entry: Sequenced, now: float) -> bool:
-        pairs = [
-            (self.readers.get(topic), number) for topic, number in zip(entry.deps[::2], entry.deps[1::2], strict=True)
-        ]
-        is_low = all(each is None or each.clock <= number for each, number in pairs)
+        waited = [(self.readers.get(topic), number) for topic, number in pairs(entry.deps)]
+        is_low = all(each is None or each.clock <= number for each, number in waited)
         return is_low and whole(self, reader, entry, now)
 
     patch.setattr(Turns, "is_ready", is_ready)
@@ -195,9 +194,8 @@ def heads_of_new_topics(patch: Patch) -> None:
     """R17, R13: heads of topics that nobody has named yet are ignored."""
     whole = OrderingModule.heads
 
-    def heads(self: OrderingModule, pairs: list[int], now: float) -> None:
-        known = [each for each in zip(pairs[::2], pairs[1::2], strict=True) if each[0] in self.clock]
-        whole(self, [part for each in known for part in each], now)
+    def heads(self: OrderingModule, numbers: list[int], now: float) -> None:
+        whole(self, joined(each for each in pairs(numbers) if each[0] in self.clock), now)
 
     patch.setattr(OrderingModule, "heads", heads)
 
@@ -209,8 +207,7 @@ def hand_over(patch: Patch) -> None:
     def take_numbers(self: Reordering, parts: list[SwitchRide]) -> None:
         topics, here = self._state.topics, self._state.index
         for part in parts:
-            pairs = zip(part.numbers[::2], part.numbers[1::2], strict=True)
-            part.numbers = [each for pair in pairs if topics[pair[0]].stage == here for each in pair]
+            part.numbers = joined(pair for pair in pairs(part.numbers) if topics[pair[0]].stage == here)
         whole(self, parts)
 
     patch.setattr(Reordering, "_take_numbers", take_numbers)
@@ -257,8 +254,7 @@ def passed_above(patch: Patch) -> None:
 
     def follow(self: Uses, publication: Publication, info: TopicInfo, is_doubted: bool) -> None:
         whole(self, publication, info, is_doubted)
-        pairs = zip(publication.required[::2], publication.required[1::2], strict=True)
-        publication.required = [part for pair in pairs if pair[0] >= info.stage for part in pair]
+        publication.required = joined(pair for pair in pairs(publication.required) if pair[0] >= info.stage)
 
     patch.setattr(Uses, "follow", follow)
 

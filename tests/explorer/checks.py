@@ -17,6 +17,7 @@ from tests.core.table import history_of
 from tests.explorer.model import LATER, LINGER_MS, Model, Move, State
 
 from inorder.endpoint.publications import PublicationState
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import NumberState
 from inorder_analytics.checks import CHECKS, History, Place, SubscriberHistory, check_dependencies, violations
 from inorder_worker.sequencer.stage import Stage
@@ -97,7 +98,7 @@ class Checks:
             for event, (topic, number), deps, _ in role.stamped:
                 names[topic, number] = role.labels[event[1:]]
                 # "everything up to": what has a lower number, too
-                graph[topic, number] = {(topic, number - 1), *zip(deps[::2], deps[1::2], strict=True)}
+                graph[topic, number] = {(topic, number - 1), *pairs(deps)}
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.explorer.configs import Config, Publish
 
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import AskNumbers, Moved, NameTopics, Numbers, Opened, Subscribed, Timestamps, Topics
 from inorder_worker.sequencer.commands import (
     ChangeSubscription,
@@ -120,6 +121,6 @@ class Words:
         own = f"{self._topics[topic - 1]} {number or '?'}"
         return f"{own} after {self._entries(deps)}" if deps else own
 
-    def _entries(self, pairs: list[int]) -> str:
-        named = [f"{self._topics[pairs[at] - 1]} {pairs[at + 1]}" for at in range(0, len(pairs), 2)]
+    def _entries(self, parts: list[int]) -> str:
+        named = [f"{self._topics[topic - 1]} {number}" for topic, number in pairs(parts)]
         return ", ".join(named) or "nothing"

@@ -19,6 +19,7 @@ from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Mode
 from inorder.endpoint.publications import PublicationState
 from inorder.protocol.names import Filter, exact
+from inorder.protocol.pairs import firsts
 from inorder.protocol.wire import Frame, OrderChanged, StampedEvent, Subscribed, Timestamps, Topics
 from inorder_analytics.checks import violations
 from inorder_worker.sequencer.commands import (
@@ -104,7 +105,7 @@ class Player:
             case TopicRide():
                 return [each.name for each in item.topics]
             case Timestamps():
-                counters = [each.counter for each in item.events] + item.forgotten + item.abandoned[::3]
+                counters = [each.counter for each in item.events] + item.forgotten + firsts(item.abandoned, 3)
                 return [self.event_of(client, self.on.clients[client].incarnation, each) for each in counters]
             case Subscribed():
                 return [client]

@@ -34,6 +34,7 @@ from inorder.endpoint.routing import Subscription
 from inorder.errors import Forgotten, Refused
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.names import Filter
+from inorder.protocol.pairs import firsts
 from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     Access,
@@ -298,7 +299,7 @@ class Client(Driven[Message]):
         ways, events = self.world.ways, list(frame.events)
         for at, event in enumerate(events):
             topic = ways.randrange(1, len(self.world.names) + 1)
-            if ways.random() < self.world.profile.lies and topic != event.topic and topic not in event.after[::2]:
+            if ways.random() < self.world.profile.lies and topic != event.topic and topic not in firsts(event.after):
                 home = self.world.hosts[-1].stage.stage_of(topic)
                 assert home is not None, "topics of a new store are on every stage"
                 last = self.world.hosts[home].stage._state.topics[topic].number

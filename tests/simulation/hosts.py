@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from tests.simulation.faults import Clock
 
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     AskDurable,
     AskNumbers,
@@ -129,8 +130,7 @@ class Host:
     def _read_log(self, frame: ReadLog) -> LoggedEvents:
         """What is durable, whichever stage wrote it."""
         rows = self.world.log.get(frame.topic, {})
-        pairs = zip(frame.ranges[::2], frame.ranges[1::2], strict=True)
-        wanted = [number for first, last in pairs for number in range(first, last + 1)]
+        wanted = [number for first, last in pairs(frame.ranges) for number in range(first, last + 1)]
         complete = [rows[each] for each in wanted if each in rows and rows[each].stored_ms]
         page = complete[: self.world.rng.choice((1, 3, 100))]
         through = wanted[-1] if len(page) == len(complete) else page[-1].number

@@ -16,6 +16,7 @@ from tests.worker.helpers import PATIENCE, TestJournal, settings
 from tests.worker.raw_client import RawClient
 
 from inorder.errors import Fenced, StoreUnreachable
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import CreateTimestamps, NewEvent, Settle, Timestamps, Welcome
 from inorder.testing.services import PostgresServer
 from inorder_worker.service import Worker
@@ -98,9 +99,7 @@ class Asker:
                 raise RuntimeError(f"{self.name}: {event.counter} was {self.got[event.counter]}, now {place}")
             self._open.pop(event.counter, None)
         if frame.events:
-            client.send(
-                Settle(0, 1, [part for each in frame.events for part in (each.topic, each.number, each.number)])
-            )
+            client.send(Settle(0, 1, joined((each.topic, each.number, each.number) for each in frame.events)))
 
 
 async def test_b62_owners_that_die_at_random_moments_give_no_number_twice() -> None:

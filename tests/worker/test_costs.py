@@ -16,6 +16,7 @@ from tests.worker.helpers import TestJournal, settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import (
     AskDurable,
     AskHeads,
@@ -105,12 +106,12 @@ FRAMES: dict[type, list[Made]] = {
         lambda n: CreateTimestamps(0, 1, [NewEvent(10_000, 1, [p for each in range(2, n) for p in (each, 1)])]),
     ],
     Settle: [
-        lambda n: Settle(0, 1, [part for each in range(n, 0, -1) for part in (1, each, each)]),
-        lambda n: Settle(0, 1, [], [1, 1, 2**62], [part for each in range(2, n) for part in (each, 1, 2**62)]),
+        lambda n: Settle(0, 1, joined((1, each, each) for each in range(n, 0, -1))),
+        lambda n: Settle(0, 1, [], [1, 1, 2**62], joined((each, 1, 2**62) for each in range(2, n))),
         lambda n: Settle(0, 1, [1, 1, n] * n),
-        lambda n: Settle(0, 1, [], [part for each in range(1, n + 1) for part in (1, each, n)]),
+        lambda n: Settle(0, 1, [], joined((1, each, n) for each in range(1, n + 1))),
         lambda n: Settle(0, 1, [1, 1, 2**62] * n, [1, 1, 2**62] * n, [1, 1, 2**62] * n),
-        lambda n: Settle(0, 1, [], [], [part for each in range(n, 0, -1) for part in (1, 1, each)]),
+        lambda n: Settle(0, 1, [], [], joined((1, 1, each) for each in range(n, 0, -1))),
     ],
     Subscribe: [
         lambda n: Subscribe(2, [SpaceFilter("s", exact(f"t{each}")) for each in range(n)]),
@@ -125,7 +126,7 @@ FRAMES: dict[type, list[Made]] = {
     AskNumbers: [
         lambda n: AskNumbers(1, 0, 1, [1, n] * n),
         lambda n: AskNumbers(1, 0, 1, [1, 2**62] * n),
-        lambda n: AskNumbers(1, 0, 1, [part for each in range(1, n + 1) for part in (each, each)]),
+        lambda n: AskNumbers(1, 0, 1, joined((each, each) for each in range(1, n + 1))),
     ],
     AskHeads: [lambda n: AskHeads()],
     Renew: [lambda n: Renew(n)],
@@ -143,7 +144,7 @@ FRAMES: dict[type, list[Made]] = {
     ],
     ShowLogs: [lambda n: ShowLogs(1)],
     SaveClock: [
-        lambda n: SaveClock(1, [part for each in range(1, n + 1) for part in (each, 1)]),
+        lambda n: SaveClock(1, joined((each, 1) for each in range(1, n + 1))),
         lambda n: SaveClock(1, [1, 1] * n),
     ],
     AskDurable: [lambda n: AskDurable(1)],

@@ -12,6 +12,7 @@ from tests.worker.helpers import TestJournal, commands_in, disk_full, kinds, set
 from tests.worker.raw_client import RawClient
 
 from inorder.errors import InvalidOption, StoreUnreachable
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     ClusterMap,
     CreateTimestamps,
@@ -308,7 +309,7 @@ async def test_the_belt_works_in_process() -> None:
         first, *_ = await p.create(u, 1)
         second, *_ = await q.create(v, 1)
         assert (first.number, second.number) == (1, 1)
-        assert dict(zip(second.deps[::2], second.deps[1::2], strict=True))[u.id] == 1
+        assert dict(pairs(second.deps))[u.id] == 1
     assert "Deliver" in kinds(journal, 0)
     assert "Deliver" in kinds(journal, 1)
 

@@ -13,6 +13,7 @@ import pytest
 from tests.worker.helpers import TestJournal, commands_in, settings, until
 from tests.worker.raw_client import PATIENCE, RawClient
 
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     AskHeads,
     ClusterMap,
@@ -97,7 +98,7 @@ async def test_the_belt_works_between_workers() -> None:
             first, *_ = await above.create(U, 1)
         event, *_ = await p.create(V, 2)
         assert event.number == 1
-        assert dict(zip(event.deps[::2], event.deps[1::2], strict=True))[U.id] == first.number
+        assert dict(pairs(event.deps))[U.id] == first.number
     assert len(delivered(store, 0, StampRide)) == len(delivered(store, 1, CompleteRide)) == 1
 
 
@@ -276,7 +277,7 @@ async def test_a_worker_that_loses_a_stage_goes_on_with_the_others() -> None:
                 assert (await again.create(U, 2))[0].number == 1
                 after, *_ = await below.create(V, 3)
                 assert after.number == 2
-                assert dict(zip(after.deps[::2], after.deps[1::2], strict=True))[U.id] == 1
+                assert dict(pairs(after.deps))[U.id] == 1
 
 
 async def test_heads_are_told_again_when_a_client_asks() -> None:

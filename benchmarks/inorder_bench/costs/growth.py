@@ -15,6 +15,7 @@ from itertools import count, cycle, islice
 from typing import NamedTuple
 
 from inorder.protocol.names import Filter, FilterKind, exact
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import NewEvent, SpaceFilter, Timestamps
 from inorder_bench.costs.stages import Sequencer
 from inorder_bench.ordering import ordering_module
@@ -202,7 +203,7 @@ def _heads(topics: int) -> Step:
         for publisher, its in publishers.items():
             events = [NewEvent(10 * number + at, topic) for at, topic in enumerate(its)]
             stage.step(Create(publisher, 1, 10 * number, events), 0)
-            confirmed = [part for topic in its for part in (topic, number, number)]
+            confirmed = joined((topic, number, number) for topic in its)
             stage.step(SettleNumbers(publisher, 1, number, confirmed, []), 0)
         began = time.process_time()
         told = stage.heads("all", stage.changed_heads())

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from inorder.protocol.names import exact
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import MAX_NUMBER, LogRule, decode_logged
 from inorder.protocol.wire import LoggedEvent as StoredEvent
 from inorder_controlplane import payloads
@@ -231,11 +232,10 @@ async def _change_log(
 
 def _logged(survey: Survey, event: StoredEvent) -> LoggedEvent:
     content = None if event.content is None else decode_logged(event.content)
-    pairs = zip(event.deps[::2], event.deps[1::2], strict=True)
     return LoggedEvent(
         number=str(event.number),
         stored_at=moment(event.stored_ms),
-        dependencies=[Dependency(topic=survey.ref(topic), number=str(number)) for topic, number in pairs],
+        dependencies=[Dependency(topic=survey.ref(topic), number=str(number)) for topic, number in pairs(event.deps)],
         qos=None if content is None else content.qos,
         **payloads.fields_of(None if content is None else content.payload),
     )

@@ -27,6 +27,7 @@ from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.arrival import Arrival, bytes_of
 from inorder.protocol.names import key_of
+from inorder.protocol.pairs import pairs
 from inorder.protocol.stamp import FifoStamp, TotalStamp, decode_stamp
 from inorder.protocol.wire import LoggedEvent, LoggedEvents, TopicInfo, TopicStart, decode_logged
 
@@ -125,7 +126,7 @@ class Arrivals:
     def named(self, deps: list[int]) -> tuple[tuple[str, int], ...]:
         """Return dependencies by topic name, those that are known."""
         names = self._names
-        return tuple([(names[deps[at]].name, deps[at + 1]) for at in range(0, len(deps) - 1, 2) if deps[at] in names])
+        return tuple([(names[topic].name, number) for topic, number in pairs(deps, strict=False) if topic in names])
 
     # -- arrivals ----------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from inorder.endpoint.gaps import MAX_ASKED
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.pairs import raise_to
+from inorder.protocol.pairs import pairs, raise_to
 from inorder.protocol.wire import NumberAnswer, Numbers
 
 
@@ -95,5 +95,4 @@ def _is_told(entry: Sequenced, reader: TopicReader, answer: NumberAnswer | None)
     if answer is not None:
         raise_to(told, answer.deps)
         raise_to(told, reader.base)
-    parts = iter(entry.deps)
-    return all(told.get(topic, 0) >= number for topic, number in zip(parts, parts, strict=True))
+    return all(told.get(topic, 0) >= number for topic, number in pairs(entry.deps))

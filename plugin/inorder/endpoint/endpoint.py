@@ -39,6 +39,7 @@ from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.subscribing import Subscribing
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.names import Filter
+from inorder.protocol.pairs import firsts
 from inorder.protocol.stamp import FifoStamp, encode_stamp
 from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
@@ -266,7 +267,7 @@ class Endpoint:
         """A stage's answer arrived."""
         now = self._clock.now()
         if isinstance(frame, Renewed):
-            self.lease.answered(frame.request, frame.stages[::2])
+            self.lease.answered(frame.request, firsts(frame.stages))
         self.arrivals.check_lease(now)
         match frame:
             case Timestamps():

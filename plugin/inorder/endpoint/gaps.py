@@ -17,6 +17,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from inorder.endpoint.barriers import PRECISION, CaughtUp, Sparing
+from inorder.protocol.pairs import pairs
 
 MAX_ASKED = 5_000
 """Numbers in one question; the rest is asked when these are settled."""
@@ -263,10 +264,10 @@ class MissingNumbers:
     def fetched(self, ranges: list[int], through: int) -> dict[int, list[int] | None]:
         """The log answered for numbers of these ranges up to ``through``: return (and forget) those still wanted."""
         self._fetch_at = None
-        pairs = list(zip(ranges[::2], ranges[1::2], strict=True))
+        spans = list(pairs(ranges))
         asked = [
             number for number in sorted(self.wanted)
-            if number <= through and any(first <= number <= last for first, last in pairs)
+            if number <= through and any(first <= number <= last for first, last in spans)
         ]  # fmt: skip
         return {number: self.wanted.pop(number) for number in asked}
 

@@ -16,6 +16,7 @@ from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.suspicion import Suspicion
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 
 
@@ -38,10 +39,10 @@ class Holes:
 
     # -- stages (R17) ------------------------------------------------------------------------------------------
 
-    def heads(self, pairs: list[int], now: float) -> None:
+    def heads(self, numbers: list[int], now: float) -> None:
         """A worker told the highest confirmed numbers (flat pairs)."""
         turns = self._turns
-        for topic, number in zip(pairs[::2], pairs[1::2], strict=False):
+        for topic, number in pairs(numbers, strict=False):
             if (reader := turns.readers.get(topic)) is not None:
                 turns.take_head(reader, number, now)
             elif turns.unbegun.is_held(topic):

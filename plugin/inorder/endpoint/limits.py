@@ -8,6 +8,7 @@ from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.suspicion import Suspicion
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
+from inorder.protocol.pairs import pairs
 
 
 class Limits:
@@ -64,9 +65,9 @@ class Limits:
         lowest = room.lowest(entry.topic)
         if lowest is not None and lowest.number < entry.number:
             return lowest
-        for at in range(0, len(entry.deps), 2):
-            lowest = room.lowest(entry.deps[at])
-            if lowest is not None and lowest.number <= entry.deps[at + 1]:
+        for topic, number in pairs(entry.deps):
+            lowest = room.lowest(topic)
+            if lowest is not None and lowest.number <= number:
                 return lowest
         return None
 
@@ -77,8 +78,7 @@ class Limits:
             turns.overtaken(reader, entry)
             return
         awake: list[Sequenced] = []
-        for at in range(0, len(entry.deps), 2):
-            topic, number = entry.deps[at], entry.deps[at + 1]
+        for topic, number in pairs(entry.deps):
             if (other := turns.readers.get(topic)) is not None:
                 awake += turns.jump(other, number, now)
             elif turns.unbegun.is_held(topic):

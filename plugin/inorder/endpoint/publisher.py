@@ -17,6 +17,7 @@ from inorder.endpoint.publications import Publication, Publications, Publication
 from inorder.endpoint.requests import Requests
 from inorder.endpoint.settlements import Settlements
 from inorder.endpoint.uses import Uses
+from inorder.protocol.pairs import pairs, triples
 from inorder.protocol.wire import CreateTimestamps, Moved, Settle, Settled, Timestamps, TopicInfo
 
 _QUEUED, _REQUESTED, _STAMPED = PublicationState.QUEUED, PublicationState.REQUESTED, PublicationState.STAMPED
@@ -122,7 +123,7 @@ class Publisher:
         homes = self._homes
         if frame.order_epoch < homes.order_epoch:
             return
-        self._move(dict(zip(frame.homes[::2], frame.homes[1::2], strict=True)))
+        self._move(dict(pairs(frame.homes)))
         if frame.since <= homes.order_epoch < frame.order_epoch:
             homes.order_epoch = frame.order_epoch
             self._plan_anew()
@@ -166,7 +167,7 @@ class Publisher:
         if self._is_of_fenced_owner(frame):
             return answers
         self._epochs[frame.stage] = frame.epoch
-        tops = dict(zip(frame.tops[::2], frame.tops[1::2], strict=False)) if frame.tops else {}
+        tops = dict(pairs(frame.tops, strict=False)) if frame.tops else {}
         for event in frame.events:
             publication = self._take(event.counter)
             if publication is None:
@@ -184,8 +185,8 @@ class Publisher:
                 answers.ready.append(publication)
         for counter in frame.forgotten:
             self._give_up(counter, answers.forgotten)
-        for at in range(0, len(frame.abandoned) - 2, 3):
-            self._give_up(frame.abandoned[at], answers.abandoned, frame.abandoned[at + 2])
+        for counter, _, number in triples(frame.abandoned, strict=False):
+            self._give_up(counter, answers.abandoned, number)
         for counter in frame.refused:
             self._give_up(counter, answers.refused)
         return answers
@@ -246,7 +247,7 @@ class Publisher:
             return []
         for publication in self._settlements.answered(frame.request):
             self.publications.finish(publication)
-        return [(frame.late[at], frame.late[at + 1]) for at in range(0, len(frame.late) - 1, 2)]
+        return list(pairs(frame.late, strict=False))
 
     # -- connections -------------------------------------------------------------------------------------------
 

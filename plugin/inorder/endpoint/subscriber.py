@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from inorder.protocol.covering import filter_set
 from inorder.protocol.names import FilterKind
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import Moved, SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
 
 
@@ -159,7 +160,7 @@ class Subscriber:
         if frame.order_epoch < self._order_epoch:
             return
         self._order_epoch = frame.order_epoch
-        for topic, stage in zip(frame.homes[::2], frame.homes[1::2], strict=True):
+        for topic, stage in pairs(frame.homes):
             if topic in self._topics:
                 self._topics[topic] = replace(self._topics[topic], stage=stage)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from inorder.protocol.pairs import flat, raise_to
+from inorder.protocol.pairs import flat, pairs, raise_to
 
 
 class TotalStamp(msgspec.Struct, array_like=True, tag=0, gc=False):
@@ -76,5 +76,4 @@ def decode_stamp(text: bytes) -> Stamp | None:
 def _follows_itself(stamp: TotalStamp) -> bool:
     """Tell whether a timestamp waits for its own number, or a later one of its topic. Stages make none of
     these: a strict reader would never go on behind it."""
-    parts = iter(stamp.deps)
-    return any(topic == stamp.topic and number >= stamp.number for topic, number in zip(parts, parts, strict=True))
+    return any(topic == stamp.topic and number >= stamp.number for topic, number in pairs(stamp.deps))

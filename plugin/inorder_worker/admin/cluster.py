@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from inorder.errors import ChangeUnderWay, InvalidOption, Refused, StaleOrder, WorkerUnreachable
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     MAX_NUMBER,
     AutomaticShown,
@@ -230,8 +231,7 @@ class Cluster(Placing):
         check_range(first, last)
         what = f"numbers {first} to {last} of topic {topic} were {how}"
         answer = await self._change(ReleaseNumbers(0, 0, topic, first, last, to), Released, what, topic=topic)
-        pairs = zip(answer.numbers[::2], answer.numbers[1::2], strict=True)
-        return [number for low, high in pairs for number in range(low, high + 1)]
+        return [number for low, high in pairs(answer.numbers) for number in range(low, high + 1)]
 
     async def find_event(self, topic: int, number: int) -> EventState | None:
         """Return the known facts of an event by its topic's id and number; ``None``: the topic never had that number.

@@ -25,6 +25,7 @@ from inorder.errors import (
     WorkerUnreachable,
 )
 from inorder.protocol.access import Permissions
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     ClusterMap,
@@ -238,7 +239,7 @@ class Link:
             case ClusterMap() | Welcome():
                 self._show(frame)
             case Moved():
-                self._moved(dict(zip(frame.homes[::2], frame.homes[1::2], strict=True)))
+                self._moved(dict(pairs(frame.homes)))
             case Opened():
                 self._ping_interval = min(FIRST_PING, frame.session_timeout_ms / 1000 / PINGS_PER_TIMEOUT)
             case Ping():

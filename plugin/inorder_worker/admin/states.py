@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import KnownNumber, Logged, LoggedEvent, NumberState, TopicFigures, TopicInfo, decode_logged
 
 
@@ -143,7 +144,7 @@ def event_state(topic: int, number: int, known: KnownNumber, row: LoggedEvent | 
         number,
         known.state,
         deps is not None,
-        tuple(zip((deps or [])[::2], (deps or [])[1::2], strict=True)),
+        tuple(pairs(deps or [])),
         known.client_id,
         known.incarnation,
         known.counter,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
+from inorder.protocol.pairs import triples
 from inorder.protocol.wire import ClientReport, NumberState, OpenNumbers, OpenNumbersFound, Wait
 from inorder_worker.admin.states import StuckNumber
 
@@ -34,11 +35,7 @@ def stuck_numbers(found: Mapping[int, Iterable[OpenNumbersFound]]) -> list[Stuck
         found: what each stage that has answered says.
     """
     parts = [(stage, part) for stage, its in found.items() for part in its]
-    riding = {
-        (topic, number): target
-        for _, part in parts
-        for topic, number, target in zip(part.riding[::3], part.riding[1::3], part.riding[2::3], strict=True)
-    }
+    riding = {(topic, number): target for _, part in parts for topic, number, target in triples(part.riding)}
     stuck = []
     for home, part in parts:
         silent = [stage for stage in range(home) if stage not in found]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from inorder.protocol.pairs import raise_all
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import Session
 
@@ -38,7 +39,7 @@ def begin_behind(state: StageState, begun: Collection[int], kept: Collection[int
             if number and topic in kept:
                 earlier.append((topic, number))
             elif number and topic in begun:
-                _raise(topics[topic].base, earlier)
+                raise_all(topics[topic].base, earlier)
 
 
 def remember_parted(state: StageState, homes: Mapping[int, int]) -> None:
@@ -56,7 +57,7 @@ def _part(state: StageState, used: Used, homes: Mapping[int, int], leaving: set[
     for topic, (_, number) in used.items():
         if number:
             home = homes[topic]
-            _raise(state.topics[topic].base, [each for each in earlier if homes[each[0]] != home])
+            raise_all(state.topics[topic].base, [each for each in earlier if homes[each[0]] != home])
             earlier.append((topic, number))
 
 
@@ -74,9 +75,3 @@ def forget_left(state: StageState) -> None:
 
 def _all_used(state: StageState) -> list[Used]:
     return [*(each.used for each in state.sessions.values()), *(used for _, used in state.left_behind)]
-
-
-def _raise(base: dict[int, int], numbers: list[tuple[int, int]]) -> None:
-    for other, number in numbers:
-        if base.get(other, 0) < number:
-            base[other] = number

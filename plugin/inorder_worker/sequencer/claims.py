@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inorder.protocol.pairs import pairs
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import Session
 
@@ -22,7 +23,7 @@ from inorder_worker.sequencer.topic_manager import Session
 def may_follow(state: StageState, session: Session, after: list[int]) -> bool:
     """Tell whether an event that enters here may follow these numbers, as far as this stage can know it. A client that
     need not prove what it says is believed of topics further down."""
-    for topic, number in _pairs(after):
+    for topic, number in pairs(after):
         manager = state.topics.get(topic)
         if manager is None:
             return False
@@ -38,7 +39,7 @@ def may_pass(state: StageState, session: Session, after: list[int]) -> bool:
     """Tell whether the claims of a request that came up may pass, by this stage's topics. Stages below have checked
     their own: the client may claim these here, too, from now on."""
     is_given = True
-    for topic, number in _pairs(after):
+    for topic, number in pairs(after):
         manager = state.topics.get(topic)
         if manager is None:
             is_given = False
@@ -52,13 +53,8 @@ def may_pass(state: StageState, session: Session, after: list[int]) -> bool:
 def given(state: StageState, deps: list[int]) -> Iterator[tuple[int, int, bool]]:
     """Yield the entries of a passing timestamp, and whether each is of this stage's topics, without numbers that this
     stage has not given."""
-    for topic, number in _pairs(deps):
+    for topic, number in pairs(deps):
         manager = state.topics[topic]
         is_here = manager.stage == state.index
         if not is_here or number <= manager.number:
             yield topic, number, is_here
-
-
-def _pairs(flat: list[int]) -> Iterator[tuple[int, int]]:
-    parts = iter(flat)
-    return zip(parts, parts, strict=True)

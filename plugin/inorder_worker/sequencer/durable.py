@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inorder.protocol.pairs import pairs
 from inorder.protocol.portions import fitting, portions
 from inorder.protocol.wire import Done, Durable, KnownSubscription, SpaceFilter, Subscriptions
 from inorder_worker.sequencer.commands import EndDurable, SaveNumbers
@@ -32,8 +33,7 @@ class DurableSubscriptions:
         known = self._state.overlaps.get(command.client_id)
         clock = self._state.clocks.get(command.client_id)
         if known is not None and clock is not None and known.incarnation == command.incarnation:
-            numbers = iter(command.numbers)
-            for topic, number in zip(numbers, numbers, strict=True):
+            for topic, number in pairs(command.numbers):
                 number = self._given(topic, number)
                 if topic in known.active and number > clock.numbers.get(topic, 0):
                     clock.numbers[topic] = number

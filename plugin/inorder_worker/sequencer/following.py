@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inorder.protocol.pairs import firsts, pairs
 from inorder_worker.sequencer.claims import given
 from inorder_worker.sequencer.filling import MEMBER_STEPS
 from inorder_worker.sequencer.rides import StampRide
@@ -32,7 +33,7 @@ class Following:
         named: dict[int, int] = {}
         if after:
             concerned = self._state.overlaps.anyone & group.outside
-            for other, number in zip(after[::2], after[1::2], strict=True):
+            for other, number in pairs(after):
                 if concerned >> other & 1 and named.get(other, 0) < number:
                     named[other] = number
                     if session.proves and (stage := topics[other].stage) < here:
@@ -100,7 +101,7 @@ class Following:
         if session is None or not session.remembers(ride.required, self._state.index):
             return False
         concerned = self._state.overlaps.anyone & group.outside
-        given = dict(zip(deps[::2], range(1, len(deps), 2), strict=True))
+        given = dict(zip(firsts(deps), range(1, len(deps), 2), strict=True))
         for other, (when, number) in reversed(session.used.items()):
             if when <= ride.since:
                 break

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from inorder.protocol.pairs import joined, pairs, triples
 from inorder_worker.sequencer.moved import MovedSession, MovedTopic
 from inorder_worker.sequencer.rides import SwitchRide
 from inorder_worker.sequencer.sessions import take_ended
@@ -87,12 +88,12 @@ class HandOver:
             session.low, session.began = (began, began) if began > 1 else (0, 0)
             state.sessions[key], state.gone[key] = session, None
         session.low, session.floor = max(session.low, moved.low), max(session.floor, moved.floor)
-        for counter, topic, number in _triples(moved.answers):
+        for counter, topic, number in triples(moved.answers):
             session.answers[counter] = topic, number
-        for topic, counter, number in _triples(moved.used):
+        for topic, counter, number in triples(moved.used):
             session.used[topic] = counter, number
         session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
-        session.open.update(dict.fromkeys(zip(moved.open[::2], moved.open[1::2], strict=True)))
+        session.open.update(dict.fromkeys(pairs(moved.open)))
         state.deadlines.note(key)
 
     def _take_ended(self, part: SwitchRide) -> None:
@@ -132,22 +133,7 @@ def _moved_session(session: Session, leaving: set[int]) -> MovedSession:
         session.client_id, session.incarnation, session.low, session.connected, session.timeout, session.is_opened
     )
     moved.floor = session.floor
-    moved.answers = [
-        part
-        for counter, (topic, number) in session.answers.items()
-        if topic in leaving
-        for part in (counter, topic, number)
-    ]
-    moved.used = [
-        part
-        for topic, (counter, number) in session.used.items()
-        if topic in leaving
-        for part in (topic, counter, number)
-    ]
-    moved.open = [part for place in session.open if place[0] in leaving for part in place]
+    moved.answers = joined((counter, *place) for counter, place in session.answers.items() if place[0] in leaving)
+    moved.used = joined((topic, *use) for topic, use in session.used.items() if topic in leaving)
+    moved.open = joined(place for place in session.open if place[0] in leaving)
     return moved
-
-
-def _triples(parts: list[int]) -> Iterator[tuple[int, int, int]]:
-    each = iter(parts)
-    return zip(each, each, each, strict=True)

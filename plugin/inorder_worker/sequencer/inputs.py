@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import overload
 
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     MAX_NUMBER,
     Access,
@@ -36,7 +37,7 @@ def session_of(hello: Hello, stage: int, access: Access, owner: str = "") -> Ope
         access: what the client's token allows.
         owner: the token's name; empty: nobody's.
     """
-    asked = dict(zip(hello.asked[::2], hello.asked[1::2], strict=False))
+    asked = dict(pairs(hello.asked, strict=False))
     # what it asked of stages below may have ridden up to this one, and been numbered here (R19)
     here = max(0, *(counter for other, counter in asked.items() if other >= stage), 0)
     return OpenSession(

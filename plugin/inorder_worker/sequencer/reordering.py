@@ -22,6 +22,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import Moved, OrderChanged
 from inorder_worker.sequencer.bases import remember_parted
 from inorder_worker.sequencer.commands import (
@@ -79,7 +80,7 @@ class Reordering:
     def moved(self, topics: Iterable[TopicManager], since: int) -> Moved:
         """Return what a client must know of these topics, all that moved after the order epoch ``since``."""
         state = self._state
-        homes = [part for each in topics for part in (each.id, each.stage)]
+        homes = joined((each.id, each.stage) for each in topics)
         return Moved(state.index, self._outbox.epoch, state.order_epoch, since, homes)
 
     def moved_topics(self) -> set[int]:
@@ -263,7 +264,7 @@ class Reordering:
         """Tell every other stage the numbers of this one, which is quiet, and the state of topics that go there."""
         state = self._state
         mine = [each for each in state.topics.values() if each.stage == state.index]
-        numbers = [part for each in mine for part in (each.id, each.number)]
+        numbers = joined((each.id, each.number) for each in mine)
         removed = {each.id: list(members(int.from_bytes(each.removed, "little"))) for each in mine if each.removed}
         for other in range(state.count):
             if other != state.index:
@@ -342,8 +343,8 @@ class Reordering:
         removed = {each.id: int.from_bytes(each.removed, "little") for each in state.topics.values() if each.removed}
         for part in parts:
             removed.update({topic: bit_set(others) for topic, others in part.removed.items()})
-            for at in range(0, len(part.numbers), 2):
-                manager, number = state.topics[part.numbers[at]], part.numbers[at + 1]
+            for topic, number in pairs(part.numbers):
+                manager = state.topics[topic]
                 if manager.stage >= here and number > manager.number:
                     state.raise_number(manager, number)
         for manager in state.topics.values():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inorder.protocol.pairs import flat
+from inorder.protocol.pairs import flat, joined, pairs
 from inorder.protocol.wire import TopicStart
 from inorder_worker.sequencer.commands import ChangeSubscription
 from inorder_worker.sequencer.event_log import base_below
@@ -42,7 +42,7 @@ def saved_clock(state: StageState, client_id: str, topics: Iterable[int]) -> lis
     clock = state.clocks.get(client_id)
     if clock is None:
         return []
-    return [part for topic in sorted(topics) if topic in clock.numbers for part in (topic, clock.numbers[topic])]
+    return joined((topic, clock.numbers[topic]) for topic in sorted(topics) if topic in clock.numbers)
 
 
 def resume(manager: TopicManager, saved: int, known: Subscription | None, *, is_new: bool) -> Resumed:
@@ -77,8 +77,7 @@ def keep_clock(state: StageState, ride: SubscribedRide) -> None:
     for found in ride.resumed:
         if clock.numbers.get(found.topic, 0) > found.reached:
             clock.numbers[found.topic] = found.reached
-    starts = iter(ride.starts)
-    for topic, start in zip(starts, starts, strict=True):
+    for topic, start in pairs(ride.starts):
         if topic in wanted and topic not in clock.numbers:
             clock.numbers[topic] = start
             clock.bases[topic] = ride.bases.get(topic, [])

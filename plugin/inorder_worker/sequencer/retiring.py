@@ -17,7 +17,7 @@ Of topics that are in use the oldest settled numbers are forgotten, in blocks.
 
 from __future__ import annotations
 
-from inorder.protocol.pairs import flat, raise_to
+from inorder.protocol.pairs import raise_all, raise_to
 from inorder.protocol.wire import NumberState
 from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.state import StageState
@@ -91,7 +91,7 @@ def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> boo
             return False
     if manager.log_base is None and 0 < manager.log_first <= last + 1:
         manager.log_base = base_below(manager)  # the last moment at which it can be told
-    raise_to(base, flat(manager.expired_base))
+    raise_all(base, manager.expired_base.items())
     for number in range(manager.expired + 1, min(last, manager.rode) + 1):
         if deps := records[number].deps:
             raise_to(base, deps)  # the base here knows nothing of what stages above filled in

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inorder.errors import ProtocolError
+from inorder.protocol.pairs import firsts
 from inorder.protocol.wire import MAX_NUMBER
 from inorder_worker.sequencer.rides import (
     AnyRide,
@@ -44,12 +45,12 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
         case SubscriptionRide():
             _require(_is_belt(origin, stage) and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())) and _is_flat(ride.saved), ride, origin)
-            _check_known([*ride.saved[::2], *(each.topic for each in ride.resumed)], origin, stage)
-            _check_known([*ride.topics, *ride.plain, *ride.fresh, *ride.starts[::2]], origin, stage)
+            _check_known([*firsts(ride.saved), *(each.topic for each in ride.resumed)], origin, stage)
+            _check_known([*ride.topics, *ride.plain, *ride.fresh, *firsts(ride.starts)], origin, stage)
         case SubscribedRide():
             _require(origin == 0 and stage.index == stage.count - 1 and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())), ride, origin)
-            _require(set(ride.topics) <= set(ride.starts[::2]), ride, origin)
+            _require(set(ride.topics) <= set(firsts(ride.starts)), ride, origin)
             _check_known(ride.topics, origin, stage)
         case TopicRide():
             _require(_is_belt(origin, stage), ride, origin)
@@ -82,7 +83,7 @@ def _check_order(
             _check_known(ride.order, origin, stage)
         case PopularityRide():
             _require(_is_belt(origin, stage) and _is_flat(ride.counts), ride, origin)
-            _check_known(ride.counts[::2], origin, stage)
+            _check_known(firsts(ride.counts), origin, stage)
         case SwapRide():
             _require(origin == 0 and stage.index == stage.count - 1 and _is_flat(ride.pairs), ride, origin)
             _check_known(ride.pairs, origin, stage)
@@ -92,7 +93,7 @@ def _check_switch(ride: SwitchRide, origin: int, stage: Stage) -> None:
     for session in ride.sessions:
         triples = (session.answers, session.used)
         _require(all(len(each) % 3 == 0 for each in triples) and _is_flat(session.open), ride, origin)
-    _check_known(ride.numbers[::2], origin, stage)
+    _check_known(firsts(ride.numbers), origin, stage)
     _check_known([topic for each in ride.removed.values() for topic in each], origin, stage)
     _check_known([each.id for each in ride.topics] + [each.topic for each in ride.records], origin, stage)
 
@@ -108,7 +109,7 @@ def _check_stamp(ride: StampRide, origin: int, stage: Stage) -> None:
         _require(0 < ride.number <= MAX_NUMBER and ride.home >= origin and 0 <= ride.top <= stage.index, ride, origin)
     else:
         _require(ride.home < origin, ride, origin)
-    _check_known(ride.deps[::2], origin, stage)
+    _check_known(firsts(ride.deps), origin, stage)
 
 
 def _is_belt(origin: int, stage: Stage) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from inorder.protocol.pairs import flat
+from inorder.protocol.pairs import flat, joined, pairs, triples
 from inorder.protocol.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Released, Settled
 from inorder_worker.sequencer.commands import Release, SettleNumbers
 from inorder_worker.sequencer.rides import SettleRide
@@ -31,6 +31,9 @@ TOLD_IN_A_SECOND = 50_000
 not told asks: one publisher that takes everything back must not keep the stage busy."""
 TOLD_COST = 10
 
+Run = tuple[int, int, int]
+"""A topic, and the first and last of its numbers."""
+
 
 class Settling:
     """The department of a stage that knows the state of each number."""
@@ -50,10 +53,11 @@ class Settling:
         session = self._state.sessions.get(key) or Session(*key)
         late: list[int] = []
         elsewhere: dict[int, tuple[list[int], ...]] = {}
-        for at, (triples, to) in enumerate(_outcomes(command)):
-            if triples:  # of most only some were confirmed
-                late += self._settle_all(session, triples, to)
-                self._sort_out(session, triples, at, elsewhere)
+        for at, (told, to) in enumerate(_outcomes(command)):
+            if told:  # of most only some were confirmed
+                runs = list(triples(told, strict=False))
+                late += self._settle_all(session, runs, to)
+                self._sort_out(session, runs, at, elsewhere)
         for stage, lists in elsewhere.items():
             self._outbox.send(stage, SettleRide(*key, command.request, *lists))
         answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
@@ -61,37 +65,39 @@ class Settling:
         self._tell_void()
 
     def _sort_out(
-        self, session: Session, triples: list[int], at: int, elsewhere: dict[int, tuple[list[int], ...]]
+        self, session: Session, runs: Iterable[Run], at: int, elsewhere: dict[int, tuple[list[int], ...]]
     ) -> None:
         """Send outcomes of numbers on to the new home of a topic that moved away (R14). It does so if the session had
         numbers of the topic here, for no more than it may have had: rides are kept until taken, and the new home may
         be away. What is not passed on stays pending there, and is given up in the end: skipped and told as a gap, as
         it may have been delivered (R16)."""
         topics, here = self._state.topics, self._state.index
-        for part in range(0, len(triples) - 2, 3):
-            manager = topics.get(triples[part])
+        for topic, first, last in runs:
+            manager = topics.get(topic)
             if manager is None or manager.stage == here or not manager.moved or manager.id not in session.used:
                 continue
             if session.passed_on < MAX_PASSED_ON:
                 session.passed_on += 1
-                elsewhere.setdefault(manager.stage, ([], [], []))[at].extend(triples[part : part + 3])
+                elsewhere.setdefault(manager.stage, ([], [], []))[at].extend((topic, first, last))
 
     def settled_elsewhere(self, ride: SettleRide) -> None:
         """A topic's former home passes on what it was told. It has answered; only what is late is still to be said."""
         key = (ride.client_id, ride.incarnation)
         session = self._state.sessions.get(key) or Session(*key)
-        late = [part for triples, to in _outcomes(ride) for part in self._settle_all(session, triples, to)]
+        late = [
+            part for told, to in _outcomes(ride) for part in self._settle_all(session, triples(told, strict=False), to)
+        ]
         if late:
             answer = Settled(self._state.index, self._outbox.epoch, ride.request, late)
             self._outbox.reply(ride.client_id, ride.incarnation, answer)
         self._tell_void()
 
-    def _settle_all(self, session: Session, triples: list[int], to: NumberState) -> list[int]:
+    def _settle_all(self, session: Session, runs: Iterable[Run], to: NumberState) -> list[int]:
         """Settle numbers; return those that were given up before (flat pairs)."""
-        topics, here, parts = self._state.topics, self._state.index, iter(triples)
+        topics, here = self._state.topics, self._state.index
         late: list[int] = []
         settled = 0
-        for topic, first, last in zip(parts, parts, parts, strict=False):
+        for topic, first, last in runs:
             manager = topics.get(topic)
             if manager is not None and manager.stage == here:
                 first = first if first > manager.expired else manager.expired + 1
@@ -268,8 +274,7 @@ class Settling:
         expired, parts = False, 0
         # a topic that is about to move may have higher numbers at its new home already
         through = manager.number if self._state.is_sealed else None
-        for at in range(0, len(frame.ranges) - 1, 2):
-            first, last = frame.ranges[at], frame.ranges[at + 1]
+        for first, last in pairs(frame.ranges, strict=False):
             if through is not None:
                 last = min(last, through)
             expired = expired or first <= manager.expired
@@ -309,12 +314,11 @@ class Settling:
         wanted = subscription.active if topics is None else subscription.active.intersection(topics)
         known, here = self._state.topics, self._state.index
         names_all = self._state.is_bottom and subscription.has_wildcards
-        return [
-            part
+        return joined(
+            (topic, known[topic].head)
             for topic in sorted(wanted)
             if known[topic].head or (names_all and known[topic].stage != here)
-            for part in (topic, known[topic].head)
-        ]
+        )
 
 
 def _outcomes(told: SettleNumbers | SettleRide) -> list[tuple[list[int], NumberState]]:

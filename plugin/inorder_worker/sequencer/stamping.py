@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from inorder.protocol.pairs import firsts
 from inorder.protocol.wire import NewEvent, NumberState, StampedEvent, Timestamps
 from inorder_worker.sequencer.claims import may_follow, may_pass
 from inorder_worker.sequencer.commands import Create
@@ -134,7 +135,7 @@ class Stamping:
         group = state.group(manager)
         top = self._top_of(manager, group) if manager.removed else group.top
         since, required = 0, asked.required
-        if required and (highest := min(required[::2])) < state.index:
+        if required and (highest := min(firsts(required))) < state.index:
             top, since = min(top, highest), session.used.get(topic, _NEVER)[0]
         else:
             required = []
@@ -277,7 +278,9 @@ class Stamping:
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps) if not ride.proves else self._following.proved(manager, ride.deps)
         self._filling.fill(manager, group, deps)
-        is_known = state.index not in ride.required[::2] or self._following.add_from_above(manager, group, ride, deps)
+        is_known = state.index not in firsts(ride.required) or self._following.add_from_above(
+            manager, group, ride, deps
+        )
         is_given_up = ride.is_given_up or not is_known
         # also one that is given up: a log would serve it (R18), and all readers must sort it alike
         if ride.top < state.index:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from inorder.protocol.covering import Coverage
+from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
 from inorder_worker.sequencer.bases import begin_behind
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, Place
@@ -190,7 +191,7 @@ class Subscribing:
         wanted = set(ride.topics)
         for topic in ride.fresh:
             base = state.topics[topic].base
-            entries = [part for other, number in base.items() if other in wanted for part in (other, number)]
+            entries = joined((other, number) for other, number in base.items() if other in wanted)
             if entries:
                 ride.bases[topic] = ride.bases.get(topic, []) + entries
         for topic in [*ride.topics, *lingering]:
@@ -209,8 +210,8 @@ class Subscribing:
 
     def _resume(self, ride: SubscriptionRide) -> None:
         """R18: a durable subscription finds out where it resumes in topics of this stage."""
-        topics, known, saved = self._state.topics, self._state.overlaps.get(ride.client_id), iter(ride.saved)
-        for topic, number in zip(saved, saved, strict=True):
+        topics, known = self._state.topics, self._state.overlaps.get(ride.client_id)
+        for topic, number in pairs(ride.saved):
             if topics[topic].stage == self._state.index:
                 ride.resumed.append(resume(topics[topic], number, known, is_new=ride.is_new))
 
@@ -224,9 +225,8 @@ class Subscribing:
     def _announce(self, ride: SubscriptionRide) -> None:
         """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below."""
         state = self._state
-        for at in range(0, len(ride.starts), 2):
-            manager, start = state.topics[ride.starts[at]], ride.starts[at + 1]
-            if start > manager.number:
+        for topic, start in pairs(ride.starts):
+            if start > (manager := state.topics[topic]).number:
                 state.raise_number(manager, start)
 
     def _remember(self, ride: SubscriptionRide) -> Iterable[int]:
@@ -265,8 +265,7 @@ class Subscribing:
 
     def completed(self, ride: SubscribedRide) -> None:
         """The completed clock is back at the bottom stage: answer the client (R7)."""
-        state, starts = self._state, ride.starts
-        clocks = {starts[at]: starts[at + 1] for at in range(0, len(starts), 2)}
+        state, clocks = self._state, dict(pairs(ride.starts))
         found = {each.topic: each for each in ride.resumed}
         topics = [
             start_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import Done
 from inorder_worker.sequencer.commands import SetAutomatic
 from inorder_worker.sequencer.popularity import swaps
@@ -76,11 +77,11 @@ class Swapping:
         if state.index > 0:
             self._outbox.up(replace(ride, counts=counts))
             return
-        events = dict(zip(counts[::2], counts[1::2], strict=True))
+        events = dict(pairs(counts))
         stages = self._reordering.placement()
-        pairs = swaps(stages, events, set(ride.pinned), ride.alpha, ride.beta)
-        if pairs:
-            self._outbox.send(state.count - 1, SwapRide(ride.order_epoch, [part for pair in pairs for part in pair]))
+        chosen = swaps(stages, events, set(ride.pinned), ride.alpha, ride.beta)
+        if chosen:
+            self._outbox.send(state.count - 1, SwapRide(ride.order_epoch, joined(chosen)))
 
     def proposed(self, ride: SwapRide) -> None:
         """Topic managers want to change places; only as long as the order is the one they know."""
@@ -89,8 +90,7 @@ class Swapping:
             return
         stages = self._reordering.placement()
         place = {topic: (stage, at) for stage, topics in enumerate(stages) for at, topic in enumerate(topics)}
-        for at in range(0, len(ride.pairs), 2):
-            one, other = ride.pairs[at : at + 2]
+        for one, other in pairs(ride.pairs):
             if not state.pins.isdisjoint((one, other)):
                 continue
             place[one], place[other] = place[other], place[one]

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import NumberState
 
 _NEVER = (0, 0)
@@ -222,9 +223,7 @@ class Session(msgspec.Struct):
 
     def remembers(self, required: list[int], stage: int) -> bool:
         """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""
-        return not required or all(
-            counter >= self.began for at, counter in zip(required[::2], required[1::2], strict=True) if at == stage
-        )
+        return not required or all(counter >= self.began for at, counter in pairs(required) if at == stage)
 
     def may_open(self, bound: int) -> bool:
         """Tell whether it may have one more number open. Each of them may keep the strict

@@ -14,6 +14,7 @@ from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
 from inorder.listening import Abortable, BoundedConnections, places
 from inorder.logs import logger
 from inorder.protocol.access import CHANGES
+from inorder.protocol.pairs import firsts
 from inorder.protocol.wire import (
     AskNumbers,
     ChangeOrder,
@@ -197,7 +198,7 @@ class Admission:
                     raise Forbidden("the token does not allow to read topics that the stage does not know", "read")
 
     def _check_topics(self, connection: Connection, frame: CreateTimestamps) -> None:
-        new = {event.topic for event in frame.events}.union(*(event.after[::2] for event in frame.events))
+        new = {event.topic for event in frame.events}.union(*(firsts(event.after) for event in frame.events))
         new -= connection.permitted
         for info in self._named(frame.stage, new):
             _check_known_by_id("publish to", connection.passed.permissions.check_publish, info)

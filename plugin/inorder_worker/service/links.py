@@ -15,6 +15,7 @@ from typing import Final
 
 from inorder.errors import InorderError, LinkError, ProtocolError, TimedOut, VersionMismatch
 from inorder.logs import logger
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import Failure, FrameSplitter, Ping, StageInfo, encode_frame
 from inorder_worker.sequencer.link_sender import MAX_RIDES, LinkSender
 from inorder_worker.sequencer.link_wire import (
@@ -224,4 +225,4 @@ class StageLink:
 def _pairs(flat: list[int]) -> list[tuple[int, int]]:
     if len(flat) % 2:
         raise ProtocolError("an acknowledgement is not made of pairs")
-    return list(zip(flat[::2], flat[1::2], strict=True))
+    return list(pairs(flat))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from inorder.errors import ProtocolError
 from inorder.logs import logger
+from inorder.protocol.pairs import joined
 from inorder.protocol.wire import Ping, Pong, StageInfo
 from inorder_worker.sequencer.link_wire import (
     LINK_VERSIONS,
@@ -102,7 +103,7 @@ class Peers:
         if not (connection.is_current and self._host.has(hello.stage)):
             return
         stage = self._host.stage(hello.stage)
-        received = [part for each in hello.origins for part in (each.stage, stage.received(each.stage))]
+        received = joined((each.stage, stage.received(each.stage)) for each in hello.origins)
         epoch = self._host.epochs[hello.stage]
         answer = LinkWelcome(version, self._settings.name, hello.stage, epoch, received)
 

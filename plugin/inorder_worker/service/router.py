@@ -16,7 +16,7 @@ from typing import Final
 from inorder.errors import ProtocolError
 from inorder.protocol.filters import length_problem, number_problem
 from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
-from inorder.protocol.pairs import flat
+from inorder.protocol.pairs import firsts, flat, triples
 from inorder.protocol.portions import size_of
 from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
@@ -91,7 +91,7 @@ def _create(frame: CreateTimestamps, session: Session, host: StageHost) -> Calla
             raise ProtocolError(f"counter {event.counter} or topic {event.topic} is out of range")
         if event.after:
             _check_pairs(event.after, "after")
-            _require_once(event.after[::2], "after")
+            _require_once(firsts(event.after), "after")
         if event.required:
             _check_required(event.required, host.count)
     _require(0 < frame.order_epoch <= MAX_NUMBER, "order_epoch")
@@ -106,7 +106,7 @@ def _settle(frame: Settle, session: Session, host: StageHost) -> Callable[[], No
     _require(not any(len(each) % 3 for each in lists), what)
     parts = chain.from_iterable(lists)
     before = (0, 0)
-    for topic, first, last in sorted(zip(parts, parts, parts, strict=True)):
+    for topic, first, last in sorted(triples(parts)):
         _require(topic > 0 and 0 < first <= last <= MAX_NUMBER, what)
         if (topic, first) <= before:
             raise ProtocolError(f"number {first} of topic {topic} is in two ranges of {what}")
@@ -403,8 +403,8 @@ def _check_required(required: list[int], count: int) -> None:
     if len(required) > 2 * count:
         raise ProtocolError(f"required has {len(required)} numbers: a pair for each of {count} stages is allowed")
     _check_pairs(required, "required")
-    _require(max(required[::2]) < count, "required")
-    _require_once(required[::2], "required")
+    _require(max(firsts(required)) < count, "required")
+    _require_once(firsts(required), "required")
 
 
 def _require_once(values: list[int], what: str) -> None:

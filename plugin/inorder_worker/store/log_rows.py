@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import msgspec
 import sqlalchemy as sa
 
+from inorder.protocol.pairs import pairs
 from inorder_worker.sequencer.commands import LogDeps, LogTrim
 from inorder_worker.store.chain import Problem, seal
 from inorder_worker.store.history import OrderRow, keep_order
@@ -213,7 +214,7 @@ def _read(
     lowest, highest = connection.execute(_ENDS, {"of": topic}).one()
     rows, damaged = list[LogRow](), list[int]()
     room, through = max_bytes, 0
-    for at, (first, last) in enumerate(zip(ranges[::2], ranges[1::2], strict=True)):
+    for at, (first, last) in enumerate(pairs(ranges)):
         if at == MAX_RANGES:
             return LogPage(rows, first - 1, lowest or 0, highest or 0, damaged)
         where = {"of": topic, "first": max(first, lowest or 0), "last": last, "since": since_ms}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from inorder.protocol.pairs import pairs
 from inorder_worker.sequencer.commands import LogDeps
 from inorder_worker.store.history import OrderRow
 from inorder_worker.store.log_rows import LogPage, LogRow, LogTotals, LogWrite, Oldest
@@ -39,7 +40,7 @@ class MemoryLogReader:
         ends = min(of, default=0), max(of, default=0)
         found: list[LogRow] = []
         room, through = max_bytes, 0
-        for first, last in zip(ranges[::2], ranges[1::2], strict=True):
+        for first, last in pairs(ranges):
             for number, row in of.items():
                 if not first <= number <= last or row.stored_ms < since_ms:
                     continue

@@ -261,8 +261,7 @@ class SqlConnection:
             raise translated from None
 
     def _drop_if_cut(self) -> None:
-        """Drop a connection that server, pooler or firewall have cut while it was idle: that is no failure of a store
-        that is there."""
+        """Drop the connection if server, pooler or firewall have cut it while it was idle: the store has not failed."""
         if self._connection is not None:
             try:
                 self._connection.exec_driver_sql("SELECT 1")

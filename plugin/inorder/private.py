@@ -49,6 +49,15 @@ def make(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _mode_in(path.parent)))
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder outlive a crash of the machine. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def open_to_others(paths: Iterable[Path]) -> list[Path]:
     """Return those of some files that users other than owner and group may read or write."""
     found = []

@@ -22,6 +22,7 @@ from typing import IO, Any, Final
 import msgspec
 import sqlalchemy as sa
 
+from inorder import private
 from inorder.errors import BackupError
 from inorder_worker.store import schema
 from inorder_worker.store.identity import is_running
@@ -98,7 +99,7 @@ def back_up(url: str, path: Path, *, timeout: float = 10.0) -> tuple[Header, int
             _remove_parts_of_the_dead(path)
             found = store.read(lambda connection: _write(store, connection, part))
             os.replace(part, path)
-            _sync_folder(path.absolute().parent)
+            private.sync_folder(path.absolute().parent)
         return found
     finally:
         store.close()
@@ -277,12 +278,3 @@ def _reported(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BackupError(path, error.strerror or str(error)) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a folder's new entry durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

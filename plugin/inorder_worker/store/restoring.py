@@ -60,7 +60,9 @@ def restore(
         before = store.run(lambda connection: _State.read(store, connection))
         before.check(store, force=force)
         _watch(store, before, WATCHED_BEATS * beat_interval)
-        return store.write(lambda connection: _replace(store, connection, backup, before))
+        restored = store.write(lambda connection: _replace(store, connection, backup, before))
+        store.unmark()
+        return restored
     finally:
         store.close()
 
@@ -91,6 +93,7 @@ def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Ren
         before.check(store, force=True)
         _watch(store, before, WATCHED_BEATS * beat_interval)
         domain = store.write(lambda connection: _renew_alone(store, connection, before))
+        store.unmark()
         return Renewed(store.url, domain, info.domain)
     finally:
         store.close()

@@ -181,6 +181,15 @@ class SqlConnection:
         """The domain in an SQLite file at the last look, whatever SQLite's memory and log have; 0 if there is none."""
         return self._file.domain if self._file is not None else 0
 
+    def mark(self, domain: int) -> str:
+        """Return why an SQLite file is marked as an older copy; see StoreFile."""
+        return self._file.mark(domain) if self._file is not None else ""
+
+    def unmark(self) -> None:
+        """Remove the mark of an SQLite file."""
+        if self._file is not None:
+            self._file.unmark()
+
     @property
     def room(self) -> Room | None:
         """The present and the needed room of an SQLite store's log, as last measured; ``None`` for other stores."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreCorrupt, StoreOutdated, StoreVersionMismatch
+from inorder.errors import StoreCorrupt, StoreVersionMismatch
 from inorder_worker.store.appending import Appender
 from inorder_worker.store.chain import (
     SNAPSHOT_FORMAT,
@@ -38,7 +38,6 @@ from inorder_worker.store.journal import (
 from inorder_worker.store.journal_table import JournalTable
 from inorder_worker.store.log_rows import LogReader, LogWrite, SqlLogReader
 from inorder_worker.store.schema import SCHEMA_VERSION, journal, meta, snapshots, workers
-from inorder_worker.store.seals import meta_seal
 from inorder_worker.store.sql_connection import chunks
 from inorder_worker.store.sqlite_file import Room
 from inorder_worker.store.stage_table import StageTable, read_holders
@@ -194,11 +193,9 @@ class SqlJournal:
         """See Journal. What was found first stays."""
 
         def write(connection: sa.Connection) -> None:
-            found = connection.execute(sa.select(meta).with_for_update()).mappings().one()
-            require_same(self.url, self._domain, found["domain"], "")
-            if not found["outdated"]:
-                seal = meta_seal({**found, "outdated": reason})
-                connection.execute(meta.update().values(outdated=reason, seal=seal))
+            found = connection.execute(_META.with_for_update()).one()
+            require_same(self.url, self._domain, found.domain, "")
+            self._store.mark_outdated(connection, reason)
 
         self._store.write(write)
 
@@ -223,8 +220,9 @@ class SqlJournal:
 
     def forget_members(self, owners: Collection[str], *, are_silent: bool = False) -> bool:
         """See Journal."""
-        if are_silent and (reason := self._store.run(lambda connection: connection.execute(_META).one()).outdated):
-            raise StoreOutdated(self.url, reason)
+        if are_silent:
+            found = self._store.run(lambda connection: connection.execute(_META).one())
+            require_same(self.url, found.domain, found.domain, found.outdated or self._store.mark(found.domain))
         theirs = sa.select(workers.c.owner).where(workers.c.owner.in_(owners)).with_for_update(skip_locked=are_silent)
 
         def forget(connection: sa.Connection) -> bool:
@@ -270,7 +268,8 @@ class SqlJournal:
     def _check_store(self) -> None:
         if self._domain:
             found = self._store.run(lambda connection: connection.execute(_META).one())
-            require_same(self.url, self._domain, found.domain, found.outdated)
+            outdated = found.outdated or self._store.mark(found.domain)
+            require_same(self.url, self._domain, found.domain, outdated)
             require_same(self.url, self._domain, self._store.told_domain or self._domain, "")
             if found.schema_version != SCHEMA_VERSION:
                 reason = f"its schema has version {found.schema_version} now, this release knows {SCHEMA_VERSION}"

@@ -3,7 +3,8 @@
 SQLite writes to the files that it has open, whatever their names name by now: a commit into a log that was removed is
 gone with the process. So what the names name is looked at after each commit, before it counts, and SQLite's log is
 taken up into the file as long as that can still be done. An older copy that was written over the file shows by a count
-(see sqlite_count), one over the log by its last frame (see sqlite_log).
+(see sqlite_count), one over the log by its last frame (see sqlite_log). Where what is left is an older state, a mark
+beside it says so to whoever opens it next (see sqlite_mark).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from inorder.errors import StoreFull, StoreMoved
 from inorder.logs import logger
+from inorder_worker.store import sqlite_mark
 from inorder_worker.store.sqlite_count import (
     COUNT_INTERVAL,
     HEAD_BYTES,
@@ -91,6 +93,7 @@ class StoreFile:
         self._taken_from: Identity | None = None  # the store that we have put into ``_lost``
         self._looked_at = self._measured_at = 0.0
         self._log_size, self._must_measure, self._told = 0, True, LONG_LOG
+        self._is_marked = False  # by us
 
     @property
     def was_opened(self) -> bool:
@@ -106,6 +109,19 @@ class StoreFile:
     def domain(self) -> int:
         """The domain in the file at the last look; 0 if there is none."""
         return domain_of(self._head)
+
+    @property
+    def has_mark(self) -> bool:
+        """Tell whether there is a mark beside the file, for whatever store."""
+        return sqlite_mark.mark_of(self.real).exists()
+
+    def mark(self, domain: int) -> str:
+        """Return why the file is marked as an older copy of a domain's store; an empty text without a mark."""
+        return sqlite_mark.read(self.real, domain)
+
+    def unmark(self) -> None:
+        """Remove the mark of the file."""
+        sqlite_mark.remove(self.real)
 
     @property
     def log(self) -> Path:
@@ -207,8 +223,10 @@ class StoreFile:
         if not self.is_count_due:
             return
         found = counted(cursor)
-        if self._is_older() or (self._head and is_lower(found, count_of(self._head))):
-            self._give_up_overwritten()
+        if self._is_older():
+            self._give_up_overwritten(self.domain)
+        if self._head and is_lower(found, count_of(self._head)):
+            self._give_up_overwritten(0)  # the file may be of another store, whose domain is what was read
         raise_count(cursor, found)
         self._counted_at = time.monotonic()
 
@@ -239,12 +257,15 @@ class StoreFile:
         self._begin_end()
         self._require_end()
         self._looked_at = time.monotonic()
+        if self._is_marked:  # for files that are back
+            self.unmark()
+            self._is_marked = False
 
     def _require_main(self, found: Identity | None) -> None:
         if found != self._main:
             there = "another file is there" if found else "no file is there"
-            reason = f"{self.path} was moved, removed or replaced while it was open ({there})"
-            raise StoreMoved(self._url, f"{reason}: put the same file back, or {_AGAIN}")
+            reason = f"{self.path} was moved, removed or replaced while it was open ({there}); put the same file back"
+            raise StoreMoved(self._url, self._marked(f"{reason}, or {_RENEW}") if found else f"{reason}, or {_AGAIN}")
 
     def _require_content(self, size: int) -> None:
         """Raise StoreMoved for an emptied file: even if it is written anew in its place it is another one. Also for one
@@ -253,13 +274,13 @@ class StoreFile:
         if self._has_content and size < LEAST:
             self._void = f"{self.path.name} was emptied while it was open ({size} bytes are left); {_AGAIN}"
         if self._void:
-            self._give_up(self._void)
+            self._give_up_older(self._void)
         if self._is_older():
-            self._give_up_overwritten()
+            self._give_up_overwritten(self.domain)
 
-    def _give_up_overwritten(self) -> NoReturn:
-        self._void = f"another copy was put over {self.path.name} while it was open; {_RENEW_OR_RESTORE}"
-        self._give_up(self._void)
+    def _give_up_overwritten(self, domain: int) -> NoReturn:
+        reason = f"another copy was put over {self.path.name} while it was open; {_RENEW_OR_RESTORE}"
+        self._give_up_older(reason, domain)
 
     def _is_older(self) -> bool:
         """Read the file's count, and tell whether it is lower than it was."""
@@ -294,16 +315,33 @@ class StoreFile:
             if is_later and end.is_kept():
                 return
             if not is_later and end.is_kept():
-                self._void = f"another copy was put over {self.index.name} while it was open; {_RENEW_OR_RESTORE}"
-                self._give_up(self._void)
+                reason = f"another copy was put over {self.index.name} while it was open; {_RENEW_OR_RESTORE}"
+                self._give_up_older(reason)
             self._require_beginning()
             self._give_up_log(f"another copy was put over {self.log.name} while it was open; {_RENEW_OR_RESTORE}")
 
     def _give_up_log(self, reason: str) -> NoReturn:
         if not self._is_read_only:
             os.truncate(self._names[1], 0)  # or SQLite would take it up into the file
+        self._give_up_older(reason)
+
+    def _give_up_older(self, reason: str, domain: int | None = None) -> NoReturn:
+        """Give the files up for good, as an older state. ``domain``: of the store that is left, 0 if not known; by
+        default ours. Raises StoreMoved."""
         self._void = reason
-        self._give_up(reason)
+        self._give_up(self._marked(reason, domain))
+
+    def _marked(self, reason: str, domain: int | None = None) -> str:
+        """Mark the files as an older state, once; return the reason, and if there is no mark, why."""
+        if not (self._is_marked or self._is_read_only):
+            what, _, _ = reason.partition("; ")  # whoever reads it is told what to do then
+            try:
+                sqlite_mark.leave(self.real, self.domain if domain is None else domain, what)
+            except OSError as error:
+                name = sqlite_mark.mark_of(self.real)
+                return f"{reason} (nothing will remind of that: {name} cannot be written, {error.strerror})"
+            self._is_marked = True
+        return reason
 
     def _give_up(self, reason: str) -> NoReturn:
         """Let nobody in this process open the store again until all have closed it. Raises StoreMoved."""
@@ -318,12 +356,16 @@ class StoreFile:
         # Where somebody else has begun another log, or index, SQLite's locks between us and them are void.
         is_alone = (log_seen in (None, self._log) or not size) and index_seen in (None, self._index)
         is_saved = is_alone and not self._is_read_only and take_up()
-        name = self.log.name if log_seen != self._log else self.index.name
-        saved = f"what it had is in {self.real.name} now" if is_saved else "what it has is not in the file yet"
         known = _lost.get(self._main) if self._main is not None else None
-        if known is None or is_saved:
-            self._give_up(f"{name} was removed or replaced while it was open; {saved}; {_AGAIN}")
-        self._give_up(known)  # as it was found first
+        if known is not None and not is_saved:
+            self._give_up(known)  # as it was found first
+        name = self.log.name if log_seen != self._log else self.index.name
+        reason = f"{name} was removed or replaced while it was open"
+        if is_saved:
+            self.unmark()
+            self._give_up(f"{reason}; what it had is in {self.real.name} now; {_AGAIN}")
+        reason = f"{reason}; what it has is not in the file yet"
+        self._give_up(f"{reason}; {_AGAIN}" if log_seen == self._log else self._marked(f"{reason}; {_RENEW}"))
 
     # -- room --------------------------------------------------------------------------------------------------
 

@@ -33,9 +33,11 @@ class Store(SqlConnection):
         worker has had a stage of, becomes what is asked for. See Journal.open for errors."""
         version = self.prepare()
         if version is None:
+            self.unmark()  # of a store that was here before
             return self.write(lambda connection: self._create(connection, stages, topic_order))
         if version < schema.SCHEMA_VERSION:
             self.write(self.upgrade)
+        self._take_mark()
         info, order = self.run(self._read_meta), frozen_order(topic_order)
         if info.stages == stages and order in ((), info.topic_order):
             return info
@@ -46,7 +48,9 @@ class Store(SqlConnection):
         does, and as ``require_current``."""
         if self.prepare() is not None:
             self.run(self.require_current)
+            self._take_mark()
             return False
+        self.unmark()
         self.write(lambda connection: self._create(connection, stages, topic_order))
         return True
 
@@ -60,6 +64,26 @@ class Store(SqlConnection):
             keep_private(self._file.real)
             self.run(self._use_wal)
         return version
+
+    def _take_mark(self) -> None:
+        """Take the mark beside an SQLite file into the store, if it speaks of this one."""
+        if self._file is None or not self._file.has_mark:
+            return
+
+        def take(connection: sa.Connection) -> None:
+            domain = connection.execute(sa.select(schema.meta.c.domain)).scalar_one()
+            if reason := self.mark(domain):
+                self.mark_outdated(connection, reason)
+
+        self.write(take)
+        self.unmark()
+
+    def mark_outdated(self, connection: sa.Connection, reason: str) -> None:
+        """Mark the store as an older copy of itself, inside a transaction. What was found first stays."""
+        found = connection.execute(sa.select(schema.meta).with_for_update()).mappings().one()
+        if not found["outdated"]:
+            seal = meta_seal({**found, "outdated": reason})
+            connection.execute(schema.meta.update().values(outdated=reason, seal=seal))
 
     def check_place(self) -> None:
         """Refuse a place where no store can be: a folder, a network file system. Changes nothing, asks no server.
@@ -135,7 +159,7 @@ class Store(SqlConnection):
         if problem := meta_problem(found):
             raise problem.error(self.url)
         order, key = frozen_order(json.loads(found["topic_order"])), bytes.fromhex(found["witness_key"])
-        return StoreInfo(found["domain"], found["stages"], order, key, found["outdated"])
+        return StoreInfo(found["domain"], found["stages"], order, key, found["outdated"] or self.mark(found["domain"]))
 
     def upgrade(self, connection: sa.Connection) -> None:
         """Upgrade step by step inside a transaction, unless another worker did so meanwhile."""

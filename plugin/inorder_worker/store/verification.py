@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -69,7 +69,7 @@ def verify(url: str, *, timeout: float = 10.0) -> Report:
     store = Store(url, timeout=timeout, is_read_only=True)
     report = Report(store.url)
     try:
-        store.read(lambda connection: _Walk(store, connection, report).run())
+        store.read(lambda connection: _Walk(store, connection, report, store.mark).run())
     except StoreCorrupt as error:  # so bad that the database could not read on
         report.problems.append(Problem("file", None, None, f"{error.reason}; {error.HINT}"))
     finally:
@@ -93,9 +93,12 @@ class _Kept(NamedTuple):
 
 
 class _Walk:
-    """One walk, inside one transaction."""
+    """One walk, inside one transaction. ``mark``: returns what is marked beside the store of a domain."""
 
-    def __init__(self, store: Store, connection: sa.Connection, report: Report) -> None:
+    def __init__(
+        self, store: Store, connection: sa.Connection, report: Report, mark: Callable[[int], str] = lambda _: ""
+    ) -> None:
+        self._mark = mark
         self._store, self._connection, self._report = store, connection, report
         report.stages.clear()  # of an attempt that was repeated
         report.problems.clear()
@@ -129,8 +132,8 @@ class _Walk:
     def _check_meta(self) -> int:
         found = self._connection.execute(sa.select(schema.meta)).mappings().one()
         self._add(meta_problem(found))
-        if found["outdated"]:
-            self._add(Problem("meta", None, None, StoreOutdated(self._store.url, found["outdated"]).reason))
+        if outdated := found["outdated"] or self._mark(found["domain"]):
+            self._add(Problem("meta", None, None, StoreOutdated(self._store.url, outdated).reason))
         self._report.domain = found["domain"]
         return int(found["stages"])
 

@@ -214,6 +214,13 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     _said_since = float("-inf")
     _unread: asyncio.TimerHandle | None = None
 
+    async def send(self, message: Any) -> None:
+        """Send what the app says. A refusal completes the handshake, too: else uvicorn logs an error for each, and so
+        would anybody who comes without a token."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = True
+
     def data_received(self, data: bytes) -> None:
         """Take the other side's pongs and its close."""
         if (now := self.loop.time()) >= self._said_since + SAID_SECONDS:

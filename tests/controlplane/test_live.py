@@ -113,13 +113,14 @@ async def test_live_tells_when_the_workers_are_gone(live: Live) -> None:
 
 
 @pytest.mark.parametrize("path", ["/live", "/tail?space=m&filter=%23"])
-async def test_sockets_need_a_token(live: Live, path: str) -> None:
+async def test_sockets_need_a_token(live: Live, path: str, caplog: pytest.LogCaptureFixture) -> None:
     async with served(live) as address:
         for role, status in ((None, 401), ("client", 403)):
             with pytest.raises(InvalidStatus) as refused:
                 async with socket_of(live, address, path, role):
                     pass
             assert refused.value.response.status_code == status
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]  # a stranger's refusal is no fault here
 
 
 async def test_open_sockets_do_not_hold_up_the_end(live: Live) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from inorder.endpoint.ordering import OrderingModule
-from inorder.endpoint.outputs import GapFound, Mode, Output
+from inorder.endpoint.outputs import GapFound, Left, Mode, Output
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
@@ -264,6 +264,8 @@ def seen(outputs: list[Output]) -> list[str]:
     for each in outputs:
         if isinstance(each, GapFound):
             words.append(f"gap {each.topic}:{each.first}-{each.last} {each.reason}")
+        elif isinstance(each, Left):
+            words.append(f"{each.topic} let go")
         else:
             words.append(f"{each.topic}:{each.number}" + ("" if each.verdict == "in_order" else f" {each.verdict}"))
     return words

@@ -79,7 +79,8 @@ def test_a_topic_that_another_filter_of_the_same_change_covers_goes_on() -> None
     assert endpoint.describe()["clock"] == {1: 5, 2: 5}
     removed = [("m", mqtt_filter("t/1")), ("m", mqtt_filter("t/2"))]
     second = endpoint.change([subscription("+/1")], removed)
-    assert endpoint.describe()["clock"] == {1: 5}
+    assert endpoint.describe()["clock"] == {1: 5, 2: 5}
+    assert endpoint.ordering.left == {2}
     assert [each.change for each in endpoint.take() if isinstance(each, AskBroker)] == [first, second]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from inorder.endpoint import subscribing as client_side
 from inorder.endpoint.beginnings import Beginnings
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Output
@@ -139,6 +140,11 @@ def hold(patch: Patch) -> None:
 def linger(patch: Patch) -> None:
     """R10: a topic that is dropped stops counting at once."""
     patch.setattr(Subscription, "mask", lambda self: bit_set(self.active))
+
+
+def drain(patch: Patch) -> None:
+    """R22: whatever is left is let go of at once."""
+    patch.setattr(client_side, "needs_drain", lambda kept: False)
 
 
 def carried_once(patch: Patch) -> None:
@@ -307,6 +313,7 @@ RULES: dict[str, Callable[[Patch], None]] = {
         base,
         begun_behind,
         left_behind,
+        drain,
         parted,
         hold,
         linger,

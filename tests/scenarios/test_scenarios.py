@@ -45,6 +45,7 @@ NEEDS: dict[str, str] = {
     "r19_a_dropped_session": "lost_connections",
     "r21_full_for_bounded_readers": "full_for_bounded",
     "r21_a_topic_that_joins_a_group": "gained",
+    "r22_left_is_read_on": "drain",
 }
 """Scenario -> the rule without which it must fail (:mod:`tests.core.without`)."""
 

@@ -22,6 +22,8 @@ def unfinished(client: Client) -> str:
         return "a subscription change"
     if client.endpoint.durable is not None and not client.endpoint.durable.is_saved:
         return f"the saved clock {client.endpoint.durable.saving}"
+    if client.endpoint.subscribing.drains or client.filters != {each.filter for each in client.subscriber.filters}:
+        return f"topics that were left, at the broker {client.filters}"
     said = {} if module.is_idle else module.describe()
     if said and (module.waiting or any(each["is_awaited"] for each in said["unbegun"]["topics"].values())):
         return f"waiting {said['waiting']['entries']}, without a start {said['unbegun']}, clock {module.clock}"

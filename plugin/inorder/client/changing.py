@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
+from inorder.client.embedded import EmbeddedEns
 from inorder.client.ens_link import EnsLink
 from inorder.endpoint.changes import Change
 from inorder.endpoint.effects import AskBroker, Changed, Resumed
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.routing import Ordering, Subscription
 from inorder.errors import InorderError, InvalidFilter, InvalidOption
+from inorder.logs import logger
 from inorder.protocol.names import Filter
 from inorder.protocol.wire import SpaceFilter
+
+_log = logger("inorder.client")
 
 
 class Changing:
@@ -41,7 +45,8 @@ class Changing:
         for filter in filters:
             if self._endpoint.routes.get(link.space, filter) is None:
                 raise InvalidFilter(filter.text, "not subscribed")
-        await self._change([], [(link.space, each) for each in filters])
+        removes = [(link.space, each) for each in filters]
+        await self._change([], removes, is_at_brokers=isinstance(link.ens, EmbeddedEns))
 
     async def resume(self) -> None:
         """Resume the whole durable subscription of this client: its topics' events from the time away come in one order
@@ -61,15 +66,22 @@ class Changing:
         properties = self._links[each.space].ens.capabilities.properties
         return Subscription(each.space, each.filter, "total", each.qos, properties)
 
-    async def _change(self, adds: list[Subscription], removes: list[tuple[str, Filter]]) -> None:
+    async def _change(
+        self, adds: list[Subscription], removes: list[tuple[str, Filter]], *, is_at_brokers: bool = False
+    ) -> None:
         if self._error is not None:
             raise self._error
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open.add(done)
         done.add_done_callback(self._open.discard)
-        self._endpoint.change(adds, removes, done)
+        self._endpoint.change(adds, removes, done, is_at_brokers=is_at_brokers)
         self._perform()
         await asyncio.shield(done)
+
+    @property
+    def is_asking(self) -> bool:
+        """A broker has not answered yet."""
+        return bool(self._tasks)
 
     # -- effects -----------------------------------------------------------------------------------------------
 
@@ -88,6 +100,8 @@ class Changing:
                 await self._links[space].unsubscribe(filter)
         except Exception as failure:
             error = failure
+            if change.is_rest:
+                _log.warning("event=not_unsubscribed error=%s hint=%s", failure, "its messages are dropped here")
         self._endpoint.broker_answered(change, error)
         self._perform()
 

@@ -206,7 +206,8 @@ class Client:
         """End the stream behind its present contents; a durable subscription goes on without the stream."""
         self._stream.end(error)
         if self._recording is not None and self._endpoint.durable is None:
-            self._recording.ended_all(self._endpoint.ordering.clock)
+            ordering = self._endpoint.ordering
+            self._recording.ended_all({each: at for each, at in ordering.clock.items() if each not in ordering.left})
 
     async def close(self) -> None:
         """Finish open work (for at most ``close_timeout``), leave the brokers, end the stream. Safe more than once."""
@@ -344,7 +345,8 @@ class Client:
         await self._driver.changing.subscribe(link, parsed, ordering, qos)
 
     async def unsubscribe(self, *filters: str, space: str | None = None) -> None:
-        """End subscriptions, given as they were made; none of their events is delivered any more (R10, R11).
+        """End subscriptions, given as they were made; none of their events is delivered any more (R10, R11). The broker
+        goes on delivering a topic to this client as long as others may rely on it, for moments as a rule (R22).
 
         Raises:
             InvalidFilter: not well formed, or not subscribed.

@@ -228,7 +228,10 @@ class Driver:
             self.perform()
             is_heard = workers is not None and workers.reaches(workers.bottom)
             is_saved = endpoint.durable is None or endpoint.durable.is_saved
-            if not (self.publishing.pending or (is_heard and (endpoint.subscribing.is_changing or not is_saved))):
+            is_left = not self.changing.is_asking
+            if is_left and not (
+                self.publishing.pending or (is_heard and (endpoint.subscribing.is_changing or not is_saved))
+            ):
                 return
             await asyncio.sleep(0.005)
 

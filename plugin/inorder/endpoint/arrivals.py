@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -21,8 +21,8 @@ from inorder.endpoint.kept import KeptCopies
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.notifications import Event, Gap, Verdict
 from inorder.endpoint.ordering import OrderingModule
-from inorder.endpoint.outputs import Found, GapFound, Output
-from inorder.endpoint.routing import Routes
+from inorder.endpoint.outputs import Found, GapFound, Left, Output
+from inorder.endpoint.routing import Route, Routes
 from inorder.endpoint.subscriber import Subscriber
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.arrival import Arrival, bytes_of
@@ -68,6 +68,7 @@ class Arrivals:
         domain: the domain id, once a worker told it.
         is_watched: arrivals that no subscription covers, and overlaps, are told as effects.
         delivered: events notified of, by verdict; ``gaps``, and ``missed`` numbers in them.
+        let_go: called with a topic that was left, when it is read as far as is needed (R22).
     """
 
     def __init__(
@@ -93,6 +94,8 @@ class Arrivals:
         self.delivered: dict[str, int] = dict.fromkeys(Verdict, 0)
         self.gaps = self.missed = 0
         self._count = 0  # arrivals for the ordering module in this domain
+        self._left = ordering.left
+        self.let_go: Callable[[int], None] = _nothing
         self.domain = 0
         self.is_watched = False
 
@@ -135,7 +138,7 @@ class Arrivals:
         now = self._clock.now()
         route = self._routes.of(space, arrival.topic)
         if route is None:
-            if self.is_watched:
+            if not (self._left and self._read_on(space, arrival, now)) and self.is_watched:
                 self._outbox.effects.append(Unrouted(arrival))
             return
         stamp = None
@@ -148,15 +151,37 @@ class Arrivals:
             self.counts.overlaps += 1
             return
         if route.ordering == "none" or stamp is None:
-            self._unsequenced(space, arrival, stamp, now)
+            if not (self._left and self._is_for_left(route, space, arrival, now)):
+                self._unsequenced(space, arrival, stamp, now)
         elif isinstance(stamp, FifoStamp):
             self._fifo(space, arrival, (stamp.incarnation, space, key_of(arrival.topic)), stamp.counter, now)
         elif not self._is_ours(space, arrival, stamp):
             self._unsequenced(space, arrival, None, now)
         elif route.ordering == "fifo":
-            self._fifo(space, arrival, (space, key_of(arrival.topic)), stamp.number, now, stamp.number)
+            if not (self._left and self._is_for_left(route, space, arrival, now)):
+                self._fifo(space, arrival, (space, key_of(arrival.topic)), stamp.number, now, stamp.number)
         else:
             self._total(space, arrival, stamp, route.overlaps, now)
+
+    def _is_for_left(self, route: Route, space: str, arrival: Arrival, now: float) -> bool:
+        """Read on a topic that was left and has another subscription without total order (R22); return whether this is
+        the copy for the former alone."""
+        return self._read_on(space, arrival, now) and bool(arrival.via) and route.canonical not in arrival.via
+
+    def _read_on(self, space: str, arrival: Arrival, now: float) -> bool:
+        """Read an event of a topic that was left, silently (R22); return whether the arrival is such an event."""
+        stamp = None if arrival.stamp is None else decode_stamp(arrival.stamp)
+        if not isinstance(stamp, TotalStamp) or stamp.topic not in self._left:
+            return False
+        info = self._names.get(stamp.topic)
+        if stamp.domain != self.domain or info is None or (info.space, info.name) != (space, arrival.topic):
+            return False
+        self._count += 1
+        self.check_lease(now)
+        content = space, arrival, self._count
+        self.deliver(self._ordering.receive(stamp.topic, stamp.number, stamp.deps, content, len(arrival.payload), now))
+        self._outbox.wants_flush = True
+        return True
 
     def _total(self, space: str, arrival: Arrival, stamp: TotalStamp, overlaps: int, now: float) -> None:
         counts = self._ordering.counts
@@ -305,6 +330,8 @@ class Arrivals:
                 if self._repeats and number <= self._repeats.get(output.topic, 0):
                     arrival.redelivered = True
                 self._out(space, arrival, verdict, number, output.deps, output)
+            elif isinstance(output, Left):
+                self.let_go(output.topic)
             elif (info := self._names.get(output.topic)) is not None:
                 self._gap(output, info)
 
@@ -360,3 +387,7 @@ class Arrivals:
             entry is not None and entry.repaired,
         )
         self._outbox.effects.append(Notify(event, arrival, entry, arrived))
+
+
+def _nothing(topic: int) -> None:
+    """Do nothing."""

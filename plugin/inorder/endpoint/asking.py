@@ -33,13 +33,13 @@ class Asking:
 
     def ask(self, now: float, *, hold: bool) -> None:
         """Ask what is due. ``hold``: nothing is fetched from event logs."""
-        outbox, infos = self._outbox, self._subscriber.topics
+        outbox, known = self._outbox, self._subscriber.known
         for question in self._ordering.questions(now):
-            info = infos.get(question.topic)
+            info = known(question.topic)
             if info is not None:
                 outbox.send(AskNumbers(outbox.next_request(), info.stage, question.topic, question.ranges))
         for fetch in self._ordering.fetches(now, hold=hold):
-            info = infos.get(fetch.topic)
+            info = known(fetch.topic)
             if info is not None:
                 outbox.send(ReadLog(outbox.next_request(), info.stage, fetch.topic, fetch.ranges))
         asked = self.naming

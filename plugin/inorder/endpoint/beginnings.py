@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from inorder.endpoint.barriers import CaughtUp
@@ -12,6 +12,7 @@ from inorder.endpoint.outputs import GapFound
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.suspicion import Suspicion, again, is_leap
 from inorder.endpoint.turns import Turns
+from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import TopicStart
 
 
@@ -38,10 +39,12 @@ class Beginnings:
         self._receive_parked(self._unbegun.decided(self._turns.readers), now)
         self.is_restored = False
 
-    def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> None:
-        """Take the names of unknown topics: those of this subscription are younger than it and begin at 0 (R13)."""
+    def named(self, mine: Iterable[int], foreign: Iterable[int], left: Iterable[int], now: float) -> None:
+        """Take the names of unknown topics: those of this subscription are younger than it and begin at 0 (R13). So do
+        those of a subscription that was ``left`` meanwhile, which are only read on (R22)."""
         decided: list[int] = []
-        for topic in mine:
+        self._turns.left.update(left)
+        for topic in (*mine, *left):
             if topic not in self._turns.readers:
                 self._take_clock(topic, 0, [], now)
                 self._learn_head(topic, now)
@@ -116,11 +119,48 @@ class Beginnings:
         self._turns.run(awake, now)
         self._suspicion.settle(set(), now)
 
+    def leave(self, topics: Iterable[int], now: float) -> None:
+        """Topics are left: they are read on until it is known how far (R22). Those that have not begun end."""
+        turns, unbegun = self._turns, list[int]()
+        for topic in topics:
+            reader = turns.readers.get(topic)
+            if reader is None:
+                unbegun.append(topic)
+            else:
+                if turns.watcher is not None:
+                    turns.watcher.ended(topic, reader.clock)
+                turns.left.add(topic)
+        self.unsubscribed(unbegun, now)
+
+    def read_through(self, ends: Mapping[int, int], since: float, now: float) -> None:
+        """Read the topics left last up to these numbers (R22), which are known ``since`` then. A topic that is read so
+        far, or has no number here, is let go."""
+        turns, awake = self._turns, deque[Sequenced]()
+        for topic in sorted(turns.left):
+            reader, number = turns.readers[topic], ends.get(topic, 0)
+            if reader.end is not None:
+                continue  # an earlier change left it
+            if reader.clock >= number:
+                awake.extend(turns.let_go(topic))
+            else:
+                reader.end = number
+                turns.learn(reader, number, since)
+                reader.missing.vouch(number)
+        turns.run(awake, now)
+
+    def drop_left(self, now: float) -> None:
+        """Let go of all topics that were left."""
+        turns = self._turns
+        turns.run(deque(entry for topic in sorted(turns.left) for entry in turns.let_go(topic)), now)
+
     def expired(self, topics: Iterable[int], now: float) -> None:
         """Topics are to begin anew (R12, R17): each gets one gap from the number after its clock to its new start. What
         waits in them is parked until then, and dropped up to the start."""
         turns, unbegun = self._turns, self._unbegun
         readers = [reader for topic in topics if (reader := turns.readers.get(topic)) is not None]
+        left = [reader.topic for reader in readers if reader.topic in turns.left]
+        turns.run(deque(entry for topic in left for entry in turns.let_go(topic)), now)
+        readers = [reader for reader in readers if reader.topic not in turns.left]
         if not readers:
             return
         unbegun.subscribing()

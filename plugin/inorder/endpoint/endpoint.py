@@ -191,10 +191,16 @@ class Endpoint:
         return encode_stamp(FifoStamp(self._stream, counter)), counter
 
     def change(
-        self, adds: Iterable[Subscription] = (), removes: Iterable[tuple[str, Filter]] = (), content: Any = None
+        self,
+        adds: Iterable[Subscription] = (),
+        removes: Iterable[tuple[str, Filter]] = (),
+        content: Any = None,
+        *,
+        is_at_brokers: bool = False,
     ) -> Change:
-        """Change the subscription, after the changes before; :class:`Changed` tells when that is complete."""
-        return self.subscribing.change(adds, removes, content)
+        """Change the subscription, after the changes before; :class:`Changed` tells when that is complete.
+        ``is_at_brokers``: what is removed is unsubscribed there already."""
+        return self.subscribing.change(Change(list(adds), list(removes), content, is_at_brokers=is_at_brokers))
 
     def resume(self) -> None:
         """Ask which durable subscription waits for this client; :class:`Resumed` tells it."""
@@ -378,6 +384,8 @@ class Endpoint:
         """
         outbox, ordering = self.outbox, self.ordering
         outbox.wants_flush, outbox.wants_timer = False, True
+        if self.subscribing.drains.has_over:
+            self.subscribing.go_on()
         if not ordering.is_idle and not self._is_closing:
             outbox.effects += map(BeginBarrier, ordering.barriers(self._clock.now()))
         if self._is_bottom_back and outbox.bottom in outbox.reached:
@@ -417,6 +425,7 @@ class Endpoint:
 
     def leave(self) -> None:
         """Finish: tell what became of numbers, and save the clock, or end the subscription; again and again."""
+        self.subscribing.leave_brokers()
         if self.durable is not None:
             self.durable.save()
         elif self.outbox.bottom in self.outbox.reached:
@@ -432,16 +441,19 @@ class _Watcher:
 
     def began(self, topic: int, number: int) -> None:
         """See :class:`~inorder.endpoint.outputs.Watcher`."""
-        self._outbox.effects.append(Began(topic, number))
+        if topic not in self._ordering.left:
+            self._outbox.effects.append(Began(topic, number))
 
     def ended(self, topic: int, number: int) -> None:
         """See :class:`~inorder.endpoint.outputs.Watcher`."""
-        self._outbox.effects.append(Ended(topic, number))
+        if topic not in self._ordering.left:
+            self._outbox.effects.append(Ended(topic, number))
 
     def dropped(self, entry: Sequenced, why: Literal["duplicate", "before"]) -> None:
         """See :class:`~inorder.endpoint.outputs.Watcher`."""
-        waits = why == "duplicate" and self._ordering.waits_for_turn(entry.topic, entry.number)
-        self._outbox.effects.append(Dropped(entry, why, waits))
+        if entry.topic not in self._ordering.left:
+            waits = why == "duplicate" and self._ordering.waits_for_turn(entry.topic, entry.number)
+            self._outbox.effects.append(Dropped(entry, why, waits))
 
 
 def _in_frames(names: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:

@@ -112,7 +112,7 @@ class Holes:
                 if asked_at is not None:
                     made += self._suspicion.discredit(reader, answer.number, asked_at, now)
                 break
-            if answer.state is NumberState.PENDING and not (answer.logged and self._is_overdue(reader, answer, now)):
+            if answer.state is NumberState.PENDING and self._is_waited_for(reader, answer, now):
                 again = now + self._turns.times.gap_timeout
                 missing.pending(now)
             else:
@@ -124,6 +124,8 @@ class Holes:
     def _judge(self, reader: TopicReader, answer: NumberAnswer, now: float) -> list[Sequenced]:
         """Decide about a missing number whose fate is known; return the hole, where it is one."""
         number, deps, reason = answer.number, answer.deps, None
+        if reader.topic in self._turns.left:  # its event is for nobody: what it depends on is all there is to know
+            return [self._turns.put_hole(reader, number, deps, GapReason.SKIPPED, now)]
         if answer.logged:
             reader.missing.want(number, deps)
             return []
@@ -137,9 +139,13 @@ class Holes:
             reason = GapReason.ABANDONED
         return [self._turns.put_hole(reader, number, deps, reason, now)]
 
-    def _is_overdue(self, reader: TopicReader, answer: NumberAnswer, now: float) -> bool:
+    def _is_waited_for(self, reader: TopicReader, answer: NumberAnswer, now: float) -> bool:
+        """Tell whether a pending number is to be asked for again. Of a topic that was left only its dependencies are
+        needed; none may mean that they are not known yet."""
+        if reader.topic in self._turns.left:
+            return not answer.deps
         known = reader.missing.learned_at(answer.number)
-        return known is not None and known + self._turns.times.loss_timeout <= now
+        return not answer.logged or known is None or known + self._turns.times.loss_timeout > now
 
     def _want_expired(self, reader: TopicReader, numbers: Numbers) -> None:
         """The stage knows these numbers no longer one by one, but its log has them."""

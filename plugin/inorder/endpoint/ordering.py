@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from inorder.endpoint.barriers import Brokers, CaughtUp
@@ -106,6 +107,7 @@ class OrderingModule:
             "on_hold": list(turns.on_hold),
             "doubted": self._suspicion.describe(),
             "circles": self._holes.circles.describe(),
+            "left": set(turns.left),
             "behind": set(turns.behind),
             "jumping": list(turns.jumping),
             "is_leased": turns.is_leased,
@@ -124,7 +126,7 @@ class OrderingModule:
         turns = self._turns
         turns.receive(Sequenced(topic, number, deps, content, size, now, retained), now)
         out, turns.out = turns.out, []
-        return out
+        return turns.audible(out) if turns.left else out
 
     def unsequenced(self, topic: int, now: float) -> None:
         """A message without a stamp arrived on a topic of the subscription (R17: perhaps what is missing)."""
@@ -171,16 +173,40 @@ class OrderingModule:
         told of (R17: the first events may be lost)."""
         return self._turns.unbegun.unnamed()
 
-    def named(self, mine: Iterable[int], foreign: Iterable[int], now: float) -> list[Output]:
+    def named(
+        self, mine: Iterable[int], foreign: Iterable[int], now: float, *, left: Iterable[int] = ()
+    ) -> list[Output]:
         """Begin the named topics of this subscription at 0 (a topic without a name is younger than the subscription,
-        R13); the others concern no one here. An event that waited for the name of a foreign topic goes out
-        unsequenced: the caller drops it if its topic was unsubscribed meanwhile."""
-        self._beginnings.named(mine, foreign, now)
+        R13); the others concern no one here. Topics of a subscription that was ``left`` begin so, too, and are only
+        read on (R22). An event that waited for the name of a foreign topic goes out unsequenced: the caller drops it if
+        its topic was unsubscribed meanwhile."""
+        self._beginnings.named(mine, foreign, left, now)
         return self._turns.drain()
 
     def unsubscribed(self, topics: Iterable[int], now: float) -> list[Output]:
         """Topics are dropped at once, with what waits in them; the rest is looked at again (R11)."""
         self._beginnings.unsubscribed(topics, now)
+        return self._turns.drain()
+
+    @property
+    def left(self) -> AbstractSet[int]:
+        """A live view of the topics that were left and are read on (R22)."""
+        return self._turns.left
+
+    def leave(self, topics: Iterable[int], now: float) -> list[Output]:
+        """Topics are left: they are read on, and nothing more is told of them, until :meth:`read_through` (R22)."""
+        self._beginnings.leave(topics, now)
+        return self._turns.drain()
+
+    def read_through(self, ends: Mapping[int, int], now: float, *, at_once: bool) -> list[Output]:
+        """The topics left last are to be read up to these numbers; then each ends, with a :class:`Left` (R22).
+        ``at_once``: nothing more comes from their brokers, so what is missing is asked for now."""
+        self._beginnings.read_through(ends, now - self.times.gap_timeout if at_once else now, now)
+        return self._turns.drain()
+
+    def drop_left(self, now: float) -> list[Output]:
+        """Let go of all topics that were left."""
+        self._beginnings.drop_left(now)
         return self._turns.drain()
 
     @property

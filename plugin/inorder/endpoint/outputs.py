@@ -81,7 +81,13 @@ class OrderingCounts(msgspec.Struct):
     after_gap: int = 0
 
 
-Output = Sequenced | GapFound
+class Left(msgspec.Struct, frozen=True):
+    """A topic that was left is read as far as other events may rely on it (R22)."""
+
+    topic: int
+
+
+Output = Sequenced | GapFound | Left
 
 
 class Watcher(Protocol):

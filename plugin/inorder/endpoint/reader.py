@@ -23,7 +23,19 @@ class TopicReader:
         given_up: what arrived before the start was known, and found no room.
     """
 
-    __slots__ = ("base", "clock", "given_up", "jumped", "missing", "passed", "reported", "restored", "start", "topic")
+    __slots__ = (
+        "base",
+        "clock",
+        "end",
+        "given_up",
+        "jumped",
+        "missing",
+        "passed",
+        "reported",
+        "restored",
+        "start",
+        "topic",
+    )
 
     def __init__(
         self, topic: int, start: int, broker: CaughtUp, base: Collection[int] = (), given_up: NumberSet | None = None
@@ -34,6 +46,8 @@ class TopicReader:
         self.clock = start
         # start <= clock, and it never changes: the subscription did not have what is at or below it.
         self.start = start
+        # R22: a topic that was left is let go when the clock is there; None while it is read for good.
+        self.end: int | None = None
         # R8: dependencies of number start + 1 alone, beside its own; empty once the clock is above the start.
         self.base: list[int] = _merged(base)
         # A number is missing if it is above the clock, not above missing.known, and does not wait in the room.
@@ -96,6 +110,7 @@ class TopicReader:
         return {
             "clock": self.clock,
             "start": self.start,
+            "end": self.end,
             "base": list(self.base),
             "missing": self.missing.describe(),
             "reported": self.reported,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msgspec.structs import replace
 
@@ -20,14 +20,16 @@ class SubscriptionChange:
         filters: the whole new subscription; ``covered``: what they cover.
         anew: topics that the client has already begin anew with it (R12, R17).
         starts: what has been answered of it; by topic, because after a reconnection it is answered again.
+        left: up to which number the topics that it leaves are to be read, so far as that is answered (R22).
     """
 
-    __slots__ = ("anew", "covered", "filters", "starts", "version")
+    __slots__ = ("anew", "covered", "filters", "left", "starts", "version")
 
     def __init__(self, version: int, filters: list[SpaceFilter], anew: bool) -> None:
         self.version, self.filters, self.anew = version, filters, anew
         self.covered = filter_set(filters)
         self.starts: dict[int, TopicStart] = {}
+        self.left: dict[int, TopicStart] = {}
 
 
 class Subscriber:
@@ -36,6 +38,10 @@ class Subscriber:
     Args:
         bounded: this client may take events out of turn (R6), so its timestamps must stay full (R21).
         durable: the subscription stays, however long the client is away (R12).
+
+    Attributes:
+        ends: up to which numbers the topics are to be read that the last complete change has left (R22).
+        created: those of them that were created before the change passed, and never named to this client.
     """
 
     def __init__(self, *, bounded: bool, durable: bool = False) -> None:
@@ -46,6 +52,9 @@ class Subscriber:
         self._covered = filter_set(())
         self._change: SubscriptionChange | None = None
         self._topics: dict[int, TopicInfo] = {}
+        self._left: dict[int, TopicInfo] = {}  # R22: topics that are only read on
+        self.ends: dict[int, int] = {}
+        self.created: list[int] = []
         self._order_epoch = 0
 
     @property
@@ -58,9 +67,18 @@ class Subscriber:
         """Topics of the subscription by id, as far as workers named them. Do not change it."""
         return self._topics
 
+    @property
+    def homes(self) -> set[int]:
+        """The stages of all topics that are read."""
+        return {each.stage for topics in (self._topics, self._left) for each in topics.values()}
+
+    def known(self, topic: int) -> TopicInfo | None:
+        """Return what workers told of a topic that is read."""
+        return self._topics.get(topic) or self._left.get(topic)
+
     def space_of(self, topic: int) -> str:
-        """Return the space of a topic of the subscription."""
-        return self._topics[topic].space
+        """Return the space of a topic that is read."""
+        return (self._topics if topic in self._topics else self._left)[topic].space
 
     @property
     def filters(self) -> list[SpaceFilter]:
@@ -98,7 +116,7 @@ class Subscriber:
 
     def other_domain(self) -> None:
         """The workers serve another domain: its topics have other ids, and begin elsewhere."""
-        self._topics, self._order_epoch, self._is_expired = {}, 0, True
+        self._topics, self._left, self._order_epoch, self._is_expired = {}, {}, 0, True
 
     def begin_anew(self) -> None:
         """Topics begin anew (R12, R17): with the change on its way, under a new version, because what is still answered
@@ -124,6 +142,7 @@ class Subscriber:
         if change is None or frame.version != change.version:
             return None
         change.starts.update((each.topic.id, each) for each in frame.topics)
+        change.left.update((each.topic.id, each) for each in frame.left)
         if frame.more:
             return None
         wild = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT and not self._is_expired]
@@ -135,6 +154,13 @@ class Subscriber:
                 start = TopicStart(info, 0, [])
             starts.append(start)
         self._filters, self._covered, self._change, self._is_expired = change.filters, change.covered, None, False
+        self.created = [
+            info.id
+            for each in change.left.values()
+            if self.known((info := each.topic).id) is None and earlier.covers(info.space, info.name)
+        ]
+        self._left.update((topic, change.left[topic].topic) for topic in self.created)
+        self.ends = {topic: change.left[topic].start for topic in self._left if topic in change.left}
         self._topics = {each.topic.id: each.topic for each in starts}
         return starts
 
@@ -161,8 +187,37 @@ class Subscriber:
             return
         self._order_epoch = frame.order_epoch
         for topic, stage in pairs(frame.homes):
-            if topic in self._topics:
-                self._topics[topic] = replace(self._topics[topic], stage=stage)
+            for topics in (self._topics, self._left):
+                if topic in topics:
+                    topics[topic] = replace(topics[topic], stage=stage)
+
+    # -- topics that were left (R22) ---------------------------------------------------------------------------
+
+    def leave(self, topics: Iterable[int]) -> list[TopicInfo]:
+        """Only read these topics on, from now on (R22); return their names and homes."""
+        return self.read_on([self._topics.pop(topic) for topic in topics])
+
+    def read_on(self, topics: list[TopicInfo]) -> list[TopicInfo]:
+        """Take note of topics that are only read on; return them."""
+        self._left.update((each.id, each) for each in topics)
+        return topics
+
+    def leaves(self, topics: Iterable[TopicInfo], wanted: list[SpaceFilter]) -> list[TopicInfo]:
+        """Return those of the topics that a change to ``wanted`` leaves."""
+        kept = filter_set(wanted)
+        return [
+            each
+            for each in topics
+            if self._covered.covers(each.space, each.name) and not kept.covers(each.space, each.name)
+        ]
+
+    def let_go(self, topic: int) -> None:
+        """A topic that was left is not read any more."""
+        self._left.pop(topic, None)
+
+    def keep_left(self, topics: Container[int]) -> None:
+        """Forget all topics that were left but these."""
+        self._left = {topic: info for topic, info in self._left.items() if topic in topics}
 
     def dropped(self, filters: list[SpaceFilter]) -> list[int]:
         """Return the topics that a subscription of just these filters would no longer have."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from inorder.endpoint.barriers import PRECISION
 from inorder.endpoint.gaps import MAX_PASSED
 from inorder.endpoint.notifications import GapReason, Verdict
-from inorder.endpoint.outputs import GapFound, OrderingCounts, OrderingTimes, Output, Watcher
+from inorder.endpoint.outputs import GapFound, Left, OrderingCounts, OrderingTimes, Output, Watcher
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.unbegun import Unbegun
 from inorder.endpoint.waiting import Sequenced, WaitingRoom, hole
@@ -41,6 +41,8 @@ class Turns:
         self.behind: set[int] = set()
         # Readers with jumped numbers, in the order of their first jump, and perhaps some whose numbers have all come.
         self.jumping: dict[int, TopicReader] = {}
+        # R22: topics that were left and are read on; nothing is told of them. One is in here until its Left is taken.
+        self.left: set[int] = set()
         # What the caller has not taken yet.
         self.out: list[Output] = []
         # An event began to wait; not called in strict mode.
@@ -49,7 +51,13 @@ class Turns:
     def drain(self) -> list[Output]:
         """Return (and forget) what is to be notified."""
         out, self.out = self.out, []
-        return out
+        return self.audible(out) if self.left else out
+
+    def audible(self, out: list[Output]) -> list[Output]:
+        """Return the outputs that are told: of a topic that was left only its end."""
+        told = [each for each in out if each.topic not in self.left or isinstance(each, Left)]
+        self.left.difference_update(each.topic for each in told if isinstance(each, Left))
+        return told
 
     # -- arrivals (R4, R5) -------------------------------------------------------------------------------------
 
@@ -78,7 +86,7 @@ class Turns:
             reader.add_base(entry)
         if self.is_ready(reader, entry, now):
             self.notify(reader, entry)
-            awake = room.wake(topic, number)
+            awake = room.wake(topic, number) if reader.end is None else self._woken_by(reader)
             if awake:
                 self.run(deque(awake), now)
             return
@@ -182,7 +190,7 @@ class Turns:
             elif is_ready(reader, entry, now):
                 room.remove(entry)
                 self.notify(reader, entry)
-                awake.extend(room.wake(entry.topic, entry.number))
+                awake.extend(room.wake(entry.topic, entry.number) if reader.end is None else self._woken_by(reader))
 
     def overtaken(self, reader: TopicReader, entry: Sequenced) -> None:
         """The clock was forced past a waiting entry. The belt makes no circles of dependencies (R2), so this takes a
@@ -190,6 +198,11 @@ class Turns:
         self.room.remove(entry)
         if not entry.is_hole:
             self._receive_old(reader, entry)
+
+    def _woken_by(self, reader: TopicReader) -> Sequence[Sequenced]:
+        """Return (and forget) the events that slept on the number of a topic that was left and has just got there."""
+        topic, number = reader.topic, reader.clock
+        return self.let_go(topic) if reader.end is not None and number >= reader.end else self.room.wake(topic, number)
 
     # -- what becomes of a number ------------------------------------------------------------------------------
 
@@ -298,8 +311,19 @@ class Turns:
             awake.extend(self.room.drop(topic))
         return awake
 
+    def let_go(self, topic: int) -> deque[Sequenced]:
+        """A topic that was left is read as far as is needed: it ends. Return the events that slept on its numbers."""
+        if topic not in self.readers:
+            return deque()
+        awake = self.end([topic])
+        self.unbegun.left(topic)
+        awake.extend(self.unbegun.leave(topic).held)
+        self.out.append(Left(topic))
+        return awake
+
     def end_all(self) -> None:
         """Drop all clocks with all that is known and waits."""
+        self.out += map(Left, self.left)
         self.readers.clear()
         self.unbegun.clear()
         self.behind.clear()

@@ -46,12 +46,12 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
             _require(_is_belt(origin, stage) and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())) and _is_flat(ride.saved), ride, origin)
             _check_known([*firsts(ride.saved), *(each.topic for each in ride.resumed)], origin, stage)
-            _check_known([*ride.topics, *ride.plain, *ride.fresh, *firsts(ride.starts)], origin, stage)
+            _check_known([*ride.topics, *ride.plain, *ride.fresh, *ride.left, *firsts(ride.starts)], origin, stage)
         case SubscribedRide():
             _require(origin == 0 and stage.index == stage.count - 1 and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())), ride, origin)
-            _require(set(ride.topics) <= set(firsts(ride.starts)), ride, origin)
-            _check_known(ride.topics, origin, stage)
+            _require({*ride.topics, *ride.left} <= set(firsts(ride.starts)), ride, origin)
+            _check_known([*ride.topics, *ride.left], origin, stage)
         case TopicRide():
             _require(_is_belt(origin, stage), ride, origin)
             _require(all(stage.index < info.stage < stage.count and info.id > 0 for info in ride.topics), ride, origin)

@@ -120,6 +120,7 @@ class SubscriptionRide(Ride, tag=4):
         is_new: it resumes in another process, or topics begin anew; else it was only answered before.
         resumed: where it resumes, filled stage by stage.
         owner: see the session.
+        left: topics that it leaves; their numbers are among ``starts``, too (R22).
     """
 
     client_id: str
@@ -137,6 +138,7 @@ class SubscriptionRide(Ride, tag=4):
     is_new: bool = True
     resumed: list[Resumed] = []
     owner: str = ""
+    left: list[int] = []
 
 
 class SubscribedRide(Ride, tag=5):
@@ -149,6 +151,7 @@ class SubscribedRide(Ride, tag=5):
     starts: list[int]
     bases: dict[int, list[int]]
     resumed: list[Resumed] = []
+    left: list[int] = []
 
 
 class LingerEndRide(Ride, tag=6):

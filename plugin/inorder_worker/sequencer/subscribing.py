@@ -7,7 +7,7 @@ subscriptions and timestamps in one order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -158,6 +158,7 @@ class Subscribing:
                 saved=saved,
                 is_new=is_new,
                 owner="" if session is None else session.owner,
+                left=_left_by(command, known, topics) if same else [],
             )
         )
 
@@ -201,7 +202,14 @@ class Subscribing:
             self._outbox.up(ride)
             return
         done = SubscribedRide(
-            ride.client_id, ride.incarnation, ride.version, ride.topics, ride.starts, ride.bases, ride.resumed
+            ride.client_id,
+            ride.incarnation,
+            ride.version,
+            ride.topics,
+            ride.starts,
+            ride.bases,
+            ride.resumed,
+            ride.left,
         )
         if state.is_bottom:
             self.completed(done)
@@ -274,15 +282,16 @@ class Subscribing:
             for topic in ride.topics
         ]
         keep_clock(state, ride)
-        part: list[TopicStart] = []
-        room = MAX_ENTRIES
-        for start in topics:
+        left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left]
+        answer, room = Subscribed(ride.version, [], more=True, left=[]), MAX_ENTRIES
+        for at, start in enumerate([*topics, *left]):
             if room < 0:
-                self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part, more=True))
-                part, room = [], MAX_ENTRIES
-            part.append(start)
+                self._outbox.reply(ride.client_id, ride.incarnation, answer)
+                answer, room = Subscribed(ride.version, [], more=True, left=[]), MAX_ENTRIES
+            (answer.topics if at < len(topics) else answer.left).append(start)
             room -= PARTS_OF_A_START + len(start.base) + len(start.topic.name.encode()) // PART_BYTES
-        self._outbox.reply(ride.client_id, ride.incarnation, Subscribed(ride.version, part))
+        answer.more = False
+        self._outbox.reply(ride.client_id, ride.incarnation, answer)
 
     # -- linger (R10) ------------------------------------------------------------------------------------------
 
@@ -370,3 +379,13 @@ class Subscribing:
                 with_them[topic] = others & with_it
         for other, its in turned(with_them):
             add_all_to(topics[other].removed, its)
+
+
+def _left_by(command: ChangeSubscription, known: Subscription | None, topics: Container[int]) -> list[int]:
+    """Return the topics that a client leaves with this change (R22). Where the client begins anew these are also the
+    topics of earlier changes, whose answers may never reach it."""
+    if known is None:
+        return []
+    change = command.incarnation, command.version
+    lingering = [topic for topic, at in known.lingering.items() if command.anew or at == change]
+    return sorted(each for each in {*known.active, *lingering} if each not in topics)

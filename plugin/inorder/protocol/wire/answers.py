@@ -77,11 +77,13 @@ class Settled(Frame, tag=35):
 
 class Subscribed(Frame, tag=36):
     """Answers Subscribe: every topic of the subscription, with its start; bases only where it is new. ``more``: the
-    rest follows in further frames of this version."""
+    rest follows in further frames of this version. ``left``: the topics that the change has left, each with the number
+    up to which its events are still to be read (R22)."""
 
     version: int
     topics: list[TopicStart]
     more: bool = False
+    left: list[TopicStart] = []
 
 
 class Numbers(Frame, tag=37):

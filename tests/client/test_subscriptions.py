@@ -85,6 +85,24 @@ async def test_nothing_of_a_dropped_topic_follows(site: Site) -> None:
         assert payloads(await take_through(one, b"b1")) == [b"b1"]
 
 
+async def test_r22_the_broker_delivers_until_what_was_left_is_read_and_then_it_can_be_taken_again(site: Site) -> None:
+    """Its connection is lost meanwhile: the subscription must be there again, or the rest would never come."""
+    async with site.client("one") as one, site.client("publisher") as publisher:
+        await one.subscribe("a", "b", "c")
+        site.hub.stall("one")
+        await published(publisher, "a", 20)
+        await one.unsubscribe("a")
+        assert set(site.hub.members["one"].filters) == {"a", "b", "c"}
+        site.hub.cut("one")
+        await one.subscribe("a")
+        await published(publisher, "a", 1, prefix="again")
+        seen = await take_through(one, b"again0")
+        assert payloads(seen[-1:]) == [b"again0"]
+        assert not gaps_of(seen)
+        await one.unsubscribe("a")
+        await until(lambda: set(site.hub.members["one"].filters) == {"b", "c"})
+
+
 async def test_a_filter_covers_topics_that_are_created_later(site: Site) -> None:
     """R13: a new topic begins at 1 for whoever had a filter for it."""
     one, two = site.client("one", seed=3, **ROUGH), site.client("two", seed=4, **ROUGH)

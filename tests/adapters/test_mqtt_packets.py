@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paho.mqtt.client import MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+import inorder.paho as drop_in
 from inorder.ports import Arrival, Outgoing
 from inorder.protocol.names import exact
 from inorder.testing.ens_recorder import connected, unique
@@ -17,7 +21,9 @@ from inorder.testing.services import Mosquitto
 from inorder_adapters.mqtt import open_ens
 from inorder_adapters.mqtt.outbox import DirectWrites
 from inorder_adapters.mqtt.packets import publish_packet, read_publishes
-from inorder_adapters.mqtt.properties import NO_PROPERTIES, pack_properties
+from inorder_adapters.mqtt.paho_client import PahoClient
+from inorder_adapters.mqtt.properties import NO_PROPERTIES, pack_properties, variable_length
+from inorder_adapters.mqtt.user_properties import take_out
 from inorder_adapters.payload_form import join
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\ufeff"), max_size=40)
@@ -120,3 +126,73 @@ async def test_qualities_in_turn_keep_their_order_through_a_full_socket(mosquitt
         await got.until_arrived(len(payloads))
         await sent.until_accepted(len(payloads))
     assert got.payloads == payloads
+
+
+# -- user properties, which anybody may send ---------------------------------------------------------------------------
+
+PAIR = b"\x26\0\x01a\0\x01b"
+BOM = b"\0\x03\xef\xbb\xbf"
+MARK = b"\x26\0\x01a" + BOM
+OTHERS = b"\x01\x01\x02\0\0\0\x09\x03\0\x01c\x08\0\x01r\x09\0\x02\xff\0\x0b\x80\x01\x23\0\x07"
+
+
+def rest_of(qos: int, properties: bytes, payload: bytes = b"load") -> bytes:
+    """Return a PUBLISH of MQTT 5 behind its fixed header."""
+    return b"\0\x01t" + (b"\0\x09" if qos else b"") + variable_length(len(properties)) + properties + payload
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("given", "left", "pairs"),
+    [
+        (OTHERS, OTHERS, []),
+        (PAIR + OTHERS + MARK, OTHERS, [("a", "b"), ("a", "\ufeff")]),
+        (b"\x03" + BOM + b"\x08" + BOM + b"\x09" + BOM, b"\x09" + BOM, []),
+        (PAIR * 40, b"", [("a", "b")] * 40),
+    ],
+)  # fmt: skip
+def test_user_properties_and_what_paho_cannot_read_are_taken_out(
+    qos: int, given: bytes, left: bytes, pairs: list[tuple[str, str]]
+) -> None:
+    assert take_out(0x30 | qos << 1, rest_of(qos, given)) == (rest_of(qos, left), pairs)
+
+
+@pytest.mark.parametrize("cut", range(1, len(PAIR)))
+def test_a_publish_that_is_not_well_formed_is_left_to_paho(cut: int) -> None:
+    for packet in (rest_of(1, PAIR + PAIR[:cut]), rest_of(1, PAIR * 2, b"")[:-cut], rest_of(1, b"\x7f" + PAIR)):
+        assert take_out(0x32, packet) == (packet, [])
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_of_properties_are_taken_out_or_left(data: bytes) -> None:
+    packet = rest_of(1, data)
+    left, pairs = take_out(0x32, packet)
+    assert (left == packet and not pairs) or len(left) < len(packet)
+
+
+@pytest.mark.parametrize("make", [PahoClient, drop_in.Client])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_paho_reads_no_user_properties(make: Any, qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It copies the rest of the packet for each, so that one message stops a reader; over U+FEFF it closes."""
+    read, unpack = list[bytes](), Properties.unpack
+
+    def unpack_seen(self: Any, buffer: bytes) -> Any:
+        read.append(bytes(buffer))
+        return unpack(self, buffer)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(Properties, "unpack", unpack_seen)
+    client: Any = make(CallbackAPIVersion.VERSION2, client_id="c", protocol=MQTTv5)
+    client._connect_properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    client._connect_properties.TopicAliasMaximum = 5
+    got = list[Any]()
+    client.on_message = lambda client, userdata, message: got.append(message)
+    client._in_packet["command"] = 0x30 | qos << 1
+    for properties in (PAIR * 3000 + MARK + OTHERS[:2], OTHERS[:2]):
+        client._in_packet["packet"] = bytearray(rest_of(qos, properties))
+        client._handle_publish()
+        if qos == 2:
+            got.append(client._in_messages.pop(9))
+    assert {*read} == {b"\x02" + OTHERS[:2] + b"load"}
+    assert got[0].properties.UserProperty == [("a", "b")] * 3000 + [("a", "\ufeff")]
+    assert not hasattr(got[1].properties, "UserProperty")
+    assert [(each.payload, each.properties.PayloadFormatIndicator) for each in got] == [(b"load", 1)] * 2

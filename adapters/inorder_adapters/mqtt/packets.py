@@ -44,7 +44,7 @@ def read_publishes(data: bytes, has_properties: bool, via_of: ViaOf) -> tuple[li
         while at < size and data[at] | _RETAIN == _PUBLISH | _RETAIN:
             length, body = data[at + 1], at + 2
             if length > 127:
-                length, body = _long_number(data, at + 1)
+                length, body = long_number(data, at + 1)
             end = body + length
             if end > size:
                 break
@@ -67,7 +67,7 @@ def _read_publish(body: bytes, retained: bool, has_properties: bool, via_of: Via
         return Arrival(topic, payload, stamp, retained)
     length, at = body[topic_end], topic_end + 1
     if length > 127:
-        length, at = _long_number(body, topic_end)
+        length, at = long_number(body, topic_end)
     end = at + length
     if end > len(body):
         raise _NotPlain
@@ -98,7 +98,7 @@ def _read_properties(body: bytes, at: int, end: int) -> tuple[bytes | None, list
                 own.append((_text(key), _text(value)))
             at = value_end
         elif kind == _SUBSCRIPTION_IDENTIFIER:
-            number, at = _long_number(body, at + 1)
+            number, at = long_number(body, at + 1)
             ids.append(number)
         else:
             raise _NotPlain
@@ -114,7 +114,7 @@ def _text(raw: bytes) -> str:
     return text
 
 
-def _long_number(data: bytes, at: int) -> tuple[int, int]:
+def long_number(data: bytes, at: int) -> tuple[int, int]:
     """Read a variable byte integer; return its value and its end. Raises IndexError, ValueError."""
     value = shift = 0
     while shift <= 21:

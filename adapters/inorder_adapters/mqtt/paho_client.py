@@ -18,6 +18,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from inorder_adapters.mqtt.barriers import Pings
 from inorder_adapters.mqtt.options import Target
 from inorder_adapters.mqtt.properties import make_properties
+from inorder_adapters.mqtt.user_properties import UserProperties
 from inorder_adapters.payload_form import protect
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class TlsSocket(ssl.SSLSocket):
             raise
 
 
-class PahoClient(Pings, Client):
+class PahoClient(Pings, UserProperties, Client):
     """paho's client, which also says when the broker refuses a publish, and pings for others.
 
     paho ignores the reason code of PUBREC, answers PUBREL in any case, and then reports what the broker says to

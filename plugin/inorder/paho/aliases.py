@@ -6,6 +6,8 @@ from __future__ import annotations
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from inorder_adapters.mqtt.user_properties import take_out
+
 
 def alias_of(properties: Properties | None) -> int:
     """Return the topic alias of a publish, 0 where it has none."""
@@ -28,7 +30,8 @@ def named(command: int, packet: bytes, known: dict[int, bytes]) -> bytes:
     end = 2 + int.from_bytes(packet[:2], "big")
     topic, properties = packet[2:end], Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     try:
-        properties.unpack(packet[end + 2 if command & 0x06 else end :])  # type: ignore[no-untyped-call]
+        read, _ = take_out(command, packet)
+        properties.unpack(read[end + 2 if command & 0x06 else end :])  # type: ignore[no-untyped-call]
     except Exception:  # not well formed: paho, which reads it next, says so
         return packet
     alias = alias_of(properties)

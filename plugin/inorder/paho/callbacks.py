@@ -15,6 +15,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from inorder.endpoint.notifications import Gap
 from inorder.paho.message import MQTTMessage
 from inorder_adapters.mqtt.barriers import Pings
+from inorder_adapters.mqtt.user_properties import UserProperties
 
 if TYPE_CHECKING:
     from inorder.paho.client import Client
@@ -49,7 +50,7 @@ CallbackOnUnsubscribe = CallbackOnUnsubscribe_v1_mqtt3 | CallbackOnUnsubscribe_v
 
 if TYPE_CHECKING:
 
-    class _Typed(Pings):
+    class _Typed(Pings, UserProperties):
         """paho's client with newly typed callbacks."""
 
         on_connect: CallbackOnConnect | None  # type: ignore[assignment]
@@ -85,5 +86,5 @@ if TYPE_CHECKING:
     Base = _Typed
 else:
 
-    class Base(Pings, paho.Client):
+    class Base(Pings, UserProperties, paho.Client):
         """paho's client with pings of ours."""

@@ -40,6 +40,7 @@ class Receiving(Embedding):
         return super()._handle_publish()
 
     def _handle_on_message(self, message: paho.MQTTMessage) -> None:
+        self._give(message)
         ordering = self._ordering
         mine = ours(message)
         if ordering is None or ordering.session is None:

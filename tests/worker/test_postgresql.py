@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,7 +16,7 @@ import sqlalchemy as sa
 from tests.worker.helpers import PATIENCE, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import InvalidOption, StoreUnreachable
+from inorder.errors import InvalidOption, StoreOutdated, StoreUnreachable
 from inorder.protocol.wire import CreateTimestamps, NewEvent
 from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer
 from inorder_worker.service import Worker
@@ -22,6 +24,8 @@ from inorder_worker.service.following import Follower
 from inorder_worker.store import postgresql
 from inorder_worker.store.backup import back_up
 from inorder_worker.store.journal import Batch, Member
+from inorder_worker.store.postgresql import PatientConnection, Primary
+from inorder_worker.store.restoring import renew
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import verify
@@ -180,3 +184,172 @@ def test_a_connection_that_was_cut_while_it_was_idle_is_made_anew(
         assert call(lambda connection: connection.execute(mine).scalar_one()) != process
     idle.close()
     other.close()
+
+
+@pytest.fixture
+def doors(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, dict[int, int | None]]]:
+    """A store's URL with two hosts, which are ports of one server, and the timeline of each: 0 for a replica, ``None``
+    for one that is away. The first one is behind on it."""
+    name = postgres.database().rpartition("/")[2]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ports = (silent.getsockname()[1], postgres.port)
+        timelines: dict[int, int | None] = {ports[0]: 1, ports[1]: 2}
+        connect = PatientConnection.connect.__func__  # type: ignore[attr-defined]
+
+        def through(cls: type[PatientConnection], *arguments: Any, **options: Any) -> PatientConnection:
+            port = int(options["port"].partition(",")[0])
+            if timelines[port] is None:
+                raise psycopg.OperationalError("connection refused")
+            options.update(host="127.0.0.1", port=postgres.port)
+            made: PatientConnection = connect(cls, *arguments, **options)
+            made.door = port  # type: ignore[attr-defined]
+            return made
+
+        def answer(connection: Any, question: str) -> Any:
+            row = asked(connection, question)
+            if question == postgresql._ASK and row is not None:
+                timeline = timelines[connection.door]
+                return row[0], f"{row[1]} of {connection.door}", f"{timeline:08X}" if timeline else None
+            return row
+
+        asked = postgresql._answer
+        monkeypatch.setattr(PatientConnection, "connect", classmethod(through))
+        monkeypatch.setattr(postgresql, "_answer", answer)
+        yield f"postgresql://postgres@/{name}?host=127.0.0.1:{ports[0]}&host=127.0.0.1:{ports[1]}", timelines
+
+
+def door(store: Store) -> int:
+    """Return the port that the store's connection was made to."""
+
+    def look(connection: sa.Connection) -> int:
+        driver: Any = connection.connection.driver_connection
+        found: int = driver.door
+        return found
+
+    return store.run(look)
+
+
+def test_of_several_primaries_the_one_that_was_promoted_last_is_used(
+    doors: tuple[str, dict[int, int | None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A former primary that is back is the first host of the URL, and takes writes."""
+    url, timelines = doors
+    first, second = timelines
+    cases = [(1, 2, second), (3, 2, first), (2, 2, first), (0, 1, second), (None, 1, second)]
+    for at_first, at_second, wanted in cases:
+        timelines.update({first: at_first, second: at_second})
+        for _ in range(2):
+            store = Store(url)
+            assert door(store) == wanted
+            store.close()
+    told = [each.getMessage() for each in caplog.records if "two_primaries" in each.getMessage()]
+    assert len(told) == 3, "once each"
+    assert [re.findall(r"timeline \d", each) for each in told] == [
+        ["timeline 1", "timeline 2"], ["timeline 3", "timeline 2"], ["timeline 2", "timeline 2"]
+    ]  # fmt: skip
+    timelines.update({first: None, second: None})
+    with pytest.raises(StoreUnreachable, match="connection refused; connection refused"):
+        Store(url).look()
+
+
+def test_replicas_alone_are_read_as_the_driver_chooses(doors: tuple[str, dict[int, int | None]]) -> None:
+    url, timelines = doors
+    first, _ = timelines
+    timelines.update(dict.fromkeys(timelines, 0))
+    store = Store(url)
+    assert door(store) == first
+    store.close()
+
+
+def test_a_primary_that_was_replaced_is_an_older_copy(doors: tuple[str, dict[int, int | None]]) -> None:
+    """Also for a worker that is started on it when the others have found that out, and knows of no other one."""
+    url, timelines = doors
+    first, second = timelines
+    journal = SqlJournal(url)
+    journal.open(1)
+    timelines[second] = None
+    journal._store.drop()
+    for call in (journal.read_map, lambda: journal.claim(0, "a")):
+        with pytest.raises(StoreOutdated, match=r"timeline 1, and was replaced: .* timeline 2; .*inorder renew"):
+            call()
+    another = SqlJournal(url)
+    assert "was replaced" in another.open(1).outdated
+    another.close()
+    timelines[second] = 2
+    with pytest.raises(StoreOutdated, match="was replaced"):
+        journal.read_map()  # its server is back, and is the same one as the first here
+    assert door(journal._store) == second
+    renew(url, beat_interval=0.02)
+    timelines.update({first: 3, second: None})
+    journal._store.drop()
+    assert door(journal._store) == first, "promoted again"
+    journal.close()
+
+
+async def test_a_worker_waits_for_the_primary_that_it_had(
+    postgres: PostgresServer, doors: tuple[str, dict[int, int | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes on without a restart, with the numbers that it gave."""
+    url, timelines = doors
+    _, second = timelines
+    monkeypatch.setattr(Store, "mark_outdated", lambda *_: None)  # it is the same database here
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+    async with Worker(settings(store=url, beat_interval=0.02, lease=0.2)) as worker:
+        async with RawClient(worker.address) as client:
+            topic, *_ = await client.resolve("a")
+            before = await client.create(topic, 1)
+        timelines[second] = None
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute(end, [re.findall(r"/(\w+)\?", url)[0]])
+        await until(lambda: "was replaced: this process" in str(worker.health()[1]["store_error"]))
+        assert not worker.health()[0]
+        timelines[second] = 2
+        await until(lambda: worker.health()[0])
+        async with RawClient(worker.address) as client:
+            assert (await client.create(topic, 1, 2))[:1] == before
+
+
+def test_a_silent_host_does_not_keep_the_others_waiting(postgres: PostgresServer) -> None:
+    name = postgres.database().rpartition("/")[2]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"host=127.0.0.1:{silent.getsockname()[1]}&host=127.0.0.1:{postgres.port}"
+        store = Store(f"postgresql://postgres@/{name}?{hosts}", timeout=10 * PATIENCE)
+        with ThreadPoolExecutor(1) as thread:
+            looking = thread.submit(store.look)
+            try:
+                assert looking.result(PATIENCE) is None
+            finally:
+                store.interrupt()
+        store.close()
+
+
+def test_any_role_may_ask_which_primary_a_server_is(postgres: PostgresServer, caplog: pytest.LogCaptureFixture) -> None:
+    """And one server that a URL names twice is one primary."""
+    name = postgres.database().rpartition("/")[2]
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE plain_{name} LOGIN")
+    port = f"host=127.0.0.1:{postgres.port}"
+    store = Store(f"postgresql://plain_{name}@/{name}?{port}&{port}")
+    found = store.run(lambda connection: connection.connection.driver_connection.primary)  # type: ignore[union-attr]
+    assert isinstance(found, Primary)
+    assert (found.timeline, bool(found.system)) == (1, True)
+    assert "two_primaries" not in caplog.text
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ({"host": "a", "port": 1}, [{"host": "a", "port": 1}]),
+        ({"host": "a,b", "port": "1,"}, [{"host": "a", "port": "1"}, {"host": "b", "port": ""}]),
+        ({"host": "a,b", "port": "1", "x": 1, "target_session_attrs": "read-write"},
+         [{"host": "a", "port": "1", "x": 1}, {"host": "b", "port": "1", "x": 1}]),
+        ({"host": "a,b", "target_session_attrs": "standby"}, [{"host": "a,b", "target_session_attrs": "standby"}]),
+        ({"dbname": "d"}, [{"dbname": "d"}]),
+    ],
+)  # fmt: skip
+def test_each_host_of_a_url_has_its_options(given: dict[str, Any], hosts: list[dict[str, Any]]) -> None:
+    found = postgresql.options_of_hosts(given)
+    assert [{name: str(value) for name, value in each.items()} for each in found] == [
+        {name: str(value) for name, value in each.items()} for each in hosts
+    ]

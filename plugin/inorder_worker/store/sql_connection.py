@@ -12,14 +12,15 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
-from inorder.errors import MissingExtra, StoreError, StoreFull, StoreUnreachable
+from inorder.errors import MissingExtra, StoreError, StoreFull, StoreOutdated, StoreUnreachable
 from inorder.masking import masked_url
 from inorder_worker.store import sqlite_count
 from inorder_worker.store.failpoints import reach
@@ -28,6 +29,9 @@ from inorder_worker.store.sqlite_file import Room, StoreFile
 from inorder_worker.store.sqlite_place import cannot_open, check_kind, is_at_rest
 from inorder_worker.store.store_errors import Busy, Conflict, is_not_opened, reason_of, translate
 from inorder_worker.store.store_url import parsed_url, sqlite_path, url_of_file
+
+if TYPE_CHECKING:
+    from inorder_worker.store.postgresql import Primary
 
 T = TypeVar("T")
 
@@ -77,6 +81,8 @@ class SqlConnection:
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self.settings = "" if self.is_sqlite else _postgresql().settings_of_writes(timeout, pause)
         """Expressions that each transaction that writes must evaluate, on a server."""
+        self._primary: Primary | None = None
+        """The server that was used last, of a URL with several hosts."""
         self._file: StoreFile | None = None
         if self.is_sqlite:
             path = sqlite_path(parsed)
@@ -310,6 +316,8 @@ class SqlConnection:
             if self._file is not None:
                 self._prepare_sqlite(connection)
                 self._file.opened()
+            else:
+                self._require_newest(connection)
         except BaseException:
             if connection is not None:
                 connection.close()
@@ -317,6 +325,27 @@ class SqlConnection:
                 self._file.dropped()
             raise
         return connection
+
+    def _require_newest(self, connection: sa.Connection) -> None:
+        """Raise StoreOutdated for a server that was replaced by one that this connection was to before. It takes writes
+        that will be lost, so it is marked, too: whoever starts on it has no memory of the other one."""
+        driver: Any = connection.connection.driver_connection
+        found, before = driver.primary, self._primary
+        if found is None:
+            return
+        if before is not None and found.is_behind(before):
+            what = f"its server takes writes on timeline {found.timeline}"
+            reason = f"{what}, and was replaced: this process has used one on timeline {before.timeline}"
+            if not self._is_read_only:
+                with contextlib.suppress(StoreError, *self._errors):
+                    mark = partial(self.mark_outdated, connection, reason)
+                    begin = _postgresql().begin(self.settings)
+                    self._between(connection.connection.cursor(), begin, mark, writes=True)
+            raise StoreOutdated(self.url, reason)
+        self._primary = found
+
+    def mark_outdated(self, connection: sa.Connection, reason: str) -> None:
+        """Mark what the connection leads to as an older copy, inside a transaction; see Store."""
 
     def _prepare_sqlite(self, connection: sa.Connection) -> None:
         for pragma in (

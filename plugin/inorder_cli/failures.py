@@ -60,7 +60,7 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )
 _SERVER_HINTS: tuple[tuple[type[BaseException], str], ...] = (
-    (errors.StoreReadOnly, "the role in the store's URL must be able to write the store's tables, on a primary server"),
+    (errors.StoreReadOnly, "the role in its URL must have all rights to its tables, and the server must take writes"),
     (errors.StoreRefused, "were its tables changed by hand? undo that, or put a backup back (inorder restore)"),
     (errors.StoreUnreachable, "is this the store? name another with --store postgresql://host/database"),
 )

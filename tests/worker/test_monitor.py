@@ -203,7 +203,7 @@ async def test_a_standby_is_ready_while_it_can_follow(monkeypatch: pytest.Monkey
     store = MemoryStore()
     options = {**HTTP, "beat_interval": 0.02, "lease": 60.0}
     async with (
-        Worker(settings(**options, name="first"), journal=TestJournal(store)),
+        Worker(settings(**options, name="first"), journal=TestJournal(store)) as first,
         Worker(settings(**options, name="second"), journal=TestJournal(store)) as standby,
     ):
         status, facts = await ready(standby)
@@ -215,6 +215,9 @@ async def test_a_standby_is_ready_while_it_can_follow(monkeypatch: pytest.Monkey
                 raise StoreUnreachable("memory", "the server is gone")
 
             patch.setattr(standby._standby._follower, "read", fail)
+            patch.setattr(first._standby._follower, "read", fail)
+            await until(lambda: "gone" in str(first.health()[1]["store_error"]))
+            assert first.health()[0]  # numbers are given; to take stages over, or hand them over, it could not
             await until(lambda: not standby.health()[0])
             status, facts = await ready(standby)
             assert (status, facts["status"]) == (503, "store failed")

@@ -187,10 +187,9 @@ class Worker:
         if silence >= self.settings.lease:
             return f"store {masked_url(self.settings.store)}: it has not answered for {silence:.0f} s", True
         beats = self._host.beat_failure
-        if self.state != "standby":
-            return beats.text, beats.age >= self.settings.lease
         failing = self._standby.failure or beats.text
-        return failing, bool(failing)
+        is_cut_off = beats.age >= self.settings.lease if self.state == "active" else bool(failing)
+        return failing, is_cut_off
 
     async def _run(self) -> None:
         """Own all background tasks: one that dies stops the worker with its error."""

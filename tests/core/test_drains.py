@@ -228,6 +228,34 @@ def test_r22_a_subscription_to_something_else_does_not_wait(hand: Leaving) -> No
     assert (hand.reads, hand.brokers()) == ([1, 2, 3], [["t/9"]])
 
 
+def test_r22_each_change_is_over_when_its_own_topics_are(hand: Leaving) -> None:
+    """What two changes have left ends apart, and a subscription waits for any of it."""
+    hand.subscribe("t/4", "t/5")
+    hand.leave("t/1", "t/4", t1=0, t4=1)
+    hand.leave("t/5", t5=1)
+    both = [Subscription(SPACE, mqtt_filter(each), "total", 0, True) for each in ("t/6", "t/4")]
+    hand.endpoint.change(both)
+    hand.arrive(5, 1)
+    assert hand.brokers() == [["t/5"]]
+    assert hand.endpoint.subscriber.change is None
+    hand.arrive(4, 1)
+    assert hand.brokers() == [["t/1", "t/4"]]
+    assert hand.endpoint.subscriber.change is not None
+
+
+def test_r22_an_unordered_subscription_of_what_the_broker_still_delivers_waits(hand: Leaving) -> None:
+    """It would end with the old one."""
+    hand.subscribe("t/4")
+    hand.leave("t/1", "t/4", t1=1, t4=1)
+    none = [Subscription(SPACE, mqtt_filter(each), "none", 0, True) for each in ("x/1", "t/1")]
+    hand.endpoint.change(none)
+    assert hand.brokers() == []
+    hand.arrive(1, 1)
+    hand.arrive(4, 1)
+    assert hand.brokers() == [["t/1", "t/4"]]
+    assert hand.endpoint.routes.get(*("m", mqtt_filter("t/1"))) is not None
+
+
 def test_r22_an_unordered_subscription_of_the_same_topic_goes_on(hand: Leaving) -> None:
     """It is passed through as ever, and the broker goes on delivering for it."""
     hand.subscribe("t/1", ordering="none")

@@ -88,7 +88,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         # "007" is not 7: who reads it as a number could not tell them apart any more
         if (
             pa.types.is_integer(field.type)
-            and _is_text(column.type)
+            and is_text(column.type)
             and converted.cast(pa.string()) != column.cast(pa.string())
         ):
             raise Unreadable(f"column {field.name!r} is {column.type}, and not each value is a plain number")
@@ -103,9 +103,9 @@ def _may_become(is_: pa.DataType, wanted: pa.DataType) -> bool:
     if is_ == wanted or types.is_null(is_):
         return True
     if types.is_integer(wanted):
-        return bool(types.is_integer(is_) or types.is_floating(is_) or _is_text(is_))
+        return bool(types.is_integer(is_) or types.is_floating(is_) or is_text(is_))
     if types.is_string(wanted):
-        return bool(_is_text(is_) or types.is_binary(is_) or types.is_large_binary(is_) or types.is_integer(is_))
+        return bool(is_text(is_) or types.is_binary(is_) or types.is_large_binary(is_) or types.is_integer(is_))
     if types.is_timestamp(wanted):
         return bool(types.is_timestamp(is_))
     if types.is_list(wanted):
@@ -116,7 +116,8 @@ def _may_become(is_: pa.DataType, wanted: pa.DataType) -> bool:
     return False
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def is_text(type_: pa.DataType) -> bool:
+    """Tell whether a column's values are texts."""
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 

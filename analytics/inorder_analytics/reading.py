@@ -14,17 +14,25 @@ from typing import Any
 import fsspec
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from inorder.errors import InorderError, InvalidOption
 from inorder.traces.folder import LocalFolder, RemoteFolder, reason_of
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
-from inorder_analytics.columns import Unreadable, arrow_schema, check, conform, found_in, is_exact
+from inorder_analytics.columns import Unreadable, arrow_schema, check, conform, found_in, is_exact, is_text
 from inorder_analytics.copies import KEY, Copies
 from inorder_analytics.results import Damaged
 
 Row: Any = msgspec.defstruct("Row", [(name, Any, None) for name in NAMES], gc=False, module=__name__)
 """One row: an attribute for each column, ``None`` where it is null; instants are microseconds since 1970 in UTC."""
+
+VALUES_A_BYTE = 64
+"""A trace has fewer values for each byte of its file. One with more was made to fill the memory of its reader."""
+TEXT_A_BYTE = 1_000
+"""So many bytes of text may come out of each byte of a file."""
+SMALL = 1_000_000
+"""So many values, and so many bytes of text, may be in any file."""
 
 EXISTING = "a file or folder that exists, or a URL of one, such as s3://bucket/traces"
 
@@ -207,23 +215,44 @@ class Traces:
     def read(self, file: TraceFile, names: Iterable[str] = NAMES) -> pa.Table:
         """Return the rows of one file, in our types. Raises whatever says that it is damaged."""
         names = tuple(names)
-        with self._open(file) as opened:
+        with self._open(file) as footer:
+            _check_values(footer.metadata, file.bytes)
+            texts = [each.name for each in footer.schema_arrow if is_text(each.type)]
+        with self._open(file, texts) as opened:
             check(opened.schema_arrow)
             found = found_in(opened.schema_arrow)
             wanted = [found[name] for name in names if name in found]
             rows = opened.metadata.num_rows
             table = opened.read(columns=wanted) if wanted else pa.table({"": pa.nulls(rows)})
+            _check_text(table, file.bytes)
             table = conform(table, names)
             table.validate(full=True)  # that text is UTF-8, for one
             return table
 
-    def _open(self, file: TraceFile) -> pq.ParquetFile:
+    def _open(self, file: TraceFile, once: Iterable[str] = ()) -> pq.ParquetFile:
+        """Open a file; each text of the columns ``once`` is read once, not once for each row."""
         if file.bytes == 0:
             raise Unreadable("it is empty (zero bytes)")
         if self.is_local:
-            return pq.ParquetFile(file.file)
+            return pq.ParquetFile(file.file, read_dictionary=list(once))
         with self.filesystem.open(file.file, "rb") as opened:
-            return pq.ParquetFile(pa.BufferReader(opened.read()))
+            return pq.ParquetFile(pa.BufferReader(opened.read()), read_dictionary=list(once))
+
+
+def _check_values(footer: Any, size: int) -> None:
+    """Raise Unreadable for a file with far more values than a trace of so many bytes has."""
+    groups = (footer.row_group(at) for at in range(footer.num_row_groups))
+    values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))
+    if values > SMALL + VALUES_A_BYTE * size:
+        raise Unreadable(f"it has {values} values in {size} bytes; {VALUES_A_BYTE} a byte are allowed")
+
+
+def _check_text(table: pa.Table, size: int) -> None:
+    """Raise Unreadable for a file whose repeated texts would need far more memory than its bytes."""
+    coded = [chunk for each in table.columns if pa.types.is_dictionary(each.type) for chunk in each.chunks]
+    text = sum(pc.sum(pc.binary_length(each.dictionary).take(each.indices)).as_py() or 0 for each in coded)
+    if text > SMALL + TEXT_A_BYTE * size:
+        raise Unreadable(f"it has {text} bytes of text in {size} bytes; {TEXT_A_BYTE} a byte are allowed")
 
 
 def survey(path: str | Path) -> Survey:

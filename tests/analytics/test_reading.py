@@ -98,6 +98,25 @@ def test_a_survey_reads_the_footers_only(tmp_path: Path) -> None:
     assert [each.file for each in found.damaged] == [str(tmp_path / "c.parquet")]
 
 
+@pytest.mark.parametrize(
+    ("name", "column", "reason"),
+    [
+        ("number", pa.nulls(2_000_000, pa.int64()), "values in"),
+        ("dependencies", pa.array([[0] * 2_000_000]), "values in"),
+        ("topic", pa.DictionaryArray.from_arrays(pa.array([0] * 100_000), ["x" * 10_000]), "bytes of text"),
+    ],
+)
+def test_a_small_file_that_would_fill_the_memory_is_damaged(
+    tmp_path: Path, name: str, column: pa.Array, reason: str
+) -> None:
+    pq.write_table(pa.table({name: column}), tmp_path / "bomb.parquet", compression="zstd")
+    write(tmp_path / "good.parquet", {"number": 7})
+    traces = Traces(tmp_path)
+    assert traces.table().column("number").to_pylist() == [7]
+    assert [Path(each.file).name for each in traces.damaged] == ["bomb.parquet"]
+    assert reason in traces.damaged[0].reason
+
+
 def test_what_cannot_be_opened_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "gone.parquet").symlink_to(tmp_path / "nothing")
     write(tmp_path / "here.parquet", {"number": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -214,3 +215,28 @@ def test_a_reader_leaves_no_mark(tmp_path: Path) -> None:
     assert not marks(path)
     reader.close()
     journal.close()
+
+
+@pytest.mark.parametrize("is_reading", [False, True])
+def test_a_store_that_is_renewed_beside_an_open_reader_is_the_new_one(tmp_path: Path, is_reading: bool) -> None:
+    """As a control plane is one: the log stays, and with it the new domain, which the file itself does not tell yet."""
+    path = tmp_path / "inorder.db"
+    journal, _ = appended(path)
+    assert journal._store._take_up()
+    journal.forget_members(["a"])
+    journal.release([(0, 1)])
+    journal.close()
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN" if is_reading else "SELECT 1")
+    reader.execute("SELECT * FROM meta").fetchall()
+    domain = renew(f"sqlite:///{path}", beat_interval=0.02).domain
+    again = SqlJournal(f"sqlite:///{path}", timeout=0.2)
+    assert again.open(1).domain == domain
+    assert (again._store.told_domain == domain) is not is_reading
+    epoch = again.claim(0, "b")
+    again.beat([(0, epoch)])
+    reader.close()
+    assert again._store._take_up()
+    again.beat([(0, epoch)])
+    assert again._store.told_domain == domain
+    again.close()

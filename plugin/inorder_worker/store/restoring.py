@@ -61,7 +61,7 @@ def restore(
         before.check(store, force=force)
         _watch(store, before, WATCHED_BEATS * beat_interval)
         restored = store.write(lambda connection: _replace(store, connection, backup, before))
-        store.unmark()
+        store.settle()
         return restored
     finally:
         store.close()
@@ -93,7 +93,7 @@ def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Ren
         before.check(store, force=True)
         _watch(store, before, WATCHED_BEATS * beat_interval)
         domain = store.write(lambda connection: _renew_alone(store, connection, before))
-        store.unmark()
+        store.settle()
         return Renewed(store.url, domain, info.domain)
     finally:
         store.close()

@@ -196,6 +196,12 @@ class SqlConnection:
         if self._file is not None:
             self._file.unmark()
 
+    def settle(self) -> None:
+        """Have a new domain written to the SQLite file, from the log, where others have the store open. The mark
+        of the one before is removed."""
+        self._attempt(lambda _: self._file is not None and self._take_up())
+        self.unmark()
+
     @property
     def room(self) -> Room | None:
         """The present and the needed room of an SQLite store's log, as last measured; ``None`` for other stores."""

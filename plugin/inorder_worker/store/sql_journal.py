@@ -68,13 +68,15 @@ class SqlJournal:
         """Of the stages that this journal has claimed."""
         self._domain = 0
         """Of the store when it was opened; 0 before that."""
+        self._told = 0
+        """What its file told then: the one before, while a new one is in the log only."""
         self.url = self._store.url
 
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """See Journal."""
         info = self._store.open(stages, topic_order)
         self._store.make_room()
-        self._domain = info.domain
+        self._domain, self._told = info.domain, self._store.told_domain
         return info
 
     def claim(self, stage: int, owner: str, seen: int | None = None, address: str = "", beat: int | None = None) -> int:
@@ -270,7 +272,8 @@ class SqlJournal:
             found = self._store.run(lambda connection: connection.execute(_META).one())
             outdated = found.outdated or self._store.mark(found.domain)
             require_same(self.url, self._domain, found.domain, outdated)
-            require_same(self.url, self._domain, self._store.told_domain or self._domain, "")
+            told = self._store.told_domain
+            require_same(self.url, self._domain, self._domain if told in (0, self._told) else told, "")
             if found.schema_version != SCHEMA_VERSION:
                 reason = f"its schema has version {found.schema_version} now, this release knows {SCHEMA_VERSION}"
                 raise StoreVersionMismatch(self.url, f"{reason}: a newer one has brought it up to date")

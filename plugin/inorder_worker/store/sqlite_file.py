@@ -292,11 +292,11 @@ class StoreFile:
         self._head = head
         return False
 
-    def _require_beginning(self) -> None:
+    def _require_beginning(self, *emptied: bytes) -> None:
         """Raise StoreMoved for a log emptied in place: writes go on behind its former end, where no later reader finds
         them. SQLite has no locks on it, so it may be read here."""
         with contextlib.suppress(FileNotFoundError), open(self._names[1], "rb") as file:
-            if file.read(len(_HOLE)) == _HOLE:
+            if file.read(len(_HOLE)) in (_HOLE, *emptied):
                 self._give_up_log(f"{self.log.name} was emptied while it was open, and what it had is lost; {_RENEW}")
 
     def _begin_end(self) -> None:
@@ -317,7 +317,7 @@ class StoreFile:
             if not is_later and end.is_kept():
                 reason = f"another copy was put over {self.index.name} while it was open; {_RENEW_OR_RESTORE}"
                 self._give_up_older(reason)
-            self._require_beginning()
+            self._require_beginning(b"")
             self._give_up_log(f"another copy was put over {self.log.name} while it was open; {_RENEW_OR_RESTORE}")
 
     def _give_up_log(self, reason: str) -> NoReturn:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tests.worker.helpers import PATIENCE, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import InvalidOption, StoreOutdated, StoreUnreachable
+from inorder.errors import InvalidOption, StoreOutdated, StoreRefused, StoreUnreachable
 from inorder.protocol.wire import CreateTimestamps, NewEvent
 from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer
 from inorder_worker.service import Worker
@@ -28,6 +28,7 @@ from inorder_worker.store.postgresql import PatientConnection, Primary
 from inorder_worker.store.restoring import renew
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
+from inorder_worker.store.store_errors import translate
 from inorder_worker.store.verification import verify
 
 LEAKED = ("synchronous_commit", "lock_timeout", "idle_in_transaction_session_timeout", "default_transaction_isolation")
@@ -353,3 +354,20 @@ def test_each_host_of_a_url_has_its_options(given: dict[str, Any], hosts: list[d
     assert [{name: str(value) for name, value in each.items()} for each in found] == [
         {name: str(value) for name, value in each.items()} for each in hosts
     ]
+
+
+def test_what_a_server_refuses_is_not_asked_again(postgres: PostgresServer) -> None:
+    """An operator renamed a column under a worker: no retry mends that, and silence would not say what it is."""
+    url = postgres.database()
+    journal = SqlJournal(url)
+    journal.open(1)
+    epoch = journal.claim(0, "a")
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("ALTER TABLE journal RENAME COLUMN entries TO others")
+        with pytest.raises(StoreRefused, match="entries"):
+            journal.append([Batch(0, epoch, 1, b"x")])
+        admin.execute("ALTER TABLE journal RENAME COLUMN others TO entries")
+    journal.append([Batch(0, epoch, 1, b"x")])
+    journal.close()
+    for error in (psycopg.errors.DuplicatePreparedStatement, psycopg.errors.QueryCanceled, psycopg.OperationalError):
+        assert type(translate(error("once more"), url)) is StoreUnreachable

@@ -16,14 +16,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
-import psycopg
 import pytest
 import sqlalchemy as sa
 from tests.worker.helpers import PATIENCE, settings, until
 from tests.worker.processes import WorkerProcess, connected
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import Fenced, StoreFull, StoreReadOnly, StoreRefused, StoreUnreachable
+from inorder.errors import Fenced, StoreFull, StoreReadOnly, StoreUnreachable
 from inorder.protocol.wire import CreateTimestamps, NewEvent, StampedEvent, Timestamps, TopicInfo
 from inorder.testing.services import FaultProxy, PostgresServer, wait_until
 from inorder_worker.sequencer.commands import AnyCommand, Create
@@ -33,7 +32,7 @@ from inorder_worker.store.journal import Batch
 from inorder_worker.store.log_rows import LogWrite
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
-from inorder_worker.store.store_errors import Busy, translate
+from inorder_worker.store.store_errors import Busy
 from inorder_worker.store.verification import verify
 
 _entries = msgspec.msgpack.Decoder(list[tuple[int, list[AnyCommand]]])
@@ -495,23 +494,6 @@ async def test_a_store_that_turns_read_only_and_back(postgres: PostgresServer) -
             assert event.number == 3
     admin.close()
     assert verify(url).problems == []
-
-
-def test_what_a_server_refuses_is_not_asked_again(postgres: PostgresServer) -> None:
-    """An operator renamed a column under a worker: no retry mends that, and silence would not say what it is."""
-    url = postgres.database()
-    journal = SqlJournal(url)
-    journal.open(1)
-    epoch = journal.claim(0, "a")
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute("ALTER TABLE journal RENAME COLUMN entries TO others")
-        with pytest.raises(StoreRefused, match="entries"):
-            journal.append([Batch(0, epoch, 1, b"x")])
-        admin.execute("ALTER TABLE journal RENAME COLUMN others TO entries")
-    journal.append([Batch(0, epoch, 1, b"x")])
-    journal.close()
-    for error in (psycopg.errors.DuplicatePreparedStatement, psycopg.errors.QueryCanceled, psycopg.OperationalError):
-        assert type(translate(error("once more"), url)) is StoreUnreachable
 
 
 def test_a_full_store_is_an_error_of_its_own() -> None:

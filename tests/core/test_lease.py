@@ -645,14 +645,12 @@ def _get(module: OrderingModule, topic: int, number: int, deps: list[int] | None
 
 def test_r12_a_subscription_is_lost_where_the_bottom_stage_has_none_of_it() -> None:
     subscriber = Subscriber(bounded=False)
-    assert not subscriber.is_lost(known=False, version=0)
+    assert not subscriber.is_lost(version=0)
     subscriber.begin([SpaceFilter("m", exact("t1"))])
-    assert not subscriber.is_lost(known=True, version=0)  # it has never arrived
-    assert subscriber.is_lost(known=False, version=0)  # who knows what became of it
+    assert subscriber.is_lost(version=0)  # who knows what became of it
     subscriber.completed(Subscribed(1, [_start(1, 3)]))
-    assert not subscriber.is_lost(known=True, version=1)
-    assert not subscriber.is_lost(known=False, version=1)
-    assert subscriber.is_lost(known=True, version=0)
+    assert not subscriber.is_lost(version=1)
+    assert subscriber.is_lost(version=0)
 
 
 def test_r12_a_change_on_its_way_begins_anew_under_a_new_version() -> None:

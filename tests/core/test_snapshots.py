@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from typing import Any
 
 import msgspec
@@ -12,21 +10,6 @@ from tests.core.cluster import Cluster, wild
 from inorder_worker.sequencer.sequencing import Group
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.sequencer.state import StageData
-
-STORED = (
-    "eNrVVT+P2zYUJ5nLniFzESBD104FOmXt1K+gUuI7mziJVEnK9m1ygHbJIivN0KDDuac/53M6dOxm6G4pAucTBDcXHfIV2kdZh7vDxSjQoWhlQX"
-    "wk3x/+fu/x+Yo8qaUSMKN1pDPl2JkF56Qa2R+3f3y9/fTR8M0+I2+f/fqDf16/ffbbTiDvyOcf8neEfney/erJqdLT7YPfKyejI9Y4ncrIllfk"
-    "k5+koLVNeQTLpFI8gSWvreMjII3KkhAM6U1IcyjjGARpQzyIANG1BhI9AXFJzqUKUn4cay66KuQW8moMHFUNRNoIm1dGCyB1ws2RLVo/BNyRFm"
-    "apNOjyzSAEvW3deyVtDxiFcyliCKxUEaBsAwPOK3dNrEcjHFc4BofSWEfOvOidbBojBdKUryKtcC9BP9VES0FWPORKaOUXYu6A7ChgdykIdxTQ"
-    "gQI2sLajgP0DCp7T18uUUkYLgknoOuanjLHNbtoTxHYELUqaX3O0pV/8CyzN2Z9/z1ODSEC5hS9Ba6VW9uUVebyKYomrgRTLdI3BuVHc4SY9jf"
-    "WUtlzZKRhEXzLKSsaqzIKY95JOQT3H5Q1ONj68ggiBXNQ7DK2TCejMYWmvEI7Xxs2zhM96mdQhjLiiTWqQB9u1E51FYxB5racKzMm5V9wVOfnF"
-    "yzYLbWRk6g9nSX0Ya21Ii9++FFcpt3iyQCtyF9RsP6i8B5P3QPL/LIDj/x+AaoRlV/x8R798sTcp7QSxoMBavJ4O5cX3y+QlXmGY8cgtw4ublt"
-    "XggpzAgtVpzKUqVjFWPxh/BWhJWSsyw8MYunqEWuoayYu9dF6Hptehyz40H0LzC9LPn1bJN84tn94/CQa9d5R8zzF8S4phQZuR0Vlq5+zVJbmk"
-    "DF9yiTz25nbx7anIYPvhy9t01X0a6MdZqyyqzcnDBlMd6tmcvCrpe/LoYDmj9ONwbjHbIYCi9Feb5F1xUZyUrLc93md7Q8V90wdDWHYvgd2CFc"
-    "WN4sF78pj6dor9lBYF6QjZEBy68uGww/zv9s6Z717IppiTgxobMhgMve6FAFIdjel6rBOww6SxU+mi8aZKpbLFmyn+B+tp0Bc8WfmSxUrFoq1N"
-    "FoMtmijW0ZHNVzxzOkF+o00NPs3Fuh+GtryO4dChkzF6K6qEC8hvsk7O/UIQHjuw+V+UV2H0"
-)
-"""The bottom stage of :func:`_busy` as the first stores have it."""
 
 
 def _busy() -> list[Stage]:
@@ -73,9 +56,3 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
         "logged": [rules.covers("s", name) for name in "ab"],
         "lingers": lingers,
     }
-
-
-def test_a_stored_snapshot_is_read_and_written_again_as_it_was() -> None:
-    stored = zlib.decompress(base64.b64decode(STORED))
-    assert msgspec.msgpack.decode(Stage.restore(stored).snapshot()) == msgspec.msgpack.decode(stored)
-    assert msgspec.msgpack.decode(_busy()[1].snapshot()) == msgspec.msgpack.decode(stored)

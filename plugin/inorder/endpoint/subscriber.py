@@ -103,12 +103,13 @@ class Subscriber:
         self._change = SubscriptionChange(self._version, filters, anew)
         return self._change
 
-    def is_lost(self, *, known: bool, version: int) -> bool:
-        """Tell whether the subscription has expired (R12), by the bottom stage's word on this session: whether it is
-        ``known``, and the ``version`` of its subscription (0: none)."""
-        if version:
-            return False
-        return bool(self._filters) or (self._change is not None and not known)
+    def is_lost(self, version: int) -> bool:
+        """Tell whether the subscription has expired (R12), by the bottom stage's word on its ``version`` (0: none).
+
+        A change that is on its way may have come and expired already, and its answer may still come, with a clock from
+        before. So it counts as lost unless the stage has it.
+        """
+        return not version and (bool(self._filters) or self._change is not None)
 
     def expired(self) -> None:
         """The topic managers have dropped the subscription: nothing of it tells any more where a topic begins."""

@@ -278,7 +278,7 @@ class Subscribing:
 
     def opened(self, frame: Opened) -> None:
         """Take the bottom stage's word on this session, which tells whether the subscription has expired (R12)."""
-        if self._subscriber.is_lost(known=frame.known, version=frame.version):
+        if self._subscriber.is_lost(frame.version):
             if self._subscriber.topics:
                 self._outbox.effects.append(Expired())
             self._subscriber.expired()

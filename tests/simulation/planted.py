@@ -324,7 +324,7 @@ _BUGS = (
     Bug(without.carried_once, "shrink", 40),
     Bug(without.version, "retake", 150),
     Bug(without.lease, "expiry", 5),
-    Bug(without.expired_linger, "gone", 60),
+    Bug(without.expired_linger, "gone", 60, first=60),
     Bug(whole_timeout, "lease", 10),
     Bug(sleeping_clock, "lease", 30),
     Bug(hasty, "away", 20),

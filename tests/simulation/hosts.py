@@ -207,7 +207,7 @@ class Host:
 
     def _note_ends(self) -> None:
         """Tell the run's clients whose subscriptions are over since the last commit; they know nothing of it."""
-        subscribed = {(each.client_id, each.incarnation) for each in self.stage._state.overlaps if each.active}
+        subscribed = {(each.client_id, each.incarnation) for each in self.stage._state.overlaps if each.filters}
         for name, incarnation in sorted(self._subscribed - subscribed):
             self.world.clients[name].note_end(incarnation)
         self._subscribed = subscribed

@@ -47,6 +47,6 @@ def bytes_of(payload: bytes, topic: str, properties: Sequence[tuple[str, str]], 
     extras = len(topic)
     if stamp is not None:
         extras += STAMP_WEIGHT * len(stamp)
-    if properties:
-        extras += sum(len(name) + len(value) for name, value in properties)
+    for name, value in properties:  # a generator costs more than most events have
+        extras += len(name) + len(value)
     return len(payload) + extras - USUAL_EXTRAS if extras > USUAL_EXTRAS else len(payload)

@@ -17,7 +17,7 @@ import msgspec
 
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import OrderingTimes
-from inorder.protocol.pairs import joined, pairs
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_bench.match import Aim, Size
 from inorder_bench.processes import RunFailed
@@ -50,7 +50,8 @@ def arrivals(count: int, topics: int = 2, disorder: float = 0.0) -> list[Arrived
         numbers[topic] += 1
         # the latest first, as stages write them
         others = [(topic - back) % topics for back in range(1, topics)]
-        deps = joined((each + 1, numbers[each]) for each in others if numbers[each])
+        # not by ``pairs``: what makes the events is counted with what reads them, and must not become dearer either
+        deps = [part for each in others if numbers[each] for part in (each + 1, numbers[each])]
         events.append((topic + 1, numbers[topic], deps))
     for at in range(count) if disorder else ():
         if chance.random() < disorder:

@@ -87,13 +87,13 @@ async def test_a_bound_of_open_numbers_makes_publishes_wait_their_turn(
 
     async with client("reader") as reader, client("desk", max_unconfirmed=3) as desk:
         await reader.subscribe("a")
-        answer = site.worker._server.answer
+        answer = site.worker._server.sessions.answer
 
         def looked_at(session: Any, frames: Any) -> None:
             look()
             answer(session, frames)
 
-        site.worker._host._sink.answer = looked_at  # type: ignore[method-assign]
+        site.worker._server.sessions.answer = looked_at  # type: ignore[method-assign]
         publishes = [desk.publish("a", b"%d" % number) for number in range(40)]
         assert [(await each).number for each in publishes] == list(range(1, 41))
         got = events_of(await take_events(reader, 40))

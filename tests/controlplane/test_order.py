@@ -130,16 +130,16 @@ async def test_one_of_two_changes_at_a_time_is_refused(live: Live) -> None:
 
 async def test_a_worker_that_is_lost_during_a_change(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer never comes: what can be seen of the change is told, and the audit log says that it is not known."""
-    server = live.events.worker._server
-    answer = server.answer
+    sessions = live.events.worker._server.sessions
+    answer = sessions.answer
 
     def lose(session: Any, frames: list[Frame]) -> None:
         if any(isinstance(each, OrderChanged) for each in frames):
-            server._sessions[session[0]].abort()
+            sessions._connections[session[0]].abort()
         else:
             answer(session, frames)
 
-    monkeypatch.setattr(server, "answer", lose)
+    monkeypatch.setattr(sessions, "answer", lose)
     problem = assert_problem(await live.edit("PUT", "/order", {"swap": ["1", "2"]}), "unknown-outcome")
     assert "the order is as asked for, with epoch 2" in problem["detail"]
     monkeypatch.undo()

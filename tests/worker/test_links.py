@@ -335,7 +335,7 @@ class RawLink:
 
 def hello(worker: Worker, **changes: Any) -> LinkHello:
     """Return the hello of a worker of stage 1 that has rides for stage 0."""
-    domain = worker._server._domain
+    domain = worker._links.domain
     values = {"token": "", "domain": domain, "stage": 0, "origins": [StageInfo(1, 1, "other:1")], **changes}
     return LinkHello(1, 1, values["token"], values["domain"], "other", values["stage"], values["origins"])
 

@@ -267,7 +267,7 @@ class CommitLoop:
             by_session.setdefault((reply.client_id, reply.incarnation), []).append(reply.frame)
         for session, frames in by_session.items():
             self._context.metrics.answered(frames)
-            self._context.sink.answer(session, frames)
+            self._context.clients.answer(session, frames)
         for call in batch.after:
             call()
         batch.settle()

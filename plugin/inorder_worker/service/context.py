@@ -11,7 +11,7 @@ from inorder.errors import StoreReplaced, StoreVersionMismatch
 from inorder_worker.service.hosted_stages import HostedStages
 from inorder_worker.service.metrics import HostMetrics
 from inorder_worker.service.settings import WorkerSettings
-from inorder_worker.service.work import HostSink, RideSink
+from inorder_worker.service.work import ClientSink, HostSink, RideSink
 from inorder_worker.store.journal import Journal
 from inorder_worker.store.store_thread import StoreThread
 
@@ -29,7 +29,8 @@ class HostContext:
         journal: used on ``thread`` only.
         settings: see WorkerSettings.
         owner: what this process is called in the store; unique to its start.
-        sink: where answers and news go.
+        sink: where news go.
+        clients: where answers go.
         links: told of rides for stages of other workers.
         stages: those that are here.
         metrics: what is counted.
@@ -42,6 +43,7 @@ class HostContext:
     settings: WorkerSettings
     owner: str
     sink: HostSink
+    clients: ClientSink
     links: RideSink
     stages: HostedStages
     metrics: HostMetrics = field(default_factory=HostMetrics)

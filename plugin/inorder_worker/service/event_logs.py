@@ -49,7 +49,8 @@ class EventLogs:
     """
 
     def __init__(self, context: HostContext, commits: CommitLoop) -> None:
-        self._journal, self._sink, self._stages, self._commits = context.journal, context.sink, context.stages, commits
+        self._journal, self._clients, self._stages = context.journal, context.clients, context.stages
+        self._commits = commits
         self._interval = context.settings.log_trim_interval
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-logs")
         self._reader: LogReader | None = None
@@ -98,7 +99,7 @@ class EventLogs:
                 session, owner, frame = self._questions.take()
                 answer = await self._answer(frame)
                 self._questions.charge(session[0], _cost(answer), owner)
-                self._sink.answer(session, [answer])
+                self._clients.answer(session, [answer])
             self._are_there.clear()
 
     async def _answer(self, frame: ReadLog) -> LoggedEvents:

@@ -167,7 +167,7 @@ METRICS: Final[tuple[Metric, ...]] = (
            _one(lambda v: v.host.metrics.takeover or 0)),
     Metric("inorder_connections", "gauge", (), "connections of clients and workers, greeted or not",
            _one(lambda v: v.server.connections)),
-    Metric("inorder_sessions", "gauge", (), "clients that are connected", _one(lambda v: v.server.sessions)),
+    Metric("inorder_sessions", "gauge", (), "clients that are connected", _one(lambda v: len(v.server.sessions))),
     Metric("inorder_queued_requests", "gauge", (), "frames that wait for a commit", _one(lambda v: v.host.queued)),
     Metric("inorder_queued_bytes", "gauge", (), "bytes of frames that wait for a commit; about max_queue_bytes at most",
            _one(lambda v: v.host.queued_bytes)),

@@ -103,7 +103,7 @@ class Heartbeat:
         await self._context.in_store(partial(self._context.journal.beat, owned, member))
         self.proven()
         for reply in replies:
-            self._context.sink.answer((reply.client_id, reply.incarnation), [reply.frame])
+            self._context.clients.answer((reply.client_id, reply.incarnation), [reply.frame])
 
     # -- where others are --------------------------------------------------------------------------------------
 

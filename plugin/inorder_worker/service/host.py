@@ -30,7 +30,7 @@ from inorder_worker.service.rates import TopicRates
 from inorder_worker.service.relay import RideRelay
 from inorder_worker.service.settings import WorkerSettings
 from inorder_worker.service.tenure import Tenure
-from inorder_worker.service.work import HostSink, RideSink, Session, StageBroken
+from inorder_worker.service.work import ClientSink, HostSink, RideSink, Session, StageBroken
 from inorder_worker.store.journal import Journal
 from inorder_worker.store.sqlite_file import Room
 from inorder_worker.store.store_info import StoreInfo
@@ -52,7 +52,8 @@ class StageHost:
         journal: used on one thread only, which this host owns.
         settings: see WorkerSettings.
         owner: unique to this process start; written into the store by a claim.
-        sink: where answers go.
+        sink: told of news.
+        clients: where answers go.
         links: told of rides for stages of other workers.
 
     Attributes:
@@ -63,11 +64,19 @@ class StageHost:
         rates: how many numbers each topic got of late.
     """
 
-    def __init__(self, journal: Journal, settings: WorkerSettings, owner: str, sink: HostSink, links: RideSink) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        settings: WorkerSettings,
+        owner: str,
+        sink: HostSink,
+        clients: ClientSink,
+        links: RideSink,
+    ) -> None:
         self._journal, self._settings, self.owner, self._sink = journal, settings, owner, sink
         self._complaint, self._told_at = Complaint(), 0.0
         self.hosted = HostedStages(settings.stages)
-        self.context = context = HostContext(journal, settings, owner, sink, links, self.hosted)
+        self.context = context = HostContext(journal, settings, owner, sink, clients, links, self.hosted)
         self.metrics = context.metrics
         self.alarm = Alarm(self.look)
         self._backlog = Backlog(sink, settings.max_queue_bytes)
@@ -194,7 +203,7 @@ class StageHost:
             self._take_work()
             self._complaint.clear()
             self._sink.store_recovered()
-            self._sink.stages_changed()
+            self.context.clients.stages_changed()
             log.info("event=recovered epochs=%s", self.epochs)
             return
 

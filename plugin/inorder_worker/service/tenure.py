@@ -118,7 +118,7 @@ class Tenure:
                     log.info("event=took_stage stage=%d epoch=%d row=%d", hosted.index, epoch, hosted.seq)
             self._relay.arrange()
             self._brief(joined)
-        self._context.sink.stages_changed()
+        self._context.clients.stages_changed()
 
     async def _let_leave(self) -> None:
         """Let go of stages that are to be handed over: what was stepped is committed and answered, the rest is for
@@ -132,7 +132,7 @@ class Tenure:
                 del self._stages[stage]
                 log.info("event=handed_over stage=%d epoch=%d", stage, epoch)
             self._relay.arrange()
-        self._context.sink.stages_changed()
+        self._context.clients.stages_changed()
 
     def _brief(self, stages: Iterable[HostedStage]) -> None:
         """Give stages that came here their first commands; after ``RideRelay.arrange``, which takes all present rides

@@ -33,20 +33,24 @@ class Source(Protocol):
         """Note that so many requests, of so many bytes in all, were answered or dropped."""
 
 
-class HostSink(Protocol):
-    """The receiver of a host's reports; its methods are synchronous and never raise."""
+class ClientSink(Protocol):
+    """The receiver of what leaves for clients; its methods are synchronous and never raise."""
 
     def answer(self, session: Session, frames: list[Frame]) -> None:
         """Send these to a session, if it is connected. Called once for each session and commit."""
+
+    def stages_changed(self) -> None:
+        """The stages here are not those of before."""
+
+
+class HostSink(Protocol):
+    """The receiver of a host's reports; its methods are synchronous and never raise."""
 
     def made_durable(self, stage: int, origin: int, number: int) -> None:
         """Rides of another worker's stage ``origin`` up to this number are durable at ``stage``."""
 
     def map_read(self, rows: list[Holder], workers: list[str] | None) -> None:
         """Take the places of all stages, and the addresses of the living workers (if they are known)."""
-
-    def stages_changed(self) -> None:
-        """The stages here are not those of before."""
 
     def store_failed(self, error: Exception) -> None:
         """All sessions are void; no work is taken until ``store_recovered``. Fenced: the store is fine, others have

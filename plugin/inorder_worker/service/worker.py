@@ -48,7 +48,8 @@ class Worker:
         self._journal = journal or SqlJournal(settings.store, timeout=settings.store_timeout, pause=settings.lease)
         self._gate = Gate(settings, self._journal.records())
         self._server = Server(settings, cluster, self._links, self._gate)
-        self._host = StageHost(self._journal, settings, new_owner(settings.name), self._server, self._links)
+        owner = new_owner(settings.name)
+        self._host = StageHost(self._journal, settings, owner, self._server, self._server.sessions, self._links)
         self._standby = Standby(self._journal.sibling(), settings, self._host.tenure)
         self._host.heartbeat.member = self._standby.member
         self._server.standby = self._standby

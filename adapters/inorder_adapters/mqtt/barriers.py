@@ -10,6 +10,7 @@ one, nobody is kept waiting for more than a minute.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,10 @@ from typing import TYPE_CHECKING, Final
 from paho.mqtt import client as paho
 from paho.mqtt.client import PINGREQ
 from paho.mqtt.enums import MQTTErrorCode
+
+from inorder.ports import Outgoing
+from inorder_adapters.mqtt.outbox import Outbox
+from inorder_adapters.mqtt.subscribing import Subscribing
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -30,6 +35,9 @@ BUSY_PINGS: Final = 5
 """Pings during which something came, after which a message of the client's own is sent."""
 MAX_BUSY: Final = 60.0
 """Seconds for which something comes during every ping, after which all counts as read that was there before."""
+
+OWN: Final = -1
+"""Stands for a token: of messages to ourselves, of whose fate nobody is told."""
 
 Answered = Callable[[bool], None]
 """Called when a ping was answered; ``True``: a message of QoS 1 or 2 was not acknowledged by then."""
@@ -90,6 +98,41 @@ async def _has_come(echo: asyncio.Future[None], seconds: float) -> bool:
         await asyncio.sleep(seconds)
         return False
     return echo in (await asyncio.wait([echo], timeout=seconds))[0] and echo.exception() is None
+
+
+class Echo:
+    """Messages of a client to itself: each comes behind all that the broker has queued for the client by then.
+
+    Args:
+        topic: where they go.
+        subscribing, outbox: of the connection; ``schedule``: has its new publishes sent.
+    """
+
+    def __init__(self, topic: str, subscribing: Subscribing, outbox: Outbox, schedule: Callable[[], None]) -> None:
+        self.topic = topic
+        self._subscribing, self._outbox, self._schedule = subscribing, outbox, schedule
+        self._word = b""
+        self._coming: asyncio.Future[None] | None = None
+
+    def send(self) -> asyncio.Future[None]:
+        """Publish one with the highest subscribed QoS, and return a future that ends when it has come."""
+        qos, self._word = self._subscribing.qos, secrets.token_hex(8).encode()
+        self._subscribing.ask(self.topic, qos)  # once more, if need be: the publish comes behind it
+        self._coming = asyncio.get_running_loop().create_future()
+        self._outbox.put(Outgoing(self.topic, self._word, qos=qos), OWN)
+        self._schedule()
+        return self._coming
+
+    def came(self, word: bytes) -> None:
+        """A message on the topic has come."""
+        if word == self._word and self._coming is not None and not self._coming.done():
+            self._coming.set_result(None)
+
+    def refused(self, error: Exception) -> None:
+        """The broker does not take it."""
+        if self._coming is not None and not self._coming.done():
+            self._coming.set_exception(error)
+            self._coming.exception()  # marks it as seen
 
 
 class Pings(Client):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import socket
 import ssl
 from collections.abc import Callable
@@ -17,29 +16,23 @@ from contextlib import suppress
 from typing import Any
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
-from paho.mqtt.enums import MQTTErrorCode
-from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
-from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from inorder.errors import BrokerUnreachable, InorderError, LinkError, TimedOut
-from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+from inorder.errors import BrokerUnreachable, InorderError, LinkError
+from inorder.ports import Arrival, EnsCapabilities, EnsSink
 from inorder.protocol.filters import MAX_TOPIC_BYTES
-from inorder_adapters.mqtt.arrivals import ArrivalReader
-from inorder_adapters.mqtt.barriers import Answered, Barriers
-from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions, request_refusal
+from inorder_adapters.mqtt.barriers import OWN, Answered, Barriers, Echo
+from inorder_adapters.mqtt.failures import connect_refusal, loss, map_exceptions
 from inorder_adapters.mqtt.options import Target
 from inorder_adapters.mqtt.outbox import Outbox
 from inorder_adapters.mqtt.packets import read_publishes
 from inorder_adapters.mqtt.paho_client import close_socket, connect_socket, make_client
-from inorder_adapters.mqtt.properties import make_properties
+from inorder_adapters.mqtt.subscribing import Subscribing
 
 logger = logging.getLogger(__name__)
 
 _READ_BATCH = 64
-_OWN = -1
-"""Stands for a token: of messages to ourselves, of whose fate nobody is told."""
 _PACKET_OVERHEAD = 16
 _PEEK_BYTES = 16_384
 _TCP_CORK = getattr(socket, "TCP_CORK", None)
@@ -51,6 +44,7 @@ class Connection:
     Attributes:
         capabilities: what the broker said it can do.
         outbox: what was published.
+        subscribing: what was subscribed to.
     """
 
     def __init__(self, target: Target, client_id: str, sink: EnsSink, lost: Callable[[InorderError], None]) -> None:
@@ -67,19 +61,16 @@ class Connection:
         self._tick_handle: asyncio.Handle | None = None
         self._handled = 0
         self._connack: asyncio.Future[None] = self._loop.create_future()
-        self._requests: dict[int, asyncio.Future[ReasonCode | None]] = {}
         self._drained: asyncio.Future[None] | None = None
         self._is_open = False
         self._is_established = False
         self._is_ended = False
-        self._reader = ArrivalReader()
-        self._own_topic = target.options.barrier_topic
-        self._barriers = Barriers(self._ping, None if self._own_topic is None else self._send_own)
-        self._own: tuple[bytes, asyncio.Future[None]] | None = None
-        self._qos = 0
-        self._has_identifiers = False
         self.capabilities = EnsCapabilities(properties=False, retain=True, qos=(0,), max_topic_bytes=MAX_TOPIC_BYTES)
         self.outbox = Outbox(self._client, target.protocol, target.options.max_inflight)
+        self.subscribing = Subscribing(self._client, target)
+        own_topic = target.options.barrier_topic
+        self._echo = None if own_topic is None else Echo(own_topic, self.subscribing, self.outbox, self.schedule)
+        self._barriers = Barriers(self._ping, None if self._echo is None else self._echo.send)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -117,45 +108,11 @@ class Connection:
                 self._write()
             self._end()
 
-    def subscribing(self, text: str, qos: int) -> asyncio.Future[ReasonCode | None]:
-        """Send SUBSCRIBE and return a future of the answer's code. Raises LinkError."""
-        self._check_open()
-        self._qos = max(self._qos, qos)
-        if self._target.protocol == 5:
-            properties = None
-            if self._has_identifiers:
-                identifier = self._reader.identifier(text)
-                properties = make_properties(PacketTypes.SUBSCRIBE, SubscriptionIdentifier=identifier)
-            options = SubscribeOptions(qos=qos, retainAsPublished=False)
-            rc, mid = self._client.subscribe(text, options=options, properties=properties)
-        else:
-            rc, mid = self._client.subscribe(text, qos)
-        return self._request(rc, mid)
-
-    def unsubscribing(self, text: str) -> asyncio.Future[ReasonCode | None]:
-        """Send UNSUBSCRIBE and return a future, as :meth:`subscribing` does. Raises LinkError."""
-        self._check_open()
-        return self._request(*self._client.unsubscribe(text))
-
     async def barrier(self) -> None:
         """Wait until everything is read that the broker has for this client now (R24). Raises LinkError."""
-        self._check_open()
+        if not self._is_open:
+            raise LinkError(f"not connected to broker {self._target.address}")
         await self._barriers.passed()
-
-    async def answer(self, future: asyncio.Future[ReasonCode | None], what: str) -> None:
-        """Wait for the answer to a request. Raises Refused, LinkError."""
-        seconds = self._target.options.ack_timeout
-        try:
-            async with asyncio.timeout(seconds):
-                code = await future
-        except TimeoutError:
-            raise TimedOut(what, seconds) from None
-        if code is not None and code.value >= 0x80:
-            raise request_refusal(what, str(code))
-
-    def forget(self, text: str) -> None:
-        """Forget a filter after an unsubscription."""
-        self._reader.forget(text)
 
     def schedule(self) -> None:
         """Send new publishes, and packets that paho has queued, at the end of this turn of the loop."""
@@ -172,8 +129,7 @@ class Connection:
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_refused = self._on_refused
-        client.on_subscribe = self._on_subscribe
-        client.on_unsubscribe = self._on_unsubscribe
+        client.on_subscribe = client.on_unsubscribe = self._on_answer
         client.on_socket_close = lambda *_: self._detach()
         client.on_socket_register_write = lambda *_: self.schedule()
         client.on_socket_unregister_write = lambda *_: self._stop_writer()
@@ -231,7 +187,7 @@ class Connection:
             data = plain.recv(_PEEK_BYTES, socket.MSG_PEEK)
         except OSError:
             return False
-        arrivals, size = read_publishes(data, self._target.protocol == 5, self._reader.via)
+        arrivals, size = read_publishes(data, self._target.protocol == 5, self.subscribing.reader.via)
         left = size
         while left:
             left -= len(plain.recv(left))
@@ -308,16 +264,15 @@ class Connection:
 
     def _report_outcomes(self) -> None:
         accepted, refused = self.outbox.outcomes()
-        if _OWN in accepted:
-            accepted = [token for token in accepted if token != _OWN]
+        if OWN in accepted:
+            accepted = [token for token in accepted if token != OWN]
         if accepted:
             self._sink.accepted(accepted)
         for token, error in refused:
-            if token != _OWN:
+            if token != OWN:
                 self._sink.refused(token, error)
-            elif self._own is not None and not self._own[1].done():
-                self._own[1].set_exception(error)
-                self._own[1].exception()  # marks it as seen
+            elif self._echo is not None:
+                self._echo.refused(error)
         if self._drained is not None and not self._drained.done() and self.outbox.is_empty:
             self._drained.set_result(None)
 
@@ -339,12 +294,10 @@ class Connection:
                 handle.cancel()
         self._pump_handle = self._tick_handle = None
         reason = error or LinkError(f"the connection to broker {self._target.address} was closed")
-        waiting: list[asyncio.Future[Any]] = [self._connack, *self._requests.values()]
-        for future in waiting:
-            if not future.done():
-                future.set_exception(reason)
-                future.exception()  # marks it as seen: its waiter may be gone
-        self._requests.clear()
+        if not self._connack.done():
+            self._connack.set_exception(reason)
+            self._connack.exception()  # marks it as seen: its waiter may be gone
+        self.subscribing.end(reason)
         self._barriers.end(reason)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
@@ -375,7 +328,7 @@ class Connection:
             max_topic_bytes=MAX_TOPIC_BYTES,
             max_payload_bytes=None if limit is None else max(limit - _PACKET_OVERHEAD, 0),
         )
-        self._has_identifiers = is_v5 and bool(said.get("SubscriptionIdentifierAvailable", 1))
+        self.subscribing.has_identifiers = is_v5 and bool(said.get("SubscriptionIdentifierAvailable", 1))
         if limit is not None:
             self.outbox.max_packet_bytes = limit
         self.outbox.window = min(self._target.options.max_inflight, said.get("ReceiveMaximum", 65_535))
@@ -396,10 +349,10 @@ class Connection:
         self._handled += 1
         self._barriers.queued += message.qos > 0
         try:
-            if self._own_topic is not None and message.topic == self._own_topic:
-                self._own_came(bytes(message.payload))
+            if self._echo is not None and message.topic == self._echo.topic:
+                self._echo.came(bytes(message.payload))
                 return
-            arrival = self._reader.read(message)
+            arrival = self.subscribing.reader.read(message)
         except UnicodeDecodeError:
             self._sink.malformed(f"a topic from broker {self._target.address} is not UTF-8")
             return
@@ -410,19 +363,6 @@ class Connection:
     ) -> None:
         self._handled += 1
         self.outbox.answered(mid, code)
-
-    def _send_own(self) -> asyncio.Future[None]:
-        """Publish a message to ourselves with the highest subscribed QoS; see Barriers."""
-        topic, word = self._own_topic or "", secrets.token_hex(8).encode()
-        self.subscribing(topic, self._qos)  # once more, if need be: the publish comes behind it
-        self._own = word, self._loop.create_future()
-        self.outbox.put(Outgoing(topic, word, qos=self._qos), _OWN)
-        self.schedule()
-        return self._own[1]
-
-    def _own_came(self, word: bytes) -> None:
-        if self._own is not None and word == self._own[0] and not self._own[1].done():
-            self._own[1].set_result(None)
 
     def _ping(self, answered: Answered) -> None:
         def handled(is_open: bool) -> None:
@@ -435,28 +375,8 @@ class Connection:
         self._handled += 1
         self.outbox.refused(mid, reason)
 
-    def _on_subscribe(
+    def _on_answer(
         self, client: Client, userdata: Any, mid: int, codes: list[ReasonCode], properties: Properties | None
     ) -> None:
-        self._answered(mid, codes)
-
-    def _on_unsubscribe(
-        self, client: Client, userdata: Any, mid: int, codes: list[ReasonCode], properties: Properties | None
-    ) -> None:
-        self._answered(mid, codes)
-
-    def _answered(self, mid: int, codes: list[ReasonCode]) -> None:
         self._handled += 1
-        future = self._requests.pop(mid, None)
-        if future is not None and not future.done():
-            future.set_result(codes[0] if codes else None)
-
-    def _request(self, rc: MQTTErrorCode, mid: int | None) -> asyncio.Future[ReasonCode | None]:
-        if rc != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
-            raise LinkError(f"not connected to broker {self._target.address}")
-        future = self._requests[mid] = self._loop.create_future()
-        return future
-
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise LinkError(f"not connected to broker {self._target.address}")
+        self.subscribing.answered(mid, codes)

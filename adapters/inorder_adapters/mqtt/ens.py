@@ -71,16 +71,11 @@ class MqttEns:
 
     async def subscribe(self, filter: Filter, *, qos: int = 0) -> None:
         """Subscribe and wait for SUBACK. Raises Refused, LinkError."""
-        connection = self._connected()
-        answer = connection.subscribing(filter.text, qos)
-        await connection.answer(answer, f"the subscription to {filter.text!r}")
+        await self._connected().subscribing.subscribe(filter.text, qos)
 
     async def unsubscribe(self, filter: Filter) -> None:
         """Unsubscribe and wait for UNSUBACK. Raises Refused, LinkError."""
-        connection = self._connected()
-        answer = connection.unsubscribing(filter.text)
-        await connection.answer(answer, f"the end of the subscription to {filter.text!r}")
-        connection.forget(filter.text)
+        await self._connected().subscribing.unsubscribe(filter.text)
 
     async def barrier(self) -> None:
         """Wait until the client has read all messages that the broker has for it now. Raises LinkError."""

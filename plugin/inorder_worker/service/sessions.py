@@ -1,5 +1,4 @@
-"""Knows which connection speaks for which client, and sends clients what leaves for them: the answers of the stages;
-and unasked the places of the stages, the heads, and how far the journals are."""
+"""The sessions of connected clients: each client's connection, its welcome, answers, and what it is told unasked."""
 
 from __future__ import annotations
 

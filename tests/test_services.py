@@ -261,6 +261,22 @@ def test_a_worker_recovers_on_the_same_port_from_the_same_store() -> None:
         assert can_connect(port)
 
 
+def test_a_worker_that_listens_is_ready_only_when_it_has_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = WorkerServer(port=listener.getsockname()[1])
+        server._folder, log = tmp_path, tmp_path / "log"
+        for line in ("x event=started worker=w", '{"event": "started"}'):
+            log.write_text("")
+            with pytest.raises(ConnectionRefusedError, match="starting"):
+                server._ping()
+            log.write_text(line)
+            server._ping()
+            server._log_begin = len(line)
+            with pytest.raises(ConnectionRefusedError, match="starting"):  # that was an earlier start
+                server._ping()
+            server._log_begin = 0
+
+
 # -- the proxy ---------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterable
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 
 class InorderError(Exception):
@@ -259,6 +259,10 @@ class Replaced(PeerError):
 # -- the connection's ------------------------------------------------------------------------------------------
 
 
+ENDED: Final = "it ended the connection before its welcome: it is starting or stopping, wants TLS, or is no worker"
+"""Why a worker is not reached that lets us connect, and says nothing."""
+
+
 class LinkError(InorderError):
     """A connection could not be made, or broke."""
 
@@ -272,21 +276,29 @@ class BrokerUnreachable(LinkError):
 
 
 class WorkerUnreachable(LinkError):
-    """No worker answered. Attribute ``addresses``: those that were tried."""
+    """No worker answered. Attributes: ``addresses``, those that were tried; ``is_there``: something is at one of them,
+    and did not let us in, so there is no need to start a worker."""
 
-    def __init__(self, addresses: list[str], reason: str) -> None:
-        self.addresses, self.reason = addresses, reason
+    def __init__(self, addresses: list[str], reason: str, *, is_there: bool = False) -> None:
+        self.addresses, self.reason, self.is_there = addresses, reason, is_there
         super().__init__(f"no worker is reachable at {', '.join(addresses)}: {reason}")
 
     @classmethod
-    def after(cls, address: str, error: OSError) -> Self:
-        """Return the error for a failed connect, in the system's words, which are shorter than asyncio's; TLS errors
-        keep their own, as their numbers are none of the system."""
-        is_systems = error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError)
-        reason = os.strerror(error.errno or 0) if is_systems else str(error)
-        if isinstance(error, ssl.SSLCertVerificationError):
-            reason = f"its TLS certificate is not trusted: {error.verify_message}"
-        return cls([address], reason)
+    def after(cls, address: str, error: Exception) -> Self:
+        """Return the error for a connection that failed, or ended before a worker's welcome. The system's errors are
+        in its own words, which are shorter than asyncio's; TLS errors keep theirs, as their numbers are none of the
+        system."""
+        match error:
+            case ssl.SSLCertVerificationError():
+                return cls([address], f"its TLS certificate is not trusted: {error.verify_message}", is_there=True)
+            case ConnectionRefusedError() | TimeoutError():
+                pass
+            case ConnectionError() | EOFError() | ssl.SSLEOFError():
+                return cls([address], ENDED, is_there=True)
+            case PeerError() | ssl.SSLError():
+                return cls([address], str(error), is_there=True)
+        number = error.errno or 0 if isinstance(error, OSError) else 0
+        return cls([address], os.strerror(number) if number > 0 else str(error) or type(error).__name__)
 
 
 class TimedOut(LinkError, TimeoutError):

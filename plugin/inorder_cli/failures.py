@@ -59,6 +59,7 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )
+_THERE = "try again in a moment, or name another with --worker host:port; the log of the one there may say more"
 _SERVER_HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.StoreReadOnly, "the role in its URL must have all rights to its tables, and the server must take writes"),
     (errors.StoreRefused, "were its tables changed by hand? undo that, or put a backup back (inorder restore)"),
@@ -119,6 +120,8 @@ def _hinted(error: errors.InorderError) -> str:
     hint = next((hint for kind, hint in hints if isinstance(error, kind)), "")
     if isinstance(error, errors.PortInUse):
         hint = f"--{error.option.replace('_', '-')} 0 takes any free one"
+    if isinstance(error, errors.WorkerUnreachable) and error.is_there:
+        hint = _THERE
     if isinstance(error, errors.Unauthorized) and error.peer == "worker":
         hint = _TOKEN_HINT
     return f"{error} ({hint})" if hint else str(error)

@@ -100,8 +100,8 @@ async def probe_worker(address: str, token: str, tls: ssl.SSLContext | None, kno
             known.asked |= {address, frame.address}
             known.named |= {each.address for each in frame.stages if each.address}
         return _answer(frame)
-    except (OSError, asyncio.IncompleteReadError):
-        raise WorkerUnreachable([address], "it closed the connection") from None
+    except (OSError, EOFError) as error:
+        raise WorkerUnreachable.after(address, error) from None
     finally:
         await _leave(writer)
 

@@ -19,6 +19,7 @@ from inorder.errors import (
     StoreReadOnly,
     StoreUnreachable,
     Unauthorized,
+    WorkerUnreachable,
 )
 from inorder_cli import failures, options
 
@@ -107,6 +108,8 @@ def test_an_unknown_key_in_the_file_stops_every_command(cli: Cli, command: list[
 def test_every_failure_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     for error, code, hint in (
         (BrokerUnreachable("localhost:1883", "refused\nreally"), 1, "--broker"),
+        (WorkerUnreachable(["a:1"], "Connection refused"), 1, "inorder up"),
+        (WorkerUnreachable(["a:1"], "it is starting", is_there=True), 1, "try again in a moment"),
         (Unauthorized("the token was refused", peer="worker"), 1, "--token"),
         (Unauthorized("bad password"), 1, "--broker"),
         (StoreReadOnly("sqlite:///x", "read-only"), 1, "write the file"),

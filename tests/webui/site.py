@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import re
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from inorder.testing.services import Server, WorkerServer, free_port
-from inorder.testing.services.server import HOST, PING_SECONDS
+from inorder.testing.services.server import HOST
 
 LINK = re.compile(r"http://\S+#token=\S+")
 
@@ -99,8 +98,8 @@ class UpServer(Server):
         }
 
     def _ping(self) -> None:
-        for port in (self.port, self.worker_port):
-            socket.create_connection((HOST, port), timeout=PING_SECONDS).close()
+        if "page: " not in self._log_of_start():
+            raise ConnectionRefusedError("it is starting")
 
 
 class Standby(WorkerServer):

@@ -5,19 +5,26 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
-from tests.worker.helpers import PATIENCE, TestJournal, settings, until
+from tests.worker.helpers import PATIENCE, TestJournal, disk_full, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import PortInUse, WorkerUnreachable
+from inorder import Client
+from inorder.client.configured import advised
+from inorder.errors import PortInUse, StoreUnreachable, WorkerUnreachable
+from inorder.protocol.wire import Frame, StageInfo
 from inorder.testing.services import Certificates
+from inorder_cli.failures import _hinted
 from inorder_cli.probes import Addresses, probe_worker
 from inorder_worker.admin.link import Link
+from inorder_worker.sequencer.link_wire import LINK_VERSIONS, LinkHello
 from inorder_worker.service import Worker, admission
+from inorder_worker.store.store_info import StoreInfo, TopicOrder
 
 
 @pytest.fixture
@@ -35,6 +42,79 @@ async def test_a_taken_port() -> None:
                 pass
         async with RawClient(worker.address) as client:
             await client.resolve("a")  # not fenced: the port is taken before the stages
+
+
+class SlowToOpen(TestJournal):
+    """Its opening is held, too, and may fail."""
+
+    def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
+        assert self._gate.wait(PATIENCE)
+        if self.error is not None:
+            raise self.error
+        return super().open(stages, topic_order)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_who_comes_before_the_store_is_open_is_told_so(fails: bool) -> None:
+    """In words, at once: clients go on to another worker, or try again. Nobody is cut without a word, also where the
+    start fails."""
+    journal = SlowToOpen()
+    journal.hold()
+    worker = Worker(settings(http_port=0), journal=journal)
+    starting = asyncio.create_task(worker.__aenter__())
+    await until(lambda: worker.status()["address"] != "")
+    silent = RawClient(worker.address)
+    await silent.connect()
+    hellos: list[Frame] = [silent.hello, LinkHello(*LINK_VERSIONS, "", 1, "another", 0, [StageInfo(1, 1, "a:1")])]
+    for hello in hellos:
+        early = RawClient(worker.address)
+        await early.connect()
+        early.send(hello)
+        failure = await early.failure()
+        assert (failure.code, "starting" in failure.message) == ("store", True)
+        await early.close()
+    with pytest.raises(WorkerUnreachable, match="starting") as raised:
+        await Link(worker.address, lambda *_: None).open("", None, "admin")
+    assert raised.value.is_there
+    assert worker.health()[1]["status"] == "starting"
+    if fails:
+        journal.error = disk_full()
+    journal.let_go()
+    if fails:
+        with pytest.raises(StoreUnreachable):
+            await starting
+        assert (await silent.failure()).code == "stopping"
+    else:
+        await starting
+        async with RawClient(worker.address) as client:
+            await client.ping()
+        await worker.__aexit__(None, None, None)
+    await silent.close()
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+async def test_a_connection_that_ends_before_the_welcome(is_reset: bool) -> None:
+    """What listens there is starting, stopping, behind TLS or something else: nobody is told to start one."""
+
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        if is_reset:
+            own = writer.get_extra_info("socket")
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for greet in (
+            lambda: Client("memory://nobody", workers=[address]).__aenter__(),
+            lambda: Link(address, lambda *_: None).open("", None, "admin"),
+            lambda: probe_worker(address, "", None, Addresses()),
+        ):
+            with pytest.raises(WorkerUnreachable, match="ended the connection before its welcome") as raised:
+                await greet()
+            assert "try again" in _hinted(raised.value)
+            assert "inorder up" not in _hinted(raised.value)
+            assert "start one" not in advised(raised.value)
 
 
 async def test_tls(certificates: Certificates) -> None:

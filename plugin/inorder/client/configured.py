@@ -17,18 +17,13 @@ from inorder.client.client import Client
 from inorder.client.options import ClientTimes
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Mode
-from inorder.errors import InvalidOption, InvalidSetting
+from inorder.errors import InvalidOption, InvalidSetting, WorkerUnreachable
 from inorder.ports import Ens
 from inorder.settings.client import ClientSection, DropInSection
 from inorder.settings.declaring import values_of, words_of
 from inorder.settings.reading import Source, from_environment, from_file, read_section
 from inorder.traces.options import Traces
 
-UNREACHABLE_HINT = (
-    "start one (inorder worker), or say where they are in INORDER_CLIENT__WORKERS; with an empty value there nothing is"
-    " ordered, and none is needed"
-)
-"""What to do where a program whose import was changed does not reach a worker."""
 _AS_THEY_ARE = ("workers", "client_id", "token", "traces", "space", "subscribe_timeout")
 
 
@@ -131,6 +126,13 @@ def configured(
         **given,
     }
     return ClientConfiguration(**settings)
+
+
+def advised(error: WorkerUnreachable) -> str:
+    """Return the reason of an error with advice for the user of a program that changed just an import."""
+    begin = "try again in a moment" if error.is_there else "start one (inorder worker)"
+    others = "say where they are in INORDER_CLIENT__WORKERS; with an empty value there nothing is ordered"
+    return f"{error.reason}; {begin}, or {others}, and none is needed"
 
 
 def mode_of(section: ClientSection) -> Mode:

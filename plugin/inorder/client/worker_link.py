@@ -137,10 +137,11 @@ class _Connection(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        reason = self._failure or LinkError(f"the connection ended: {exc or 'closed by the worker'}")
-        self._failure = reason
+        is_welcome = self.welcomed.done()
+        ended = LinkError(f"the connection ended: {exc or 'closed by the worker'}") if is_welcome else EOFError()
+        reason = self._failure = self._failure or ended
         self.ended.set()
-        if not self.welcomed.done():
+        if not is_welcome:
             self.welcomed.set_exception(reason)
         elif not self._is_reported:
             self._is_reported = True
@@ -268,8 +269,8 @@ class WorkerLink:
             await self._connect_once()
         except FATAL:
             raise
-        except (OSError, InorderError) as error:
-            raise WorkerUnreachable([self.address], str(error) or type(error).__name__) from error
+        except (OSError, EOFError, InorderError) as error:
+            raise WorkerUnreachable.after(self.address, error) from error
 
     async def _connect_once(self) -> None:
         loop = asyncio.get_running_loop()

@@ -183,15 +183,15 @@ class Workers:
         Raises:
             WorkerUnreachable: none answered; Unauthorized, VersionMismatch: one did, and refused.
         """
-        last: LinkError | None = None
+        last: WorkerUnreachable | None = None
         for address in self._addresses:
             try:
                 await self._connect_to(address)
                 return
-            except LinkError as error:
-                last = error
-        reason = str(getattr(last, "reason", last))
-        raise WorkerUnreachable(self._addresses, reason) from last
+            except WorkerUnreachable as error:
+                last = error if last is None or error.is_there or not last.is_there else last
+        assert last is not None, "there is an address"
+        raise WorkerUnreachable(self._addresses, last.reason, is_there=last.is_there) from last
 
     async def run(self) -> None:
         """Keep the connections, until cancelled."""

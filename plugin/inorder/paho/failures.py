@@ -10,7 +10,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from inorder import errors
-from inorder.client.configured import UNREACHABLE_HINT
+from inorder.client.configured import advised
 from inorder.errors import InorderError
 
 
@@ -38,7 +38,7 @@ class VersionMismatch(errors.VersionMismatch, NotConnected):
 def not_connected(error: InorderError) -> InorderError:
     """Return the error for a connect that failed at the workers. What the caller did wrong stays what it is."""
     if isinstance(error, errors.WorkerUnreachable):
-        return WorkersUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}")
+        return WorkersUnreachable(error.addresses, advised(error), is_there=error.is_there)
     if isinstance(error, errors.Unauthorized):
         return Unauthorized(str(error), error.peer)
     if isinstance(error, errors.VersionMismatch):

@@ -7,7 +7,7 @@ from typing import Any
 from redis import exceptions
 
 from inorder import errors
-from inorder.client.configured import UNREACHABLE_HINT
+from inorder.client.configured import advised
 
 _ALSO: tuple[tuple[Any, tuple[type[Exception], ...]], ...] = (
     # to the application, workers that cannot be reached are what a server that cannot be reached is
@@ -37,7 +37,7 @@ def translated(error: Exception) -> Exception:
     if not isinstance(error, errors.InorderError) or isinstance(error, exceptions.RedisError):
         return error
     if type(error) is errors.WorkerUnreachable:
-        error = errors.WorkerUnreachable(error.addresses, f"{error.reason}; {UNREACHABLE_HINT}")
+        error = errors.WorkerUnreachable(error.addresses, advised(error), is_there=error.is_there)
     both = _class_of(type(error))
     also: Any = both.__new__(both, *error.args)
     exceptions.RedisError.__init__(also, *error.args)

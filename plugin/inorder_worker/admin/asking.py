@@ -86,7 +86,7 @@ class Asking:
         self, frame: Frame, kind: type[FrameT], *, stage: int = BOTTOM, topic: int = 0, change: str = ""
     ) -> list[FrameT]:
         """Ask the worker of a stage (of a topic: its home), and once more by a new map if necessary."""
-        reason = ""
+        reason, is_there = "", True
         for is_last in (False, True):
             at = await self._home(topic) if topic else stage
             place = await self._place(at)
@@ -103,10 +103,10 @@ class Asking:
                 if change:
                     raise OutcomeUnknown(change, reason) from None
             except WorkerUnreachable as error:
-                reason = error.reason
+                reason, is_there = error.reason, error.is_there
             if not is_last and await self._place(at) == place:  # else we know better by now
                 await self._workers.look_again(without=place.address)
-        raise WorkerUnreachable([place.address], f"{reason} (stage {place.stage})")
+        raise WorkerUnreachable([place.address], f"{reason} (stage {place.stage})", is_there=is_there)
 
     async def _home(self, topic: int) -> int:
         if topic not in self._homes:
@@ -122,5 +122,6 @@ class Asking:
         if stage in places and not places[stage].epoch:
             await self._workers.look_again()
         if stage not in places or not places[stage].epoch:
-            raise WorkerUnreachable(self._workers.addresses, f"none of them has stage {stage}")
+            text = f"none of them has stage {stage}"
+            raise WorkerUnreachable(self._workers.addresses, text, is_there=True)
         return places[stage]

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar, cast
 from msgspec.structs import replace
 
 from inorder.errors import (
+    ENDED,
     Forbidden,
     InorderError,
     InvalidOption,
@@ -198,9 +199,9 @@ class Link:
         try:
             data = await self._reader.read(READ_BYTES)
         except OSError as error:
-            raise WorkerUnreachable([self.address], str(error)) from None
+            raise self._lost(str(error)) from None
         if not data:
-            raise WorkerUnreachable([self.address], "it closed the connection")
+            raise self._lost("it closed the connection")
         frames = [decode_worker_frame(body) for body in self._splitter.feed(data)]
         for at, frame in enumerate(frames):
             if isinstance(frame, Failure):
@@ -208,6 +209,9 @@ class Link:
                     self._take(before)
                 raise _error_of(frame, self.address)
         return frames
+
+    def _lost(self, reason: str) -> WorkerUnreachable:
+        return WorkerUnreachable([self.address], reason if self.welcome.version else ENDED, is_there=True)
 
     async def _read_all(self) -> None:
         try:
@@ -286,5 +290,5 @@ def _error_of(failure: Failure, address: str) -> InorderError:
         case Failure(code="protocol" | "too_large"):
             return ProtocolError(failure.message)
         case Failure(code="stopping" | "store" | "fenced" | "moved"):
-            return WorkerUnreachable([address], failure.message)
+            return WorkerUnreachable([address], failure.message, is_there=True)
     return Refused(failure.message)

@@ -92,7 +92,7 @@ class Placing(Asking):
             link = await self._workers.link(address)
             (answer,) = await link.ask(frame, kind, stage=NO_STAGE, topic=0, seconds=self._timeout)
         except NotDone as error:
-            raise WorkerUnreachable([address], str(error)) from None
+            raise WorkerUnreachable([address], str(error), is_there=True) from None
         except LinkLost as error:
             raise OutcomeUnknown(f"worker {address} did what it was asked", str(error)) from None
         return answer

@@ -66,8 +66,10 @@ class Workers:
         for failure in failures:
             if not isinstance(failure, WorkerUnreachable):
                 raise failure
-        reason = cast(WorkerUnreachable, failures[-1]).reason if failures else "no worker has a stage yet"
-        raise WorkerUnreachable(known, reason)
+        unreached = cast(list[WorkerUnreachable], failures)
+        last = next((each for each in reversed(unreached) if each.is_there), unreached[-1] if unreached else None)
+        reason = "no worker has a stage yet" if last is None else last.reason
+        raise WorkerUnreachable(known, reason, is_there=last is None or last.is_there)
 
     def _told(self, link: Link, stages: list[StageInfo], living: list[str]) -> None:
         """Take a worker's map; of two maps that differ the higher epoch is right. A restored store is another one."""

@@ -27,7 +27,7 @@ class Listeners:
         self.addresses: list[str] = []
         """Where this worker listens, ``host:port``; known once it is bound."""
         self._sockets: list[socket.socket] = []
-        """Those that are bound and from which nothing is accepted yet: whoever connects waits."""
+        """Those that are bound and from which nothing is accepted yet."""
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._tls: RenewableTls | None = None
         self._secure: TlsListener | None = None
@@ -46,9 +46,13 @@ class Listeners:
         """Connections whose TLS handshake is not done."""
         return len(self._secure) if self._secure is not None else 0
 
-    async def bind(self) -> None:
-        """Take the listening addresses; clients may connect and wait from now on. Raises PortInUse and
-        InvalidOption."""
+    async def listen(self, connect: Callable[[], Connection], admission: Admission) -> None:
+        """Take the listening addresses, and accept connections from now on. ``admission``: told of those that are in
+        their TLS handshake. Raises PortInUse, and InvalidOption, also for bad TLS files."""
+        await self._bind()
+        await self._accept(connect, admission)
+
+    async def _bind(self) -> None:
         host, port = self._settings.host, self._settings.port
         loop = asyncio.get_running_loop()
         try:
@@ -57,9 +61,9 @@ class Listeners:
             raise InvalidOption("host", host, f"an address of this machine ({error.strerror})") from None
         unique = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
         for family, address in unique if port else unique[:1]:  # a free port is free in one family only
-            self._sockets.append(self._listen(family, address))
+            self._sockets.append(self._bound(family, address))
 
-    def _listen(self, family: int, address: tuple[object, ...]) -> socket.socket:
+    def _bound(self, family: int, address: tuple[object, ...]) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -78,9 +82,7 @@ class Listeners:
         self.addresses.append(f"[{name[0]}]:{name[1]}" if family == socket.AF_INET6 else f"{name[0]}:{name[1]}")
         return sock
 
-    async def accept(self, connect: Callable[[], Connection], admission: Admission) -> None:
-        """Accept connections from now on. ``admission``: told of those that are in their TLS handshake. Raises
-        InvalidOption for bad TLS files."""
+    async def _accept(self, connect: Callable[[], Connection], admission: Admission) -> None:
         made = self._settings.ssl_context()
         if made is not None:
             self._tls = RenewableTls(made)

@@ -65,6 +65,7 @@ class Server:
         self.is_pressed = False
         self.listeners = Listeners(settings)
         self._host: StageHost
+        self._is_serving = False
         self._connections: set[Connection] = set()
         self._store_error: Exception | None = None
         self.slow = SlowClients()
@@ -76,13 +77,17 @@ class Server:
 
     # -- life --------------------------------------------------------------------------------------------------
 
-    async def serve(self, host: StageHost, info: StoreInfo) -> None:
-        """Accept clients and hand their frames to the host. Raises InvalidOption for bad TLS files."""
-        self._host = host
+    async def listen(self) -> None:
+        """Accept connections: until ``serve`` whoever says hello is told that the worker is starting. Raises PortInUse
+        and InvalidOption."""
+        await self.listeners.listen(lambda: Connection(self), self._admission)
+
+    def serve(self, host: StageHost, info: StoreInfo) -> None:
+        """Hand frames to the host from now on."""
+        self._host, self._is_serving = host, True
         self.sessions.serve(host, info, self.listeners.advertised)
         self._peers.serve(host, info.domain)
         self._admission.serve(host)
-        await self.listeners.accept(lambda: Connection(self), self._admission)
 
     async def send_heads(self) -> None:
         """Tell connected subscribers the heads that changed, for ever (R17)."""
@@ -161,22 +166,22 @@ class Server:
             connection.fail("version", text, [low, high])
         elif not is_client_id(hello.client_id):
             connection.fail("protocol", f"a client id is {CLIENT_ID}")
-        elif not self._host.is_ready:
-            connection.fail("store", self._store_text())
+        elif reason := self._unready():
+            connection.fail("store", reason)
         else:
             self._admission.admit(connection, hello.token, lambda: self._let_in(connection, hello, version))
 
     def _let_in(self, connection: Connection, hello: Hello, version: int) -> None:
         self.sessions.see_positions(hello)
-        if not self._host.is_ready:  # since its token was looked at
-            connection.fail("store", self._store_text())
+        if reason := self._unready():  # since its token was looked at
+            connection.fail("store", reason)
         else:
             self.sessions.open(connection, hello, version)
 
     def link_greeted(self, connection: Connection, hello: LinkHello) -> None:
         """See ConnectionOwner."""
-        if not self._host.is_ready:
-            connection.fail("store", self._store_text())
+        if reason := self._unready():
+            connection.fail("store", reason)
         else:
             self._admission.admit(connection, hello.token, lambda: self._take_in(connection, hello))
 
@@ -283,7 +288,7 @@ class Server:
         """See HostSink."""
         is_fenced = isinstance(error, Fenced)
         self._store_error = None if is_fenced else error
-        code, text = ("moved", str(error)) if is_fenced else ("store", self._store_text())
+        code, text = ("moved", str(error)) if is_fenced else ("store", self._unready())
         self.sessions.forget_all()
         self.reports.all_left()
         for connection in list(self._connections):
@@ -300,8 +305,12 @@ class Server:
         for connection in self._connections:
             connection.pressure_changed()
 
-    def _store_text(self) -> str:
-        return f"the worker cannot use its store: {self._store_error or 'it is being read'}"
+    def _unready(self) -> str:
+        """Return why no work is taken, empty where it is."""
+        if not self._is_serving:
+            return "the worker is starting: its store is being opened"
+        is_ready = self._host.is_ready
+        return "" if is_ready else f"the worker cannot use its store: {self._store_error or 'it is being read'}"
 
 
 def _now_us() -> int:

@@ -74,14 +74,14 @@ class Worker:
         self.settings.peer_ssl_context()
         try:
             await self._monitor.start()
-            await self._server.listeners.bind()
+            await self._server.listen()
             info = await self._host.open(self._server.listeners.advertised)
             self._links.serve(self._host, info.domain, self._server.listeners.advertised)
             await self._standby.begin(self._server.listeners.advertised)
             await self._host.begin()
-            await self._server.serve(self._host, info)
+            self._server.serve(self._host, info)
         except BaseException:
-            self._server.stop_accepting()
+            await self._server.close(self.settings.stop_timeout)
             await self._standby.close()
             await self._host.close()
             await self._monitor.close()

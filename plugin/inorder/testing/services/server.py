@@ -82,6 +82,7 @@ class Server(ABC):
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
+        self._log_begin = 0
 
     # -- what subclasses say ---------------------------------------------------------------------------------------
 
@@ -151,6 +152,12 @@ class Server(ABC):
         if self._folder is None:
             return ""
         return (self._folder / "log").read_text(errors="replace")
+
+    def _log_of_start(self) -> str:
+        """Return what the server wrote since its last start."""
+        with (self.folder / "log").open("rb") as log:
+            log.seek(self._log_begin)
+            return log.read().decode(errors="replace")
 
     def start(self) -> Self:
         """Start the server and return it when it is ready.
@@ -225,14 +232,15 @@ class Server(ABC):
             attempts += 1
             if self._port is None:
                 self._port = free_port()
-            log_start = len(self.log()) if (self.folder / "log").exists() else 0
+            log = self.folder / "log"
+            self._log_begin = log.stat().st_size if log.exists() else 0
             self._prepare()
             self._launch(program)
             if self._becomes_ready(deadline):
                 self._fixed_port = self._port
                 return
             self.kill()
-            new_log = self.log()[log_start:]
+            new_log = self._log_of_start()
             is_port_taken = _PORT_TAKEN in new_log.lower()
             if is_port_taken and self._fixed_port is None and attempts < _START_ATTEMPTS:
                 self._port = None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
+import re
 import sys
 from collections.abc import Sequence
 
-from inorder.testing.services.server import HOST, PING_SECONDS, Server
+from inorder.testing.services.server import HOST, Server
+
+_STARTED = re.compile('event=started|"event": "started"')
+"""What a worker logs when it takes work, as text or as JSON."""
 
 
 class WorkerServer(Server):
@@ -54,5 +57,6 @@ class WorkerServer(Server):
         return [self.binary, "-m", "inorder", "worker", *address, "--store", self.store, *self._args]
 
     def _ping(self) -> None:
-        # It listens only when its stages are recovered.
-        socket.create_connection((HOST, self.port), timeout=PING_SECONDS).close()
+        # Its port answers before that, and tells clients that it is starting; a hello would need its token and TLS.
+        if not _STARTED.search(self._log_of_start()):
+            raise ConnectionRefusedError("the worker is starting")

@@ -15,7 +15,7 @@ from typing import TypeVar
 from inorder.errors import InvalidFilter, InvalidOption
 from inorder.protocol.filters import filter_of
 from inorder.protocol.names import FilterKind
-from inorder.protocol.wire import LogRule, Logs, TopicInfo, TopicOrder
+from inorder.protocol.wire import LogRule, TopicInfo, TopicOrder
 from inorder_controlplane.cron import Cron
 from inorder_controlplane.models.analytics import Job, NewSchedule
 from inorder_controlplane.models.definitions import AutomaticOrder, Definitions, LogDefinition, TopicName
@@ -56,7 +56,7 @@ class Plan:
 
 
 def definitions_of(
-    order: TopicOrder, logs: Logs, automatic: Automatic, schedules: Sequence[Schedule] = ()
+    order: TopicOrder, logs: Sequence[LogRule], automatic: Automatic, schedules: Sequence[Schedule] = ()
 ) -> Definitions:
     """Return the present definitions."""
     pinned = set(order.pinned)
@@ -64,7 +64,7 @@ def definitions_of(
         version=1,
         order=[[_name(info) for info in topics] for topics in order.by_stage()],
         pinned=[_name(info) for info in order.topics if info.id in pinned],
-        logs=[_log(rule) for rule in logs.rules],
+        logs=[_log(rule) for rule in logs],
         automatic=AutomaticOrder(
             on=automatic.is_on, window_s=automatic.window_s, alpha=automatic.alpha, beta=automatic.beta
         ),
@@ -73,7 +73,11 @@ def definitions_of(
 
 
 def plan(
-    wanted: Definitions, order: TopicOrder, logs: Logs, automatic: Automatic, schedules: Sequence[Schedule] = ()
+    wanted: Definitions,
+    order: TopicOrder,
+    logs: Sequence[LogRule],
+    automatic: Automatic,
+    schedules: Sequence[Schedule] = (),
 ) -> Plan:
     """Return the changes of an import. Raises Problem for what cannot be: other stages, topics named twice, pins of
     topics that are in no order, filters that are none, schedules at no times."""
@@ -100,7 +104,7 @@ def plan(
         moves=len(moved),
         lets_go=sorted(lets_go),
         pins=[name for name in pinned if name not in are_pinned or name in lets_go],
-        rules=[rule for rule in rules if rule not in logs.rules],
+        rules=[rule for rule in rules if rule not in logs],
         automatic=_automatic(wanted.automatic, automatic),
         schedules=[each for each in wanted.schedules if each not in present_schedules],
     )

@@ -32,10 +32,8 @@ class Survey:
     @classmethod
     async def take(cls, cluster: Cluster) -> Survey:
         """Ask the workers and return the survey. Raises what they raise."""
-        states, subscriptions, logs = await asyncio.gather(
-            cluster.topics(groups=False), cluster.subscriptions(), cluster.logs()
-        )
-        survey = cls(states, subscriptions, logs.rules)
+        found = await asyncio.gather(cluster.topics(groups=False), cluster.subscriptions(), cluster.log_rules())
+        survey = cls(*found)
         await asyncio.to_thread(lambda: survey.subscribers)
         return survey
 

@@ -46,17 +46,21 @@ def show(
     json: options.Json = False,
 ) -> int:
     """Show the rules, and the topics that have a log by them."""
-    now = talk(lambda cluster: cluster.logs(), loaded, timeout)
-    topics = [info.label for info in now.topics]
-    if json:
-        output.emit({"rules": [_plain(rule) for rule in now.rules], "topics": topics})
-        return ExitCode.OK
-    for rule in now.rules:
-        output.say(output.printable(_text(rule)))
-    for topic in topics:
-        output.say(output.printable(f"  {topic}"))
-    if not now.rules:
-        output.say("no topic has an event log")
+
+    async def look(cluster: Cluster) -> None:
+        rules = await cluster.log_rules()
+        topics = (info.label async for part in cluster.logged_topics() for info in part)
+        if json:
+            output.emit({"rules": [_plain(rule) for rule in rules], "topics": [each async for each in topics]})
+            return
+        for rule in rules:
+            output.say(output.printable(_text(rule)))
+        async for topic in topics:
+            output.say(output.printable(f"  {topic}"))
+        if not rules:
+            output.say("no topic has an event log")
+
+    talk(look, loaded, timeout)
     return ExitCode.OK
 
 
@@ -104,7 +108,7 @@ def off(
     wanted = [split(each, ALLOWED) for each in filters]
 
     async def turn_off(cluster: Cluster) -> None:
-        known = (await cluster.logs()).rules
+        known = await cluster.log_rules()
         for rule in [rule for space, text in wanted for rule in _made(known, space, text, glob)]:
             await cluster.change_log(rule, is_on=False)
 

@@ -71,7 +71,8 @@ async def test_everything_that_is_shown_can_be_changed(two: TwoStages) -> None:
         assert (await cluster.order()).pinned == [made.id]
         assert await cluster.pin([made.id], is_pinned=False) == 1
         await cluster.change_log(LogRule("memory", filter_of("memory", "#")), is_on=True)
-        assert [each.name for each in (await cluster.logs()).topics] == ["top", "low", "new"]
+        assert [rule.filter.text for rule in await cluster.log_rules()] == ["#"]
+        assert [[each.name for each in part] async for part in cluster.logged_topics()] == [["top", "low", "new"]]
         await client.subscribe("top")
         await published(client, "top", 3)
         assert payloads(await take_events(client, 3)) == [b"0", b"1", b"2"]
@@ -130,7 +131,7 @@ async def test_a_stage_that_nobody_has_is_named(two: TwoStages) -> None:
 async def test_any_number_of_questions_share_a_connection(two: TwoStages) -> None:
     both = await two.worker(0, 1)
     async with Cluster([both.address]) as cluster:
-        answers = await asyncio.gather(*(cluster.order() for _ in range(50)), *(cluster.logs() for _ in range(50)))
+        answers = await asyncio.gather(*(cluster.order() for _ in range(50)), *(cluster.log_rules() for _ in range(50)))
         assert len(answers) == 100
         assert both.status()["sessions"] == 1
 

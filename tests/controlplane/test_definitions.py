@@ -10,7 +10,7 @@ from tests.controlplane.conftest import Serve, assert_problem
 from inorder.errors import OutcomeUnknown
 from inorder.protocol.filters import filter_of
 from inorder.protocol.names import exact
-from inorder.protocol.wire import LogRule, Logs, TopicInfo, TopicOrder
+from inorder.protocol.wire import LogRule, TopicInfo, TopicOrder
 from inorder_worker.admin import Automatic
 from inorder_worker.store.analyses import Job
 from inorder_worker.store.schedules import Schedules
@@ -38,8 +38,8 @@ class Workers:
         ]
         return TopicOrder(1, self.epoch, len(self.stages), topics, sorted(self.pinned))
 
-    async def logs(self) -> Logs:
-        return Logs(1, list(self.rules), [])
+    async def log_rules(self) -> list[LogRule]:
+        return list(self.rules)
 
     async def create(self, space: str, name: str) -> TopicInfo:
         self._change("create")

@@ -142,7 +142,7 @@ FRAMES: dict[type, list[Made]] = {
         lambda n: ChangeLog(1, LogRule("s" * min(n, 255), wild("+/" * n + "#"))),
         lambda n: ChangeLog(1, LogRule("s", wild("#"))),
     ],
-    ShowLogs: [lambda n: ShowLogs(1)],
+    ShowLogs: [lambda n: ShowLogs(1), lambda n: ShowLogs(1, names=[("s", f"t{each}") for each in range(n)])],
     SaveClock: [
         lambda n: SaveClock(1, joined((each, 1) for each in range(1, n + 1))),
         lambda n: SaveClock(1, [1, 1] * n),

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
-from typing import cast
+from typing import TypeVar, cast
 from unittest.mock import Mock
 
 import pytest
+from tests.costs import steps
 
 from inorder.client.replaying import Replaying
 from inorder.endpoint.asking import NAMES_ASKED
 from inorder.errors import ProtocolError
-from inorder.protocol.names import MAX_NAME_BYTES, Filter, FilterKind, mqtt_covers
+from inorder.protocol.names import MAX_NAME_BYTES, Filter, FilterKind, exact, mqtt_covers
 from inorder.protocol.portions import PORTION_BYTES, fitting, portions
 from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
@@ -37,6 +38,7 @@ from inorder.protocol.wire import (
     TopicsShown,
     encode_frame,
 )
+from inorder_worker.sequencer import state
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, OpenSession, Reply, SetLogRule
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.service import reports
@@ -67,12 +69,15 @@ def fit(frames: Iterable[Frame]) -> bool:
     return len(sizes) > 1 and max(sizes) <= MAX_FRAME_BYTES
 
 
-def shown(stage: Stage, only: list[int]) -> list[TopicsShown]:
+P = TypeVar("P", TopicsShown, Logs)
+
+
+def shown(ask: Callable[[int], P]) -> list[P]:
     """Ask until all was shown."""
-    parts = [stage.inspection.topics(ShowTopics(1, 0, only=only))]
+    parts = [ask(0)]
     while parts[-1].behind:
         assert len(parts) <= COUNT, "the same topics come again and again"
-        parts.append(stage.inspection.topics(ShowTopics(1, 0, parts[-1].behind, only=only)))
+        parts.append(ask(parts[-1].behind))
     return parts
 
 
@@ -91,7 +96,7 @@ def test_whoever_subscribes_to_long_names_is_told_them_in_frames_that_fit() -> N
 def test_operators_are_shown_topics_of_long_names(only: list[int]) -> None:
     stage = Stage(0, 1)
     made(stage)
-    parts = shown(stage, only)
+    parts = shown(lambda after: stage.inspection.topics(ShowTopics(1, 0, after, only=only)))
     assert fit(parts)
     assert [each.id for part in parts for each in part.topics] == [*range(1, COUNT + 1)]
     order: list[TopicOrder] = stage.inspection.order(ShowOrder(1))
@@ -105,10 +110,37 @@ def test_logs_of_topics_with_long_names_are_told_in_frames_that_fit() -> None:
     made(stage)
     told(stage, SetLogRule("boss", 1, 1, LogRule("s", ALL), is_on=True))
     assert fit(told(stage, OpenSession("reader", 1)))
-    logs: list[Logs] = stage.show_logs(1)
+    logs = shown(lambda after: stage.show_logs(ShowLogs(1, after)))
     assert fit(logs)
-    assert (len(logs[0].rules), sum(len(each.topics) for each in logs)) == (1, COUNT)
-    assert [each.more for each in logs] == [True] * (len(logs) - 1) + [False]
+    assert [len(each.rules) for each in logs] == [1] + [0] * (len(logs) - 1)
+    assert [each.id for part in logs for each in part.topics] == [*range(1, COUNT + 1)]
+    named = stage.show_logs(ShowLogs(1, names=[("s", "none"), ("s", "007".ljust(MAX_NAME_BYTES, "n"))]))
+    assert (named.rules, [each.id for each in named.topics], named.behind) == ([], [8], 0)
+    assert len(stage.show_logs(ShowLogs(1, limit=0)).rules) == 1
+    assert stage.show_logs(ShowLogs(1, limit=0)).behind == 0
+
+
+def test_a_page_costs_what_it_holds_however_many_topics_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the topics in question are few, and far behind."""
+
+    def costs(count: int) -> list[int]:
+        stage = Stage(0, 1)
+        stage.step(OpenSession("p", 1), 0)
+        stage.step(CreateTopics("p", 1, 1, [("s", str(at)) for at in range(count)]), 0)
+        stage.step(SetLogRule("boss", 1, 1, LogRule("s", exact("1")), is_on=True), 0)
+        asked = [
+            lambda: stage.inspection.topics(ShowTopics(1, 0, count - 10)),
+            lambda: stage.inspection.topics(ShowTopics(1, 0)),
+            lambda: stage.show_logs(ShowLogs(1)),
+            lambda: stage.show_logs(ShowLogs(1, names=[("s", "1")])),
+        ]
+        logs = shown(lambda after: stage.show_logs(ShowLogs(1, after)))
+        assert [each.id for part in logs for each in part.topics] == [2]
+        return [steps(each) for each in asked]
+
+    monkeypatch.setattr(state, "TOPICS_LOOKED_AT", 100)
+    once, many = costs(200), costs(2_000)
+    assert all(later <= 1.1 * first for first, later in zip(once, many, strict=True)), (once, many)
 
 
 def test_subscriptions_with_long_filters_are_shown_in_frames_that_fit() -> None:
@@ -192,14 +224,13 @@ async def test_a_question_that_waits_for_a_log_is_no_larger_than_what_is_looked_
     assert len(waiting.ranges) == 2 * log_rows.MAX_RANGES
 
 
-async def test_a_replay_finds_its_topic_in_any_part_of_the_answer() -> None:
+async def test_a_replay_asks_for_its_topic_alone() -> None:
     sent: list[Frame] = []
     replaying = Replaying(sent.append, lambda: len(sent) + 1, lambda deps: ())
     finding = asyncio.create_task(replaying._find("s", "far"))
     await asyncio.sleep(0)  # it asks at once
-    assert sent == [ShowLogs(1)]
+    assert sent == [ShowLogs(1, names=[("s", "far")])]
     far = TopicInfo(2, "s", "far", 0)
-    assert replaying.answered(Logs(1, [], [TopicInfo(1, "s", "near", 0)], more=True))
     assert replaying.answered(Logs(1, [], [far]))
     assert not replaying.answered(Logs(1, [], []))
     assert await finding == far

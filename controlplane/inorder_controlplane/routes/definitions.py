@@ -27,7 +27,7 @@ router = APIRouter(prefix="/definitions", tags=["definitions"])
 async def export_definitions(principal: Operator, context: ContextDep, cluster: ClusterDep) -> Definitions:
     """Return topic order, pins, rules of event logs, automatic changes, and schedules of analyses, by name."""
     schedules = await context.database.call(_schedules)
-    return definitions_of(await cluster.order(), await cluster.logs(), await cluster.automatic(), schedules)
+    return definitions_of(await cluster.order(), await cluster.log_rules(), await cluster.automatic(), schedules)
 
 
 @router.post("", operation_id="importDefinitions")
@@ -41,7 +41,7 @@ async def import_definitions(
     """Set up everything in the document. Everything that can be known to be wrong is refused before anything is
     changed; what is not named in it stays. Repeating an import that was interrupted goes on with it."""
     schedules = await context.database.call(_schedules)
-    found = plan(body, await cluster.order(), await cluster.logs(), await cluster.automatic(), schedules)
+    found = plan(body, await cluster.order(), await cluster.log_rules(), await cluster.automatic(), schedules)
     if not dry_run:
         counts: dict[str, Any] = {"creates": len(found.creates), "moves": found.moves, "logs": len(found.rules)}
         if found.schedules:

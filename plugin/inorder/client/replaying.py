@@ -38,7 +38,6 @@ class Replaying:
     def __init__(self, send: Callable[[Frame], None], next_request: Callable[[], int], named: Named) -> None:
         self._send, self._next_request, self._named = send, next_request, named
         self._asked: dict[int, asyncio.Future[LoggedEvents | Logs]] = {}
-        self._parts: dict[int, list[TopicInfo]] = {}
         self._error: InorderError | None = None
         self._domains = 0
 
@@ -47,11 +46,6 @@ class Replaying:
         asked = self._asked.get(frame.request)
         if asked is None:
             return False
-        if isinstance(frame, Logs):
-            frame.topics = self._parts.pop(frame.request, []) + frame.topics
-            if frame.more:
-                self._parts[frame.request] = frame.topics
-                return True
         del self._asked[frame.request]
         if not asked.done():
             asked.set_result(frame)
@@ -109,12 +103,11 @@ class Replaying:
         """Return the place of the topic, asked anew each time, as it may move (R14). Raises NotLogged."""
         while True:
             request = self._next_request()
-            answer = await self._ask(ShowLogs(request), request)
+            answer = await self._ask(ShowLogs(request, names=[(space, topic)]), request)
             if isinstance(answer, Logs):
-                for info in answer.topics:
-                    if (info.space, info.name) == (space, topic):
-                        return info
-                raise NotLogged(topic)
+                if not answer.topics:
+                    raise NotLogged(topic)
+                return answer.topics[0]
 
     async def _ask(self, frame: Frame, request: int) -> LoggedEvents | Logs | None:
         """Ask once; return ``None`` if no answer comes in time."""
@@ -130,7 +123,6 @@ class Replaying:
             return None
         finally:
             self._asked.pop(request, None)
-            self._parts.pop(request, None)
 
     def _notification(self, space: str, topic: str, event: LoggedEvent) -> Event | Gap:
         content = None if event.content is None else decode_logged(event.content)

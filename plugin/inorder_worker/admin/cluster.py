@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal
 
 from inorder.errors import ChangeUnderWay, InvalidOption, Refused, StaleOrder, WorkerUnreachable
@@ -284,10 +284,18 @@ class Cluster(Placing):
 
     # -- event logs (R18) --------------------------------------------------------------------------------------
 
-    async def logs(self) -> Logs:
-        """Return the topics that have an event log."""
-        parts = await self._ask(ShowLogs(0), Logs)
-        return Logs(0, parts[0].rules, [info for part in parts for info in part.topics])
+    async def log_rules(self) -> list[LogRule]:
+        """Return the rules by which topics have an event log."""
+        (answer,) = await self._ask(ShowLogs(0, limit=0), Logs)
+        return answer.rules
+
+    async def logged_topics(self) -> AsyncIterator[list[TopicInfo]]:
+        """Yield the topics that have an event log, by rising id, in portions: there may be very many."""
+        behind: int | None = 0
+        while behind is not None:
+            (part,) = await self._ask(ShowLogs(0, behind), Logs)
+            yield part.topics
+            behind = part.behind or None
 
     async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
         """Give topics a log or take it away. Raises InvalidTopic, InvalidOption (a bound), Refused, OutcomeUnknown."""

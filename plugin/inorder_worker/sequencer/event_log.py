@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from inorder.protocol.pairs import raise_to
-from inorder.protocol.portions import portions
-from inorder.protocol.wire import Done, LogRule, Logs, NewEvent, Topics
+from inorder.protocol.portions import PORTION_BYTES, fitting, portions, size_of
+from inorder.protocol.wire import Done, LogRule, Logs, NewEvent, ShowLogs, Topics
 from inorder_worker.sequencer.commands import Create, LogDeps, LogEvent, LogTrim, SetLogRule, TrimLog
 from inorder_worker.sequencer.rides import LogRulesRide, SessionKey
 from inorder_worker.sequencer.state import Outbox, StageState
@@ -99,13 +99,22 @@ class EventLog:
         for infos in portions(map(state.info, topics), TOPICS_IN_FRAME) if topics else ():
             self._outbox.reply(*key, Topics(0, infos, state.order_epoch))
 
-    def show(self, request: int) -> list[Logs]:
-        """Return the rules and what they cover, in frames of a bounded size."""
-        state = self._state
-        logged = (state.info(each.id) for each in state.topics.values() if each.logged)
-        frames = [Logs(request, [], infos, more=True) for infos in portions(logged, TOPICS_IN_FRAME)]
-        frames[0].rules, frames[-1].more = state.rules, False
-        return frames
+    def show(self, frame: ShowLogs) -> Logs:
+        """Return the rules and the next of the topics that they cover, in a frame of a bounded size."""
+        state, limit = self._state, min(max(frame.limit, 0), TOPICS_IN_FRAME)
+        if frame.names:
+            ids = [state.by_name[each] for each in map(tuple, frame.names[:TOPICS_IN_FRAME]) if each in state.by_name]
+            return Logs(frame.request, [], fitting(state.info(each) for each in ids if state.topics[each].logged))
+        answer = Logs(frame.request, [] if frame.after else state.rules, [])
+        found, answer.behind = state.topics_behind(frame.after) if limit else ([], 0)
+        room = PORTION_BYTES
+        for info in (state.info(each.id) for each in found if each.logged):
+            room -= size_of(info)
+            if len(answer.topics) == limit or room < 0:
+                answer.behind = answer.topics[-1].id
+                break
+            answer.topics.append(info)
+        return answer
 
     def bounds(self, topic: int) -> LogRule | None:
         """Return the widest bounds of all rules for a topic; ``None``: it has no log."""

@@ -79,17 +79,22 @@ class Inspection:
         """Return topics whose home this is, without their rates."""
         state, shown, room = self._state, list[TopicFigures](), GROUP_PARTS
         names = PORTION_BYTES
-        wanted = state.topics.keys() & frame.only[:TOPICS_SHOWN] if frame.only else state.topics
+        if frame.only:
+            wanted = sorted(state.topics.keys() & frame.only[:TOPICS_SHOWN])
+            found, behind = [state.topics[topic] for topic in wanted if topic > frame.after], 0
+        else:
+            found, behind = state.topics_behind(frame.after)
         pending = self._pending()
-        for manager in (state.topics[topic] for topic in sorted(wanted) if topic > frame.after):
+        for manager in found:
             if manager.stage != state.index:
                 continue
             if len(shown) == TOPICS_SHOWN or room < 0 or names < 0:
-                return TopicsShown(frame.request, shown, shown[-1].id)
+                behind = shown[-1].id
+                break
             shown.append(self._topic(manager, pending.get(manager.id, 0), with_group=frame.groups))
             room -= len(shown[-1].group)
             names -= len(manager.name.encode())
-        return TopicsShown(frame.request, shown)
+        return TopicsShown(frame.request, shown, behind)
 
     def _pending(self) -> dict[int, int]:
         counts: dict[int, int] = {}

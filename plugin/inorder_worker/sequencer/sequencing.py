@@ -376,8 +376,11 @@ class Overlaps:
 
     def group(self, topic: int) -> tuple[int, int]:
         """Return (topics in some subscription with ``topic``, its sequencing group), as bit sets without itself."""
+        readers = self._readers.get(topic, 0)
+        if not readers:  # many topics are nobody's, and each set has a bit for every one
+            return 0, 0
         bit = 1 << topic
-        once, twice = shared_twice(self._mask_at[place] for place in members(self._readers.get(topic, 0)))
+        once, twice = shared_twice(self._mask_at[place] for place in members(readers))
         return once & ~bit, twice & ~bit
 
     def has_bounded(self, topic: int) -> bool:

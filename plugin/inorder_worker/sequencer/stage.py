@@ -20,6 +20,7 @@ from inorder.protocol.wire import (
     Moved,
     NameTopics,
     Numbers,
+    ShowLogs,
     Subscriptions,
     Topics,
 )
@@ -289,9 +290,9 @@ class Stage:
         """Tell which clients have subscriptions; the bottom stage knows all."""
         return self._durable.show(request)
 
-    def show_logs(self, request: int) -> list[Logs]:
+    def show_logs(self, frame: ShowLogs) -> Logs:
         """Tell which topics have an event log (R18)."""
-        return self._log.show(request)
+        return self._log.show(frame)
 
     @property
     def has_logs(self) -> bool:

@@ -208,6 +208,13 @@ class StageState(StageData):
         self.by_name[info.space, info.name] = info.id
         return manager
 
+    def topics_behind(self, after: int) -> tuple[list[TopicManager], int]:
+        """Return some topics behind an id, by rising id, and the id behind which there are more; 0: there are none. So
+        a page of all topics costs what it holds: a new topic gets the next id and keeps it, and nothing is sorted."""
+        ids = range(max(after, 0) + 1, self.last_topic + 1)[:TOPICS_LOOKED_AT]
+        found = [self.topics[each] for each in ids if each in self.topics]
+        return found, ids[-1] if ids and ids[-1] < self.last_topic else 0
+
     def info(self, topic: int) -> TopicInfo:
         """Return a topic as clients know it."""
         manager = self.topics[topic]
@@ -302,6 +309,8 @@ class StageState(StageData):
         )
 
 
+TOPICS_LOOKED_AT: Final = 5_000
+"""Topics that are looked at for one answer."""
 _DATA: Final = [each.name for each in fields(StageData)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -85,14 +85,10 @@ class TopicRates:
         watched.spans.append((now - watched.looked, counts))
         watched.looked = now
 
-    def of(self, stage: int) -> dict[int, float]:
-        """Return numbers per second of a stage's topics, over about the last ten seconds; nothing for those without."""
-        watched = self._watched.get(stage)
-        if watched is None:
-            return {}
-        seconds, totals = 0.0, dict[int, int]()
-        for span, counts in watched.spans:
-            seconds += span
-            for topic, count in counts.items():
-                totals[topic] = totals.get(topic, 0) + count
-        return {topic: count / seconds for topic, count in totals.items()} if seconds else {}
+    def of(self, stage: int, topics: Iterable[int]) -> dict[int, float]:
+        """Return numbers per second of these topics of a stage, over about the last ten seconds; nothing for those
+        without."""
+        spans = self._watched[stage].spans if stage in self._watched else ()
+        counts = {topic: sum(its.get(topic, 0) for _, its in spans) for topic in topics}
+        seconds = sum(span for span, _ in spans)
+        return {topic: count / seconds for topic, count in counts.items() if count}

@@ -278,12 +278,7 @@ def _end_subscription(frame: EndSubscription, session: Session, host: StageHost)
 
 def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[], None]:
     bottom = _bottom(host)
-
-    def answer() -> None:
-        for part in host.stage(bottom).show_logs(frame.request):
-            host.commits.reply(session, part)
-
-    return answer
+    return lambda: host.commits.reply(session, host.stage(bottom).show_logs(frame))
 
 
 def _release(frame: ReleaseNumbers, session: Session, host: StageHost) -> Callable[[], None]:
@@ -298,7 +293,8 @@ def _show_topics(frame: ShowTopics, session: Session, host: StageHost) -> Callab
     _check_stage(frame.stage, host)
 
     def answer() -> None:
-        found, rates = host.stage(frame.stage).inspection.topics(frame), host.rates.of(frame.stage)
+        found = host.stage(frame.stage).inspection.topics(frame)
+        rates = host.rates.of(frame.stage, [topic.id for topic in found.topics])
         for topic in found.topics:
             topic.rate = rates.get(topic.id, 0.0)
         host.commits.reply(session, found)

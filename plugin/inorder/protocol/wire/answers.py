@@ -296,12 +296,13 @@ class EventFound(Frame, tag=89):
 
 
 class Logs(Frame, tag=82):
-    """Answers ShowLogs: the rules, and the topics that have a log by them. ``more``: further frames follow."""
+    """Answers ShowLogs: the rules (not behind a topic), and the topics that have a log by them. ``behind``: whoever
+    wants more asks behind this id; 0: that was all."""
 
     request: int
     rules: list[LogRule]
     topics: list[TopicInfo]
-    more: bool = False
+    behind: int = 0
 
 
 class Reported(Frame, tag=112):

@@ -153,9 +153,13 @@ class ChangeLog(Frame, tag=65):
 
 
 class ShowLogs(Frame, tag=66):
-    """Asks which topics have a log."""
+    """Asks which topics have a log, by rising id behind ``after``, at most ``limit`` (0: for the rules alone); with
+    ``names``: which of these, each space and name, have one."""
 
     request: int
+    after: int = 0
+    limit: int = 5_000
+    names: list[tuple[str, str]] = []
 
 
 class SaveClock(Frame, tag=67):

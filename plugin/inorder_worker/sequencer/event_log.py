@@ -121,7 +121,10 @@ class EventLog:
         manager = self._state.topics.get(topic)
         if manager is None or not manager.logged:
             return None
-        rules = [each for each in self._state.rules if each.covers(manager.space, manager.name)]
+        rules = self._state.rules
+        if len(rules) == 1:
+            return rules[0]
+        rules = [each for each in rules if each.covers(manager.space, manager.name)]
         widest = [
             0 if 0 in values else max(values)
             for values in zip(*((each.max_age_ms, each.max_count, each.max_bytes) for each in rules), strict=True)
@@ -145,17 +148,28 @@ class EventLog:
         if 0 < manager.log_first <= number:
             self._outbox.log(LogDeps(manager.id, number, deps))
 
+    def since(self, order_epoch: int) -> list[int]:
+        """Return the topics with rows that came to this stage after an order epoch (R14)."""
+        topics, here = self._state.topics.values(), self._state.index
+        return [each.id for each in topics if each.log_first and each.stage == here and each.moved > order_epoch]
+
+    def settled(self, topic: int, count: int) -> range:
+        """Return the oldest numbers in a log, so many at most, before the first whose outcome is not known."""
+        manager = self._state.topics.get(topic)
+        if manager is None or manager.stage != self._state.index or not manager.log_first:
+            return range(0)
+        first, records = manager.log_first, manager.records
+        numbers = range(first, min(first + count, manager.number + 1))
+        is_open = (number for number in numbers if (known := records.get(number)) is not None and known.is_open)
+        return range(first, next(is_open, numbers.stop))
+
     def trim(self, command: TrimLog) -> None:
         """Forget the oldest rows; not before all of them are settled and the base of what is below is known."""
         manager = self._state.topics.get(command.topic)
         if manager is None or manager.stage != self._state.index or not manager.log_first:
             return
-        numbers = range(manager.log_first, command.through + 1)
-        if (
-            not numbers
-            or command.through > manager.number
-            or any(number in manager.records and manager.records[number].is_open for number in numbers)
-        ):
+        count = command.through + 1 - manager.log_first
+        if not 0 < count == len(self.settled(manager.id, count)):
             return
         base = base_below(manager)
         if base is not None:

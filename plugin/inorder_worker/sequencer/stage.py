@@ -303,6 +303,19 @@ class Stage:
         """Return what the log of a topic may hold, ``None`` where it has none."""
         return self._log.bounds(topic)
 
+    def log_settled(self, topic: int, count: int) -> range:
+        """Return the oldest numbers in a log that may be forgotten."""
+        return self._log.settled(topic, count)
+
+    def logs_since(self, order_epoch: int) -> list[int]:
+        """Return this stage's topics with events in their logs that came here after that topic order (R14)."""
+        return self._log.since(order_epoch)
+
+    @property
+    def homes_epoch(self) -> int:
+        """The last order epoch in which a topic came to another stage (R14)."""
+        return self._state.homes_epoch
+
     def topic_order(self) -> list[list[int]]:
         """Return the ids of the topics of each stage, from the highest on; the bottom stage has the latest."""
         return self._reordering.placement()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -31,6 +31,7 @@ from inorder_worker.service.work import Session, StageBroken, StageElsewhere, Wo
 from inorder_worker.store.failpoints import reach
 from inorder_worker.store.history import OrderRow
 from inorder_worker.store.journal import Batch
+from inorder_worker.store.log_rows import LogWrite
 from inorder_worker.store.records import now_ms
 
 SETTLE_WAIT: Final = 0.002
@@ -70,6 +71,8 @@ class CommitLoop:
         """Of the topic order that the store's history has last."""
         self.clock: Callable[[], float] = time.thread_time
         """Says how much this thread has worked, in seconds."""
+        self.wrote: Callable[[Sequence[LogWrite]], None] = lambda changes: None
+        """Told of what a commit has written beside the journal's rows."""
         self._waiting: asyncio.TimerHandle | None = None
         """Ends the wait of what is not urgent."""
 
@@ -234,6 +237,7 @@ class CommitLoop:
         else:
             await append
             self._stages.became_durable(rows)
+            self.wrote(batch.log)
             self._context.metrics.committed(time.perf_counter() - began, batch.commands)
             self.failures = 0
             self._heartbeat.proven()

@@ -92,3 +92,8 @@ class HostedStages(dict[int, HostedStage]):
         """Return what the log of a topic of a stage here may hold; ``None``: it has none, or is elsewhere."""
         home = self.home_of(topic)
         return None if home is None else self.machine(home).log_bounds(topic)
+
+    def log_settled(self, topic: int, count: int) -> range:
+        """Return the oldest numbers in the log of a topic of a stage here that may be forgotten; see EventLog."""
+        home = self.home_of(topic)
+        return range(0) if home is None else self.machine(home).log_settled(topic, count)

@@ -62,12 +62,13 @@ class Oldest(NamedTuple):
 
 
 class LogTotals(NamedTuple):
-    """The size of a topic's log."""
+    """The size of a topic's log, when its oldest row was stored, and its highest number."""
 
     topic: int
     events: int
     size: int
     oldest_ms: int
+    last: int
 
 
 class LogReader(Protocol):
@@ -76,11 +77,11 @@ class LogReader(Protocol):
     def read(self, topic: int, ranges: Sequence[int], since_ms: int, max_rows: int, max_bytes: int) -> LogPage:
         """Return events of these numbers (flat pairs), as many as fit, but at least one."""
 
-    def totals(self) -> list[LogTotals]:
-        """Return the size of each log."""
+    def totals(self, topics: Sequence[int]) -> list[LogTotals]:
+        """Return the sizes of these logs; of those without a row, nothing. It takes a look at each row."""
 
-    def oldest(self, topic: int, count: int) -> list[Oldest]:
-        """Return a log's oldest rows."""
+    def oldest(self, topic: int, first: int, count: int) -> list[Oldest]:
+        """Return a log's rows from a number on. (Rows before it may be there, too, and be deleted in a moment.)"""
 
     def close(self) -> None:
         """Close the connection to the store. No error."""
@@ -171,12 +172,17 @@ _ROWS = (
     .order_by(_log.number)
 )
 _ENDS = sa.select(sa.func.min(_log.number), sa.func.max(_log.number)).where(_log.topic == sa.bindparam("of"))
-_TOTALS = sa.select(_log.topic, sa.func.count(), sa.func.sum(_log.size), sa.func.min(_log.stored_ms)).group_by(
-    _log.topic
+_TOTALS = (
+    sa.select(
+        _log.topic, sa.func.count(), sa.func.sum(_log.size), sa.func.min(_log.stored_ms), sa.func.max(_log.number)
+    )
+    .where(_log.topic.in_(sa.bindparam("of", expanding=True)))
+    .group_by(_log.topic)
+    .order_by(_log.topic)
 )
 _OLDEST = (
     sa.select(_log.number, _log.stored_ms, _log.size, _log.deps)
-    .where(_log.topic == sa.bindparam("of"))
+    .where(_log.topic == sa.bindparam("of"), _log.number >= sa.bindparam("first"))
     .order_by(_log.number)
     .limit(sa.bindparam("count"))
 )
@@ -193,14 +199,15 @@ class SqlLogReader:
         page: LogPage = self._run(lambda connection: _read(connection, topic, ranges, since_ms, max_rows, max_bytes))
         return page
 
-    def totals(self) -> list[LogTotals]:
+    def totals(self, topics: Sequence[int]) -> list[LogTotals]:
         """See LogReader."""
-        rows = self._run(lambda connection: connection.execute(_TOTALS).all())
-        return [LogTotals(topic, count, int(size), oldest) for topic, count, size, oldest in rows]
+        rows = self._run(lambda connection: connection.execute(_TOTALS, {"of": list(topics)}).all())
+        return [LogTotals(topic, count, int(size), oldest, last) for topic, count, size, oldest, last in rows]
 
-    def oldest(self, topic: int, count: int) -> list[Oldest]:
+    def oldest(self, topic: int, first: int, count: int) -> list[Oldest]:
         """See LogReader."""
-        rows = self._run(lambda connection: connection.execute(_OLDEST, {"of": topic, "count": count}).all())
+        where = {"of": topic, "first": first, "count": count}
+        rows = self._run(lambda connection: connection.execute(_OLDEST, where).all())
         return [Oldest(number, stored_ms, size, deps_of(deps)) for number, stored_ms, size, deps in rows]
 
     def close(self) -> None:

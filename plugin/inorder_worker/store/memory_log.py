@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
 
 from inorder.protocol.pairs import pairs
 from inorder_worker.sequencer.commands import LogDeps
@@ -10,7 +11,7 @@ from inorder_worker.store.history import OrderRow
 from inorder_worker.store.log_rows import LogPage, LogRow, LogTotals, LogWrite, Oldest
 
 Rows = dict[int, dict[int, LogRow]]
-"""By topic and number."""
+"""By topic and number, the lowest number first."""
 
 
 def write(rows: Rows, changes: Iterable[LogWrite]) -> None:
@@ -24,7 +25,7 @@ def write(rows: Rows, changes: Iterable[LogWrite]) -> None:
         elif isinstance(change, LogDeps):
             of[change.number] = of[change.number]._replace(deps=change.deps)
         else:
-            for number in [each for each in of if each <= change.through]:
+            for number in list(takewhile(lambda each: each <= change.through, of)):  # noqa: B023
                 del of[number]
 
 
@@ -53,18 +54,19 @@ class MemoryLogReader:
             through = last
         return LogPage(found, through, *ends, [])
 
-    def totals(self) -> list[LogTotals]:
+    def totals(self, topics: Sequence[int]) -> list[LogTotals]:
         """See LogReader."""
+        logs = ((topic, list(self._rows.get(topic, {}).values())) for topic in sorted(topics))
         return [
-            LogTotals(topic, len(of), sum(len(row.content or b"") for row in of.values()),
-                      min(row.stored_ms for row in of.values()))
-            for topic, of in self._rows.items() if of
+            LogTotals(topic, len(rows), sum(len(row.content or b"") for row in rows),
+                      min(row.stored_ms for row in rows), rows[-1].number)
+            for topic, rows in logs if rows
         ]  # fmt: skip
 
-    def oldest(self, topic: int, count: int) -> list[Oldest]:
+    def oldest(self, topic: int, first: int, count: int) -> list[Oldest]:
         """See LogReader."""
-        of = sorted(self._rows.get(topic, {}).items())[:count]
-        return [Oldest(number, row.stored_ms, len(row.content or b""), row.deps) for number, row in of]
+        rows = (row for row in list(self._rows.get(topic, {}).values()) if row.number >= first)
+        return [Oldest(row.number, row.stored_ms, len(row.content or b""), row.deps) for row in islice(rows, count)]
 
     def close(self) -> None:
         """See LogReader."""

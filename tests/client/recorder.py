@@ -175,4 +175,5 @@ class Recorder:
 
 
 def _kind(client: Client) -> str:
-    return client._mode if isinstance(client._mode, str) else "bounded"
+    mode = client._tracing._mode
+    return mode if isinstance(mode, str) else "bounded"

@@ -177,7 +177,7 @@ def put_copy(source: Path, target: Path) -> None:
 def witnesses(client: Client, row: int) -> bool:
     """Tell whether a worker has told a client of this row of stage 0."""
     workers: Any = client._worker
-    return bool(workers._positions) and workers._positions[0].row >= row
+    return bool(workers._map.positions) and workers._map.positions[0].row >= row
 
 
 def told(caplog: pytest.LogCaptureFixture, text: str) -> int:

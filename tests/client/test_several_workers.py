@@ -124,7 +124,7 @@ async def test_a_stage_moves_to_another_worker(two: TwoStages) -> None:
         assert not gaps_of(seen[0] + seen[1])
         assert len(set(keys(seen[0]))) == 80
         await until(lambda: one.stats().connected, "both")
-        reached = repr(one._worker._links)  # type: ignore[union-attr]
+        reached = repr(list(one._worker._links))  # type: ignore[union-attr]
         assert third.address in reached
         assert second.address in reached
 

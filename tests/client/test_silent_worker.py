@@ -247,7 +247,7 @@ async def test_a_client_goes_over_while_its_worker_is_silent(tmp_path: Path, pat
         await one.subscribe("a")
         await published(one, "a", 5)
         second = await stack.enter_async_context(Worker(worker_settings(store, **quick)))
-        await until(lambda: second.address in one._worker._others, "the map")  # type: ignore[union-attr]
+        await until(lambda: second.address in one._worker._map._workers, "the map")  # type: ignore[union-attr]
         proxy.stall()
         futures = [one.publish("a", b"%d" % number) for number in range(5, 10)]
         await until(lambda: second.status()["sessions"] == 1, "the client that listens")
@@ -427,7 +427,7 @@ async def test_a_worker_of_another_domain_is_not_believed(patient: None) -> None
         standby.tell(own(epoch=2))
         await it.routed(0, standby)
         assert it.told.domains == []
-        assert it.workers._places == {0: StageInfo(0, 2, standby.address)}
+        assert it.workers._map.places == {0: StageInfo(0, 2, standby.address)}
 
 
 async def test_an_older_announcement_moves_nobody(patient: None) -> None:
@@ -450,7 +450,7 @@ async def test_an_older_announcement_moves_nobody(patient: None) -> None:
         it.workers.renew(1)
         await until(lambda: third.renewals == 1, "what is sent to the owner")
         assert it.goes_to(0, third)
-        assert it.workers._places[0] == StageInfo(0, 5, third.address)
+        assert it.workers._map.places[0] == StageInfo(0, 5, third.address)
 
 
 async def test_nothing_is_written_to_a_connection_that_is_cut(caplog: pytest.LogCaptureFixture) -> None:

@@ -58,7 +58,7 @@ async def test_a_client_that_was_told_of_one_worker_finds_the_standby(place: Pla
     for each in (one, other):
         await each.subscribe("top", "low")
     await published(one, "top", 10)
-    await until(lambda: second.address in one._worker._others, "the map")  # type: ignore[union-attr]
+    await until(lambda: second.address in one._worker._map._workers, "the map")  # type: ignore[union-attr]
     futures = [other.publish(("top", "low")[at % 2], str(at).encode()) for at in range(10, 40)]
     await first.__aexit__(None, None, None)
     receipts = await asyncio.gather(*futures)

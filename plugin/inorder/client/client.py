@@ -20,8 +20,8 @@ from inorder.client.notification_sink import NotificationSink
 from inorder.client.observing import Observer
 from inorder.client.options import ClientTimes
 from inorder.client.publishing import Publish
-from inorder.client.recording import Recording, begun
 from inorder.client.stats import ClientStats, Counters
+from inorder.client.tracing import Tracing
 from inorder.client.workers import Workers
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.notifications import Event, Gap, Receipt
@@ -84,15 +84,14 @@ class Client:
         self.client_id = checking.checked_id(client_id)
         checking.check_durable(durable, client_id, workers)
         self._times = times = times or ClientTimes()
-        self._mode = checking.checked_mode(mode)
-        self._traces = None if traces is None else traces_of(traces)
-        self._recording: Recording | None = None
+        mode, wanted = checking.checked_mode(mode), None if traces is None else traces_of(traces)
         self._clock = LoopClock()
         self._stream = DeliveryStream(times.max_undelivered, times.max_undelivered_bytes)
         self._endpoint = Endpoint(mode, self._clock, times.endpoint(), stream=new_incarnation(), durable=durable)
         self._links: dict[str, EnsLink] = {}
         self._driver = driver = Driver(self._endpoint, self._clock, self._stream, self._links, times)
-        driver.failed, driver.began_anew = self._fail, self._began_anew
+        self._tracing = Tracing(wanted, mode, self._endpoint, driver, self._stream)
+        driver.failed, driver.began_anew = self._fail, self._tracing.began_anew
         self._publishing = driver.publishing
         if durable:
             self._stream.done_with = driver.done_with
@@ -143,15 +142,14 @@ class Client:
         self._state = "open"
         self._driver.open(loop)
         try:
-            if self._traces is not None:
-                await self._prepare_traces(self._traces)
+            await self._tracing.begin(self.client_id, lambda: self._reporting.observer.offset)
             if self._worker is not None:
                 await self._worker.connect()
             for link in self._links.values():
                 self._check_open()  # another task may have closed it meanwhile: nothing may connect after that
                 await link.open()
             self._check_open()
-            self._began_anew(self._endpoint.domain)
+            self._tracing.began_anew(self._endpoint.domain)
             if self._worker is not None:
                 self._start(self._worker.run(), "worker links")
                 self._reporting.begin()
@@ -164,18 +162,6 @@ class Client:
             await self.close()
             raise
         return self
-
-    async def _prepare_traces(self, traces: Traces) -> None:
-        arrivals, driver = self._endpoint.arrivals, self._driver
-        known = arrivals.name_of, arrivals.topic_id, lambda: self._reporting.observer.offset
-        self._recording = recording = await begun(traces, self.client_id, self.incarnation, *known)
-        driver.publishing.recording = driver.notifier.recording = recording
-        self._endpoint.watch()
-        self._stream.gap_placed = recording.gap
-
-    def _began_anew(self, domain: int) -> None:
-        if self._recording is not None:
-            self._recording.opened(self.incarnation, domain, self._mode)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -203,11 +189,9 @@ class Client:
             self._close_soon()
 
     def _end_stream(self, error: InorderError | None) -> None:
-        """End the stream behind its present contents; a durable subscription goes on without the stream."""
+        """End the stream behind its present contents."""
         self._stream.end(error)
-        if self._recording is not None and self._endpoint.durable is None:
-            ordering = self._endpoint.ordering
-            self._recording.ended_all({each: at for each, at in ordering.clock.items() if each not in ordering.left})
+        self._tracing.stream_ended()
 
     async def close(self) -> None:
         """Finish open work (for at most ``close_timeout``), leave the brokers, end the stream. Safe more than once."""
@@ -239,8 +223,7 @@ class Client:
         await self._driver.disconnect(max(deadline - self._loop.time(), self._times.close_timeout / 3))
         if self._error is None:
             self._end_stream(None)
-        if self._recording is not None:
-            await self._recording.close(max(0.0, deadline - self._loop.time()))
+        await self._tracing.close(deadline - self._loop.time())
 
     def _check_open(self) -> None:
         if self._error is not None:

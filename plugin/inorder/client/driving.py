@@ -119,7 +119,7 @@ class Driver:
         self.reporting = Reporting(
             observer,
             0.0 if workers is None else interval,
-            lambda: workers is not None and workers.reaches(workers.bottom),
+            lambda: workers is not None and workers.reaches_bottom,
             self._outbox.next_request,
             self.send,
         )
@@ -226,7 +226,7 @@ class Driver:
         while self._loop.time() < deadline:
             endpoint.leave()
             self.perform()
-            is_heard = workers is not None and workers.reaches(workers.bottom)
+            is_heard = workers is not None and workers.reaches_bottom
             is_saved = endpoint.durable is None or endpoint.durable.is_saved
             is_left = not self.changing.is_asking
             if is_left and not (

@@ -16,7 +16,9 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from inorder.client.link_pool import LinkPool
 from inorder.client.options import ClientTimes
+from inorder.client.stage_map import StageMap, own_epochs
 from inorder.client.worker_link import FATAL, WorkerLink, tell_unreachable
 from inorder.endpoint.effects import Send
 from inorder.errors import InorderError, LinkError, WorkerUnreachable
@@ -27,7 +29,6 @@ from inorder.protocol.wire import (
     Frame,
     Hello,
     Opened,
-    Position,
     Positions,
     Renew,
     StageInfo,
@@ -93,16 +94,12 @@ class Workers:
     ) -> None:
         self._hello, self._events, self._times, self._tls = hello, events, times, tls
         self._addresses = addresses
-        self._links: list[WorkerLink] = []
-        self._tasks: dict[WorkerLink, asyncio.Task[None]] = {}
-        self._group: asyncio.TaskGroup | None = None
-        self._places: dict[int, StageInfo] = {}
-        self._others: list[str] = []
+        self._links = LinkPool(self._make_link)
+        self._map = StageMap(addresses)
         self._routes: dict[int, WorkerLink] = {}
         self._epochs: dict[int, int] = {}  # of the routes
         self._needed: set[int] = set()
         self._was_reached: set[int] = set()
-        self._positions: dict[int, Position] = {}
         self._domain = 0
         self._is_lacking = asyncio.Event()
         self._listener: WorkerLink | None = None  # which may be connecting
@@ -113,7 +110,7 @@ class Workers:
             self._make_link(address)
 
     def __repr__(self) -> str:
-        reached = f"{len(self._routes)} of {len(self._places)} stages reached"
+        reached = f"{len(self._routes)} of {len(self._map.places)} stages reached"
         return f"<Workers {', '.join(self._addresses)}: {reached}>"
 
     # -- what is known -----------------------------------------------------------------------------------------
@@ -126,20 +123,16 @@ class Workers:
     @property
     def is_complete(self) -> bool:
         """Tell whether all needed stages are reached."""
-        return bool(self._places) and self._wanted <= self._routes.keys()
+        return bool(self._map.places) and self._wanted <= self._routes.keys()
 
     @property
-    def bottom(self) -> int:
-        """The stage at which topics and subscriptions enter."""
-        return max(self._places, default=0)
-
-    def reaches(self, stage: int) -> bool:
-        """Tell whether frames for a stage may arrive."""
-        return stage in self._routes
+    def reaches_bottom(self) -> bool:
+        """Tell whether frames for the stage may arrive at which topics and subscriptions enter."""
+        return self._map.bottom in self._routes
 
     @property
     def _wanted(self) -> set[int]:
-        return self._needed | {self.bottom}
+        return self._needed | {self._map.bottom}
 
     def need(self, stages: Iterable[int]) -> None:
         """Keep connections to the workers of these stages from now on."""
@@ -165,7 +158,7 @@ class Workers:
 
     def ask_heads(self) -> None:
         """Ask the other stages' workers for all heads again after a change at the bottom stage (R17)."""
-        bottom = self._routes.get(self.bottom)
+        bottom = self._routes.get(self._map.bottom)
         for link in set(self._routes.values()):
             if link is not bottom:
                 link.send(AskHeads())
@@ -186,7 +179,7 @@ class Workers:
         last: WorkerUnreachable | None = None
         for address in self._addresses:
             try:
-                await self._connect_to(address)
+                await self._links.connect_to(address)
                 return
             except WorkerUnreachable as error:
                 last = error if last is None or error.is_there or not last.is_there else last
@@ -196,9 +189,7 @@ class Workers:
     async def run(self) -> None:
         """Keep the connections, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            self._group = group
-            for link in self._links:
-                self._start(link)
+            self._links.run(group)
             group.create_task(self._listen(), name="inorder: listen")
             while True:
                 await self._is_lacking.wait()
@@ -207,49 +198,19 @@ class Workers:
     async def close(self, timeout: float) -> None:
         """Close all connections within ``timeout`` seconds, and report nothing afterwards."""
         self._is_closed = True
-        links, self._links = self._links, []
         self._routes.clear()
-        await asyncio.gather(*(link.close(timeout) for link in links))
-
-    async def _connect_to(self, address: str) -> WorkerLink:
-        """Return a connected link, and forget one that cannot connect. Raises what WorkerLink.connect does."""
-        link = self._make_link(address)
-        await self._connect(link)
-        return link
-
-    async def _connect(self, link: WorkerLink) -> None:
-        self._links.append(link)
-        try:
-            await link.connect()
-        except BaseException:
-            if link in self._links:  # else all were closed meanwhile
-                self._links.remove(link)
-            raise
+        await self._links.close(timeout)
 
     def _make_link(self, address: str) -> WorkerLink:
         return WorkerLink(address, self._greeting, self, self._times, self._tls)
 
     def _greeting(self) -> Hello:
-        return self._events.greeting(replace(self._hello, positions=list(self._positions.values())))
-
-    def _open(self, address: str) -> None:
-        """Add a link, which connects by itself."""
-        link = self._make_link(address)
-        self._links.append(link)
-        self._start(link)
-
-    def _start(self, link: WorkerLink) -> None:
-        if self._group is not None:
-            self._tasks[link] = self._group.create_task(link.run(), name=f"inorder: link {link.address}")
+        return self._events.greeting(replace(self._hello, positions=list(self._map.positions.values())))
 
     def _discard(self, link: WorkerLink) -> None:
-        self._links.remove(link)
         if link is self._listener:
             self._listener = None
-        task = self._tasks.pop(link, None)
-        if task is not None:
-            task.cancel()
-        link.drop()
+        self._links.discard(link)
 
     async def _search(self) -> None:
         """Try all other known workers, as a needed stage is not reached. One of them has it, or will tell who does."""
@@ -257,27 +218,24 @@ class Workers:
         while not self.is_complete:
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._times.backoff_max)
-            places = [each.address for each in self._places.values()]
-            for address in dict.fromkeys([*self._addresses, *places, *self._others]):
-                if address and not self.is_complete and not self._has(address):
+            for address in self._map.to_search():
+                if not self.is_complete and not self._links.has(address):
                     told[address] = await self._try(address, told.get(address, ""))
         self._is_lacking.clear()
 
     async def _try(self, address: str, told: str) -> str:
         try:
-            link = await self._connect_to(address)
+            link = await self._links.connect_to(address)
         except FATAL as refusal:
             self._events.on_worker_failed(refusal)
         except LinkError as error:
             return tell_unreachable(address, error, told)
         else:
-            if link in self._links:
-                self._start(link)
+            self._links.keep(link)
         return ""
 
     async def _listen(self) -> None:
-        """Find a worker to listen to whenever one is needed: one at a time, and first those without a stage, to which a
-        stage may move."""
+        """Find a worker to listen to whenever one is needed, one at a time."""
         loop = asyncio.get_running_loop()
         pause = rested_at = 0.0
         while True:
@@ -285,10 +243,8 @@ class Workers:
             # a worker that takes us in and throws us out again must not be asked without a rest
             if loop.time() - rested_at >= self._times.heartbeat:
                 pause = self._times.backoff_first
-            places = [each.address for each in self._places.values()]
-            standbys = [each for each in self._others if each not in places]
-            for address in dict.fromkeys([*standbys, *places, *self._addresses]):
-                if address and self._is_unheard.is_set() and not self._has(address):
+            for address in self._map.to_listen_to():
+                if self._is_unheard.is_set() and not self._links.has(address):
                     await self._listen_to(address)
             await asyncio.sleep(pause)
             pause, rested_at = min(pause * 2, self._times.backoff_max), loop.time()
@@ -299,12 +255,11 @@ class Workers:
         self._is_unheard.clear()
         try:
             async with asyncio.timeout(self._times.heartbeat):
-                await self._connect(link)
+                await self._links.connect(link)
         except (InorderError, TimeoutError) as error:
             _log.info("event=no_listener address=%s error=%s", address, str(error) or "no answer")
         else:
-            if link in self._links:
-                self._start(link)
+            self._links.keep(link)
         if link not in self._links and not self._is_closed:
             if self._listener is link:
                 self._listener = None
@@ -335,18 +290,16 @@ class Workers:
 
     def _welcomed(self, link: WorkerLink, welcome: Welcome) -> None:
         self._events.on_worker_welcomed(welcome)
-        link.own = {each.stage: each.epoch for each in welcome.stages if each.epoch and not each.address}
+        link.own = own_epochs(welcome.stages)
         self._learn(link, welcome.stages, welcome.workers)
 
     def _leave_domain(self, welcome: Welcome) -> None:
         """Forget epochs, sessions and numbers, as the store is another one or was restored. We come back as somebody
         that nobody there has ever heard of: a session of the same incarnation may be in the backup."""
         self._domain = welcome.domain
-        self._places.clear()
-        self._others = []
+        self._map.clear()
         self._routes.clear()
         self._needed.clear()
-        self._positions.clear()
         self._hello = replace(self._hello, incarnation=self._events.on_other_domain(welcome.domain))
         for link in self._links:
             link.own = {}
@@ -355,7 +308,7 @@ class Workers:
     def on_link_frame(self, link: WorkerLink, frame: WorkerFrame) -> None:
         """See LinkEvents. A worker that has none of the stages (any more) has nothing to say about them."""
         if isinstance(frame, ClusterMap):
-            own = {each.stage: each.epoch for each in frame.stages if each.epoch and not each.address}
+            own = own_epochs(frame.stages)
             link.own = dict(own.items() & link.own.items())
             self._learn(link, frame.stages, frame.workers)
             if link.own != own:
@@ -367,16 +320,9 @@ class Workers:
             link.take_opened(frame)
             self._tell_opened()
         elif isinstance(frame, Positions):
-            self._remember(frame.positions)
+            self._map.remember(frame.positions)
         elif link in self._routes.values():
             self._events.on_worker_frame(frame)
-
-    def _remember(self, positions: list[Position]) -> None:
-        """Keep each stage's furthest position, which a worker with an older copy of the store must be shown."""
-        for each in positions:
-            known = self._positions.get(each.stage)
-            if known is None or (each.epoch, each.row) > (known.epoch, known.row):
-                self._positions[each.stage] = each
 
     def on_link_silent(self, link: WorkerLink) -> None:
         """See LinkEvents."""
@@ -398,16 +344,10 @@ class Workers:
         """See LinkEvents."""
         self._events.on_worker_failed(error)
 
-    # -- the map -----------------------------------------------------------------------------------------------
+    # -- the routes --------------------------------------------------------------------------------------------
 
-    def _learn(self, link: WorkerLink, stages: Iterable[StageInfo], workers: list[str]) -> None:
-        """Take a worker's map of the stages and of the other workers. Of each stage the highest epoch counts."""
-        self._others = workers or self._others
-        for info in stages:
-            address = info.address or (link.advertised if info.epoch else "")
-            known = self._places.get(info.stage)
-            if known is None or info.epoch >= known.epoch:
-                self._places[info.stage] = StageInfo(info.stage, info.epoch, address)
+    def _learn(self, link: WorkerLink, stages: list[StageInfo], workers: list[str]) -> None:
+        self._map.learn(stages, workers, link.advertised)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -415,11 +355,11 @@ class Workers:
         if self._is_closed:
             return
         routes: dict[int, WorkerLink] = {}
-        for stage, place in self._places.items():
+        for stage, place in self._map.places.items():
             for link in self._links:
                 if link.is_connected and place.epoch and link.own.get(stage) == place.epoch:
                     routes[stage] = link
-        epochs = {stage: self._places[stage].epoch for stage in routes}
+        epochs = {stage: self._map.places[stage].epoch for stage in routes}
         reached = {
             stage for stage, link in routes.items()
             if self._routes.get(stage) is not link or self._epochs[stage] != epochs[stage]
@@ -433,7 +373,7 @@ class Workers:
         if lost:
             self._events.on_stages_lost(lost)
         if reached:
-            self._events.on_stages_reached(reached, self.bottom)
+            self._events.on_stages_reached(reached, self._map.bottom)
         self._tell_opened()
 
     def _tell_opened(self) -> None:
@@ -443,12 +383,12 @@ class Workers:
                 self._events.on_stage_opened(*link.opened.pop(stage))
 
     def _open_and_close(self) -> None:
-        wanted = {self._places[each].address for each in self._wanted if each in self._places} - {""}
+        wanted = self._map.addresses_of(self._wanted)
         for address in wanted:
-            if not self._has(address) and self._links:
-                self._open(address)
+            if not self._links.has(address) and len(self._links):
+                self._links.open(address)
         if self.is_complete:  # else one that has no stage may still tell where they are
-            idle = [each for each in self._links if not self._has_stage(each)]
+            idle = [each for each in self._links if not self._map.has_latest(each.own)]
             idle = [each for each in idle if not wanted & {each.address, each.advertised}]
             is_heard = any(each.is_connected and not each.is_silent for each in self._links if each not in idle)
             self._listener = None if is_heard else self._who_tells(idle)
@@ -468,10 +408,3 @@ class Workers:
         if self._listener in idle and not self._listener.is_silent:
             return self._listener
         return next((each for each in idle if each.is_connected and not each.is_silent), None)
-
-    def _has_stage(self, link: WorkerLink) -> bool:
-        """Tell whether a worker has a stage that is in no later epoch by now."""
-        return any(self._places[stage].epoch == epoch for stage, epoch in link.own.items())
-
-    def _has(self, address: str) -> bool:
-        return any(address in (link.address, link.advertised) for link in self._links)

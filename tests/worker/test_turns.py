@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter
+from contextlib import AsyncExitStack
 from unittest.mock import Mock
 
 import pytest
@@ -25,13 +26,12 @@ from inorder.protocol.wire import (
     Resolve,
     Topics,
 )
-from inorder_worker.service import Worker, event_logs, open_commit, slow
+from inorder_worker.service import Worker, event_logs, open_commit, server, slow
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.connection import Connection
 from inorder_worker.service.event_logs import EventLogs
 from inorder_worker.service.gate import Pass
-from inorder_worker.service.slow import SlowClients
 from inorder_worker.service.turns import Shares, Turns
 from inorder_worker.service.work import Session, Work
 
@@ -359,7 +359,7 @@ class Cut(Unread):
 
 async def test_what_all_clients_leave_unread_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each leaves less than what is a single one's end, and for as long as it likes."""
-    monkeypatch.setattr(slow, "UNREAD_CLIENTS", 1.5)
+    monkeypatch.setattr(slow, "ALL_CLIENTS", 1.5)
     async with Worker(settings(max_write_bytes=100_000, heads_interval=0.01), journal=TestJournal()) as worker:
         connections = list[Connection]()
         for _ in range(2):
@@ -372,12 +372,37 @@ async def test_what_all_clients_leave_unread_is_bounded(monkeypatch: pytest.Monk
             each.connection_lost(None)
 
 
+async def test_what_all_clients_leave_unfinished_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sends less than a frame, to which there is an end for each, and says nothing more; before its hello, too."""
+    monkeypatch.setattr(server, "ALL_CLIENTS", 2.5)
+    part = (60_000).to_bytes(4, "big") + b"x" * 50_000
+    async with (
+        Worker(settings(max_frame_bytes=2**16), journal=TestJournal()) as worker,
+        RawClient(worker.address, "whole") as whole,
+        AsyncExitStack() as stack,
+    ):
+        unfinished = worker._server.unfinished
+        known = [await stack.enter_async_context(RawClient(worker.address, f"known{each}")) for each in range(2)]
+        strangers = [RawClient(worker.address) for _ in range(2)]
+        for each in strangers:
+            await each.connect()
+            stack.push_async_callback(each.close)
+        for each in (known[0], strangers[0], known[1]):
+            each.writer.write(part)
+        await until(lambda: unfinished._total == 3 * len(part))
+        strangers[1].writer.write(part)
+        assert "unfinished" in (await strangers[1].failure()).message
+        await whole.ping()
+        await known[0].close()
+        await until(lambda: unfinished._total == 2 * len(part))
+
+
 def test_of_those_who_leave_too_much_unread_the_worst_owner_is_cut() -> None:
     left = {"a": ("", 50), "b": ("many", 30), "c": ("many", 40), "d": ("", 0)}
-    clients = [Mock(owner=owner, unread_bytes=size, peer=name) for name, (owner, size) in left.items()]
+    clients = [Mock(owner=owner, size=size, peer=name) for name, (owner, size) in left.items()]
     for each in clients:
         each.name = each.peer
-    assert [SlowClients.beyond(clients, most) for most in (120, 119, 79, 30)] == [
+    assert [slow.beyond({each: each.size for each in clients}, most) for most in (120, 119, 79, 30)] == [
         [], [clients[2]], [clients[2], clients[0]], [clients[2], clients[0]],
     ]  # fmt: skip
 

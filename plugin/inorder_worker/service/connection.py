@@ -33,6 +33,7 @@ from inorder_worker.sequencer.link_wire import (
 )
 from inorder_worker.service.gate import NOBODY
 from inorder_worker.service.settings import WorkerSettings
+from inorder_worker.service.slow import UnfinishedFrames
 from inorder_worker.service.work import Session
 
 FRAME_COST: Final = 256
@@ -58,6 +59,7 @@ class ConnectionOwner(Protocol):
 
     settings: WorkerSettings
     is_pressed: bool
+    unfinished: UnfinishedFrames
 
     def opened(self, connection: Connection) -> None:
         """The transport is there."""
@@ -107,6 +109,7 @@ class Connection(asyncio.Protocol):
         self._is_reading = True
         self._is_writable = True
         self._is_stopped = False
+        self._is_unfinished = False
         self._decode: Callable[[bytes], ClientFrame | SenderFrame] = decode_client_frame
         self.session: Session | None = None
         self.link: LinkHello | None = None
@@ -148,6 +151,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The transport is closed, by either side."""
         self._stop_timer()
+        self._owner.unfinished.note(self, 0)
         self._owner.closed(self)
         self.is_current = False
 
@@ -215,6 +219,7 @@ class Connection(asyncio.Protocol):
         if not self.is_current:
             return
         self.is_current = False
+        self._splitter.clear()
         level = _LEVELS.get(code, logging.WARNING)
         log.log(
             level, "event=connection_ended peer=%s client=%s code=%s reason=%s", self.peer, self.name, code, message
@@ -297,6 +302,10 @@ class Connection(asyncio.Protocol):
             self.fail(code, str(error))
             return
         self._adjust_reading()
+        rest = len(self._splitter) if self.link is None else 0
+        if (rest or self._is_unfinished) and self._is_reading:  # else it is we who let whole frames wait
+            self._is_unfinished = rest > 0
+            self._owner.unfinished.note(self, rest)
 
     def _take(self, body: bytes) -> None:
         if not self.is_greeted:

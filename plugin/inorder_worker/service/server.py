@@ -37,7 +37,7 @@ from inorder_worker.service.reports import ClientReports, well_formed
 from inorder_worker.service.router import entry_of, route
 from inorder_worker.service.sessions import Sessions
 from inorder_worker.service.settings import WorkerSettings
-from inorder_worker.service.slow import SlowClient, SlowClients
+from inorder_worker.service.slow import ALL_CLIENTS, SlowClient, SlowClients, UnfinishedFrames
 from inorder_worker.service.standby import Standby
 from inorder_worker.service.work import Session, StageElsewhere, Work
 from inorder_worker.store.journal import Holder
@@ -69,6 +69,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._store_error: Exception | None = None
         self.slow = SlowClients()
+        self.unfinished = UnfinishedFrames(int(ALL_CLIENTS * settings.max_frame_bytes))
         self.reports = ClientReports(_now_us())
         self.standby: Standby | None = None
         self._is_stopping = False

@@ -237,6 +237,14 @@ class FrameSplitter:
         self.add(data)
         yield from self.bodies()
 
+    def __len__(self) -> int:
+        """Return the bytes that are kept."""
+        return len(self._pending)
+
+    def clear(self) -> None:
+        """Forget what is kept."""
+        self._pending.clear()
+
     def add(self, data: bytes | bytearray | memoryview) -> None:
         """Keep received bytes; ``bodies`` yields their frames."""
         self._pending += data

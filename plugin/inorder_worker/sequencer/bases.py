@@ -69,8 +69,9 @@ def leave_behind(state: StageState, session: Session) -> None:
 
 def forget_left(state: StageState) -> None:
     """Forget what was left behind long enough ago."""
-    while state.left_behind and state.left_behind[0][0] <= state.now:
-        state.left_behind.popleft()
+    left = state.left_behind
+    if left and left[0][0] <= state.now:
+        del left[: next((at for at, (until, _) in enumerate(left) if until > state.now), len(left))]
 
 
 def _all_used(state: StageState) -> list[Used]:

@@ -6,7 +6,7 @@ Everything in it is journaled input's consequence, so a snapshot holds all of it
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Final
@@ -81,6 +81,8 @@ class StageData:
             (R15); ``None``: nothing yet, the settings say it.
         ended_since: all sessions that were dropped since then are in ``ended``, 0: all there were.
         lingering: how many of the lingers were not over when that was looked at last.
+        left_behind: what sessions that were dropped had used, oldest first, with the stage time until which it counts
+            (``bases``).
         made, made_bytes: how many topics were made for each owner of sessions, and the bytes of their names, at the
             bottom stage.
     """
@@ -105,6 +107,7 @@ class StageData:
     automatic: Automatic | None = None
     ended_since: int = 0
     lingering: int = 0
+    left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = field(default_factory=list)
     made: dict[str, int] = field(default_factory=dict)
     made_bytes: dict[str, int] = field(default_factory=dict)
 
@@ -114,7 +117,16 @@ class Snapshot(StageData):
     """The whole state of a stage, for the store.
 
     Behind its data stand its containers of the same names as plain lists, see :class:`StageState`; ``subscriptions``
-    and ``stale`` are its ``overlaps``.
+    and ``stale`` are its ``overlaps``. Each of these must have two forms:
+
+    - ``topics``, ``sessions``, ``subscriptions``: live by their keys, which they hold themselves. A map in the store
+      would hold all keys twice.
+    - ``gone``, ``ended``: live by session, for any of them may go at any time, and the first must be found at once. In
+      the store a key of two parts would have to become a text.
+    - ``recent``: live with the topics themselves, through which stamping goes for every event without a look-up.
+    - ``groups``, ``stale``: live as whole numbers, so one operation takes all topics; MessagePack's have 64 bits.
+    - ``lingers``: live as a heap; saved in the order of their beginnings, which decides among equal ones, after a
+      recovery as before it.
     """
 
     topics: list[TopicManager] = field(default_factory=list)
@@ -126,7 +138,6 @@ class Snapshot(StageData):
     groups: dict[int, tuple[bytes, bytes, bytes, int, bytes]] = field(default_factory=dict)
     lingers: list[Linger] = field(default_factory=list)
     ended: list[tuple[str, int, int, int]] = field(default_factory=list)
-    left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = field(default_factory=list)
 
 
 class StageState(StageData):
@@ -145,7 +156,6 @@ class StageState(StageData):
         connected: the incarnation of each client that is connected.
         gone: sessions whose client is not connected, in the order in which they went.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first.
-        left_behind: what sessions that were dropped had used, with the stage time until which it counts (``bases``).
         deadlines: by when their open numbers are given up (R16).
         due: what a switch held back, to be done at the end of this step.
         tally: what was done since somebody began to count.
@@ -167,7 +177,6 @@ class StageState(StageData):
         self.ended = OrderedDict[SessionKey, tuple[int, int]](
             ((client_id, incarnation), (mark, at)) for client_id, incarnation, mark, at in saved.ended
         )
-        self.left_behind = deque(saved.left_behind)
         self.overlaps = Overlaps()
         for subscription in saved.subscriptions:
             self.overlaps.put(subscription)
@@ -305,7 +314,6 @@ class StageState(StageData):
             groups={topic: _saved_group(each) for topic, each in self.groups.items()},
             lingers=list(self.lingers),
             ended=[(*key, *ended) for key, ended in self.ended.items()],
-            left_behind=list(self.left_behind),
         )
 
 

@@ -121,7 +121,8 @@ class ControlPlane:
 def _first_token(store: Store) -> str | None:
     if has_admin(store, now_ms()):
         return None
+    log, detail = AuditLog(store), {"name": FIRST_TOKEN_NAME, "role": "admin"}
+    entry = log.begin(FIRST_START, "admin", "store", "token.issue", FIRST_TOKEN_NAME, detail)
     token, secret = TokenStore(store).issue(FIRST_TOKEN_NAME, "admin", by=FIRST_START)
-    detail = {"name": token.name, "role": token.role}
-    AuditLog(store).begin(FIRST_START, "admin", "store", "token.issue", token.id, detail, outcome="done")
+    log.end(entry, "done", {"id": token.id})
     return secret

@@ -11,7 +11,7 @@ import typer
 from inorder_cli import options, output
 from inorder_cli.failures import CommandFailed, ExitCode
 from inorder_cli.schedules import plain_job, schedules
-from inorder_cli.stores import WHO, note, opened_store, utc_text
+from inorder_cli.stores import WHO, audited, opened_store, utc_text
 
 if TYPE_CHECKING:
     from inorder_worker.store.analyses import Run
@@ -87,8 +87,8 @@ def cancel(
             raise _unknown(run)
         if before.outcome not in OPEN:
             raise CommandFailed(f"run {run} has ended: it is {before.outcome}")
-        found = Analyses(opened).cancel(run, WHO)
-        note(opened, "analysis.cancel", run)
+        with audited(opened, "analysis.cancel", run):
+            found = Analyses(opened).cancel(run, WHO)
     assert found is not None
     output.tell(plain(found), _text(found), is_json=json)
     return ExitCode.OK
@@ -102,15 +102,16 @@ def remove(
     debug: options.Debug = False,
 ) -> int:
     """Delete a run that has ended, with its result and log. What it wrote elsewhere stays."""
-    from inorder_worker.store.analyses import Analyses
+    from inorder_worker.store.analyses import OPEN, Analyses
 
     with opened_store(config, store, WHAT) as opened:
         found = Analyses(opened).get(run)
         if found is None:
             raise _unknown(run)
-        if not Analyses(opened).remove(run):
+        if found.outcome in OPEN:
             raise CommandFailed(f"run {run} is {found.outcome}; cancel it first: inorder analytics cancel {run}")
-        note(opened, "analysis.remove", run, {"source": found.job.source})
+        with audited(opened, "analysis.remove", run, {"source": found.job.source}):
+            Analyses(opened).remove(run)
     output.say("done")
     return ExitCode.OK
 

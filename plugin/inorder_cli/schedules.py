@@ -11,7 +11,7 @@ import typer
 from inorder.errors import InvalidOption
 from inorder_cli import options, output
 from inorder_cli.failures import CommandFailed, ExitCode, needs
-from inorder_cli.stores import WHO, note, opened_store, utc_text
+from inorder_cli.stores import WHO, audited, opened_store, utc_text
 
 if TYPE_CHECKING:
     from inorder_controlplane.cron import Cron
@@ -84,10 +84,11 @@ def add(
     job = _changed(Job(), source, out, window, max_pairs, master)
     with opened_store(config, store, WHAT) as opened:
         try:
-            made = Schedules(opened).add(name, when.text, when.timezone, job, is_on=not off, by=WHO)
+            with audited(opened, "schedule.create", name) as result:
+                made = Schedules(opened).add(name, when.text, when.timezone, job, is_on=not off, by=WHO)
+                result.update(plain(made))
         except Conflict:
             raise _taken(name) from None
-        note(opened, "schedule.create", name, plain(made))
     _say(made, is_json=json)
     return ExitCode.OK
 
@@ -120,19 +121,20 @@ def change(
         _cron(cron or "0 0 * * *", timezone or "UTC")
     _changed(Job(), source, out, window, max_pairs, master)
     with opened_store(config, store, WHAT) as opened:
-        changed: Schedule | None = None
-        while changed is None:  # until it is not due in the same moment
-            seen = _known(Schedules(opened).find(schedule), schedule)
-            when = _cron(cron or seen.cron, timezone or seen.timezone)
-            job = _changed(seen.job, source, out, window, max_pairs, master)
-            is_on = seen.is_on if on is None else on
-            try:
-                changed = Schedules(opened).change(
-                    seen, name=name or seen.name, cron=when.text, timezone=when.timezone, job=job, is_on=is_on
-                )
-            except Conflict:
-                raise _taken(name or "") from None
-        note(opened, "schedule.change", seen.id, plain(changed))
+        own, changed = _known(Schedules(opened).find(schedule), schedule).id, None
+        try:
+            with audited(opened, "schedule.change", own) as result:
+                while changed is None:  # until it is not due in the same moment
+                    seen = _known(Schedules(opened).find(own), schedule)
+                    when = _cron(cron or seen.cron, timezone or seen.timezone)
+                    job = _changed(seen.job, source, out, window, max_pairs, master)
+                    is_on = seen.is_on if on is None else on
+                    changed = Schedules(opened).change(
+                        seen, name=name or seen.name, cron=when.text, timezone=when.timezone, job=job, is_on=is_on
+                    )
+                result.update(plain(changed))
+        except Conflict:
+            raise _taken(name or "") from None
     _say(changed, is_json=json)
     return ExitCode.OK
 
@@ -146,8 +148,8 @@ def remove(
 
     with opened_store(config, store, WHAT) as opened:
         found = _known(Schedules(opened).find(schedule), schedule)
-        Schedules(opened).remove(found.id)
-        note(opened, "schedule.remove", found.id, {"name": found.name})
+        with audited(opened, "schedule.remove", found.id, {"name": found.name}):
+            Schedules(opened).remove(found.id)
     output.say("done")
     return ExitCode.OK
 
@@ -166,8 +168,9 @@ def run(
 
     with opened_store(config, store, WHAT) as opened:
         found = _known(Schedules(opened).find(schedule), schedule)
-        queued = Analyses(opened).queue(found.job, WHO, schedule=found.id)
-        note(opened, "schedule.run", found.id, {"id": queued.id})
+        with audited(opened, "schedule.run", found.id, {"name": found.name}) as result:
+            queued = Analyses(opened).queue(found.job, WHO, schedule=found.id)
+            result["id"] = queued.id
     if json:
         output.emit({"id": queued.id, "outcome": queued.outcome})
     else:

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inorder.errors import StoreError, UsageError
 from inorder_cli import options, output
-from inorder_cli.failures import needs
+from inorder_cli.failures import CommandFailed, needs
 
 if TYPE_CHECKING:
     from inorder.settings.reading import Loaded
@@ -57,11 +58,35 @@ def _make(loaded: Loaded) -> None:
             store.close()
 
 
-def note(store: Store, action: str, target: str, detail: Mapping[str, Any] | None = None) -> None:
-    """Record an action in the audit log."""
+@contextmanager
+def audited(
+    store: Store, action: str, target: str, detail: Mapping[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Record a change in the audit log before the block, where the change is made, and the outcome after the block. Its
+    result may be put into the yielded dictionary. An outcome that cannot be recorded is told: the change was made."""
     from inorder_worker.store.audit import AuditLog
+    from inorder_worker.store.store_errors import Conflict
 
-    AuditLog(store).begin(WHO, "admin", "store", action, target, detail, outcome="done")
+    log, result = AuditLog(store), dict[str, Any]()
+    entry = log.begin(WHO, "admin", "store", action, target, detail)
+
+    def end(outcome: str) -> None:
+        try:
+            log.end(entry, outcome, result)
+        except StoreError as error:
+            output.say(output.printable(f"note: entry {entry} of the audit log stays started: {error}"))
+
+    try:
+        yield result
+    except (CommandFailed, UsageError, Conflict) as error:
+        result["why"] = str(error)
+        end("refused")
+        raise
+    except BaseException as error:
+        result["why"] = type(error).__name__
+        end("unknown")
+        raise
+    end("done")
 
 
 def utc_text(milliseconds: int | None) -> str | None:

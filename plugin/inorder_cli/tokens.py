@@ -11,7 +11,7 @@ from inorder.errors import InvalidFilter
 from inorder_cli import options, output
 from inorder_cli.failures import CommandFailed, ExitCode
 from inorder_cli.naming import split
-from inorder_cli.stores import WHO, note, opened_store, utc_text
+from inorder_cli.stores import WHO, audited, opened_store, utc_text
 
 if TYPE_CHECKING:
     from inorder_worker.store.tokens import Token
@@ -105,7 +105,10 @@ def create(
 
     _check_topics("--publish", publish)
     _check_topics("--subscribe", subscribe)
-    with opened_store(config, store, WHAT, makes=True) as opened:
+    with (
+        opened_store(config, store, WHAT, makes=True) as opened,
+        audited(opened, "token.issue", name, {"role": str(role)}) as result,
+    ):
         token, secret = TokenStore(opened).issue(
             name,
             str(role),
@@ -117,8 +120,7 @@ def create(
             max_subscriptions=max_subscriptions,
             by=WHO,
         )
-        detail = {key: value for key, value in _plain(token).items() if value is not None}
-        note(opened, "token.issue", token.id, detail)
+        result.update((key, value) for key, value in _plain(token).items() if value is not None)
     if json:
         output.emit({**_plain(token), "secret": secret})
     else:
@@ -158,10 +160,12 @@ def revoke(
     from inorder_worker.store.tokens import TokenStore
 
     with opened_store(config, store, WHAT) as opened:
-        ended = TokenStore(opened).revoke(token)
-        if ended is None:
+        found = TokenStore(opened).get(token)
+        if found is None:
             raise CommandFailed(f"there is no token with the id {token!r}; inorder tokens list shows all")
-        note(opened, "token.revoke", ended.id, {"name": ended.name})
+        with audited(opened, "token.revoke", found.id, {"name": found.name}):
+            ended = TokenStore(opened).revoke(found.id)
+    assert ended is not None, "tokens are never deleted"
     output.tell(_plain(ended), _text(ended), is_json=json)
     return ExitCode.OK
 

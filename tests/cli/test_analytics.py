@@ -96,7 +96,7 @@ def test_a_schedule_from_its_making_to_its_end(cli: Cli, store: Store) -> None:
     assert Schedules(store).list() == []
     cli("analytics", "schedules", "run", "weekly", *STORE).assert_refused(1, "weekly", "schedules list")
     assert [each.action for each in AuditLog(store).page()] == [
-        "schedule.remove", "schedule.run", "schedule.change", "schedule.change", "schedule.create",
+        "schedule.remove", "schedule.run", "schedule.change", "schedule.change", "schedule.create", "schedule.create",
     ]  # fmt: skip
 
 

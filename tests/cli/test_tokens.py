@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Cli, Start
+
+from inorder.errors import StoreFull
+from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.store import Store
+from inorder_worker.store.tokens import TokenStore
 
 STORE = ("--store", "sqlite:///numbers.db")
 
@@ -70,3 +76,33 @@ def test_what_cannot_be_done(cli: Cli) -> None:
     cli("tokens", "create", "desk", "--store", "sqlite:///none/x.db").assert_refused(1, "there is no folder")
     cli("tokens", "create", "desk", "--role", "root").assert_refused(2, "root")
     cli("tokens", "create").assert_refused(2, "NAME")
+
+
+def test_each_change_is_in_the_audit_log_from_before_it_is_made(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is killed in the middle, or whose outcome nobody can know, leaves what it was about to do."""
+    first = cli("tokens", "create", "root", "--role", "admin", *STORE, "--json").json["id"]
+    assert cli("tokens", "revoke", first, *STORE).code == 0
+    cli("tokens", "create", "desk", "--role", "viewer", "--max-topics", 1, *STORE).assert_refused(2, "role viewer")
+
+    def fail(*_: object) -> None:
+        raise StoreFull("numbers.db", "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TokenStore, "revoke", fail)
+        cli("tokens", "revoke", first, *STORE).assert_refused(1, "no space left")
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditLog, "end", fail)
+        made = cli("tokens", "create", "late", *STORE)
+    assert made.out.startswith("ino_")  # the one time that it is shown
+    assert "entry 5 of the audit log stays started" in made.err
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditLog, "begin", fail)
+        cli("tokens", "create", "never", *STORE).assert_refused(1, "no space left")
+    store = Store(STORE[1])
+    found = [(each.action, each.target, each.outcome) for each in AuditLog(store).page()]
+    assert found == [
+        ("token.issue", "late", "started"), ("token.revoke", first, "unknown"), ("token.issue", "desk", "refused"),
+        ("token.revoke", first, "done"), ("token.issue", "root", "done"),
+    ]  # fmt: skip
+    assert [each.name for each in TokenStore(store).list()] == ["late", "root"]
+    store.close()

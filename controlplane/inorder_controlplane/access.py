@@ -16,7 +16,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreError, WorkerUnreachable
+from inorder.errors import StoreError, Unauthorized, WorkerUnreachable
 from inorder_controlplane.database import Database
 from inorder_worker.admin import Cluster
 from inorder_worker.store import schema
@@ -99,7 +99,9 @@ class Access:
         shared.users += 1
         try:
             yield shared.cluster
-        except WorkerUnreachable:
+        except (WorkerUnreachable, Unauthorized) as error:
+            if isinstance(error, Unauthorized):
+                await self._forget_unknown(shared.token)
             if self._shared is shared:
                 await self._put_away(None)
             raise
@@ -107,6 +109,15 @@ class Access:
             shared.users -= 1
             if shared.is_old and not shared.users:
                 await shared.close()
+
+    async def _forget_unknown(self, secret: str) -> None:
+        """Forget the own token where the store calls it no good: the next request makes another one. A backup that was
+        restored does not have the token, and an operator may have revoked it."""
+        own = self._own
+        if own is not None and own[1] == secret:
+            with suppress(StoreError):
+                if await self._database.call(lambda store: TokenStore(store).find(secret)) is None and self._own is own:
+                    self._own = None
 
     async def _put_away(self, following: _Shared | None) -> None:
         shared, self._shared = self._shared, following

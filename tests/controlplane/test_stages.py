@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tests.client.helpers import times, worker_settings
+from tests.client.helpers import PATIENCE, times, worker_settings
 from tests.controlplane.conftest import assert_problem
 from tests.controlplane.live import Live, live_site
 
 from inorder_worker.service import Worker
+from inorder_worker.store import schema
+from inorder_worker.store.tokens import TokenStore
 
 
 @pytest.fixture
@@ -39,6 +42,25 @@ async def test_workers(live: Live) -> None:
     (worker,) = (await live.found("/workers", lambda found: found["items"]))["items"]  # from its first beat on
     assert (worker["state"], worker["stages"], worker["pins"], worker["lag"]) == ("active", [0, 1, 2], [], {})
     assert worker["owner"].startswith(f"{worker['name']}/")
+
+
+@pytest.mark.parametrize("how", ["revoked", "restored"])
+async def test_a_token_of_its_own_that_is_no_good_any_more_is_made_anew(live: Live, how: str) -> None:
+    """Somebody has revoked it, or a backup was restored, which does not have it."""
+    before = await live.access.token()
+    await live.get("/topics")
+    if how == "revoked":
+        token = TokenStore(live.store).find(before)
+        assert token is not None
+        TokenStore(live.store).revoke(token.id)
+    else:
+        own = schema.tokens.delete().where(schema.tokens.c.internal.is_(True))
+        live.store.write(lambda connection: connection.execute(own))
+    async with asyncio.timeout(PATIENCE):
+        while await live.access.token() == before:  # until the worker has thrown it out, and somebody has asked
+            await live.client("viewer").get("/api/v1/topics")
+            await asyncio.sleep(0.05)
+    await live.get("/topics")
 
 
 async def test_takeovers_are_read_from_the_store(live: Live) -> None:

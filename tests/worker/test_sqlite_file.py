@@ -265,6 +265,31 @@ def test_the_count_goes_round(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize("kept", ["error", "cursor"])
+def test_who_connects_again_after_an_error_has_its_locks(tmp_path: Path, kept: str) -> None:
+    """A connection lives on in SQLite until its last statement is gone, and the next one shares its locks. Without them
+    another process that closes the store would take itself for the last one, and remove the log."""
+    path = tmp_path / "inorder.db"
+    journal, append = appended(path)
+    before, alive = locks_on(path), list[object]()
+    connection = journal._store._connection
+    assert before
+    assert connection is not None
+    if kept == "cursor":
+        alive.append(connection.connection.cursor().execute("SELECT * FROM journal"))
+    connection.exec_driver_sql("PRAGMA max_page_count = 1")  # of this connection alone
+    with pytest.raises(StoreFull) as error:
+        append()
+    alive.append(error)
+    append()
+    assert locks_on(path) == before
+    alive.clear()
+    append()
+    assert locks_on(path) == before
+    journal.close()
+    assert not locks_on(path)
+
+
 def test_who_closes_a_store_leaves_the_locks_of_others(tmp_path: Path) -> None:
     """To close a descriptor of a file takes this process's locks on it off; another process would end its log then."""
     path = tmp_path / "inorder.db"

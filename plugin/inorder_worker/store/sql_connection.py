@@ -11,6 +11,7 @@ import os
 import shutil
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import ModuleType
@@ -272,6 +273,7 @@ class SqlConnection:
             self._used_at = time.monotonic()
             return result
         except self._errors as error:
+            _let_go(error)
             translated = translate(error, self.url)
             if self._file is not None and isinstance(translated, StoreFull):
                 translated = StoreFull(self.url, f"{reason_of(error)}: {self._file.shortage()}")
@@ -406,6 +408,14 @@ def _driver_error(engine: sa.Engine) -> type[Exception]:
     driver: Any = engine.dialect.dbapi
     error: type[Exception] = driver.Error
     return error
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Empty the frames where an error came from: who keeps the error would keep cursors, and their statements keep an
+    SQLite connection that was closed."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__
 
 
 def _log_bytes(connection: sa.Connection) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -22,6 +23,7 @@ HEAD_BYTES: Final = 12
 _PLACE: Final = 60
 """Of that in the file."""
 _ROUND: Final = 2**32
+_DESCRIPTORS: Final = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 _guard: Final = threading.Lock()
 
 Identity = tuple[int, int]
@@ -29,17 +31,24 @@ Identity = tuple[int, int]
 
 class SharedReader:
     """A reader of an SQLite file that is open, shared by all connections of this process. To close any descriptor of a
-    file takes SQLite's locks on it off, so this one stays open as long as they do."""
+    file takes SQLite's locks on it off, also those of later connections, which share them. So this one stays open as
+    long as SQLite has the file open: longer than its connections are used, as each of these lives on in SQLite until
+    its last statement is gone."""
+
+    descriptors = 1
+    """How many this reader has of its file."""
 
     def __init__(self, descriptor: int, file: Identity) -> None:
-        self._descriptor, self._file, self._users = descriptor, file, 0
+        self._descriptor, self._file, self._main, self._users = descriptor, file, file, 0
 
     @classmethod
-    def of(cls, path: Path) -> Self | None:
-        """Return the file's reader, for one more user; ``None`` where there is no file to be read."""
+    def of(cls, path: Path, main: Identity | None = None) -> Self | None:
+        """Return the file's reader, for one more user; ``None`` where there is no file to be read. ``main``: the
+        store's file, for one beside it: whoever connects has a reader of that from before SQLite opens any."""
         with contextlib.suppress(OSError, ValueError), _guard:  # the latter: too short to be mapped
             reader = _readers.get(_identity(os.stat(path))) or cls._opened(path)
             assert isinstance(reader, cls), "a file is one thing to all"
+            reader._main = main or reader._file
             reader._users += 1
             return reader
         return None
@@ -55,9 +64,7 @@ class SharedReader:
         """Take one user off, whose connection is closed."""
         with _guard:
             self._users -= 1
-            if not self._users:
-                del _readers[self._file]
-                self._close()
+            _close_unused()
 
     def _close(self) -> None:
         os.close(self._descriptor)
@@ -75,6 +82,31 @@ class HeadReader(SharedReader):
 
 
 _readers: Final[dict[Identity, SharedReader]] = {}
+
+
+def _close_unused() -> None:
+    """Close readers without users, of files that SQLite has closed and of stores without a reader of the main file."""
+    unused = [each for each in _readers.values() if not each._users]
+    unused.sort(key=lambda each: each._file != each._main)
+    opened = _opened_files() if unused else None
+    for each in unused:
+        is_free = each._file == each._main or each._main not in _readers
+        if opened is not None and is_free and opened[each._file] <= each.descriptors:
+            del _readers[each._file]
+            each._close()
+
+
+def _opened_files() -> Counter[Identity] | None:
+    """Return how many descriptors this process has of each file; ``None`` where the system does not tell."""
+    try:
+        names = os.listdir(_DESCRIPTORS)
+    except OSError:
+        return None
+    found: Counter[Identity] = Counter()
+    for name in names:
+        with contextlib.suppress(OSError, ValueError):  # closed meanwhile: that of the list, for one
+            found[_identity(os.fstat(int(name)))] += 1
+    return found
 
 
 def count_of(head: bytes) -> int:

@@ -301,7 +301,10 @@ class StoreFile:
 
     def _begin_end(self) -> None:
         """Begin to watch the end of the log as soon as SQLite has made log and index."""
-        if self._end is None and self._log and self._index and (index := IndexReader.of(self.index)) is not None:
+        if self._end is not None or not (self._log and self._index):
+            return
+        index = IndexReader.of(self.index, self._main)
+        if index is not None:
             self._end = LogEnd(index, self.log)
 
     def _require_end(self) -> None:

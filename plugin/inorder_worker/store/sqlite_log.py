@@ -33,6 +33,8 @@ _LARGEST_PAGE: Final = 65536
 class IndexReader(SharedReader):
     """A reader of the head of a log's index. SQLite has the same file in its memory, and has locks on it."""
 
+    descriptors = 2  # a mapping has one of its own
+
     def __init__(self, descriptor: int, file: Identity) -> None:
         super().__init__(descriptor, file)
         self.head = mmap.mmap(descriptor, _HEAD_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)

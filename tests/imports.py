@@ -26,6 +26,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     part: frozenset(allowed.split())
     for part, allowed in {
         "inorder.errors": "",
+        "inorder.backoff": "",
+        "inorder.patience": "",
         # What clients and workers have in common; both sides of it are sans-I/O, and neither knows the other.
         "inorder.protocol": "inorder.errors",
         "inorder.protocol.arrival": "",
@@ -41,7 +43,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.private": "",
         "inorder.signals": "",
         "inorder.client": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.traces inorder.logs"
-        " inorder.settings",
+        " inorder.settings inorder.backoff inorder.patience",
         "inorder.settings": "inorder.errors inorder.protocol inorder.masking",
         # The package itself only re-exports the public API; what it is made of never imports it.
         "inorder": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.client inorder.traces",
@@ -64,7 +66,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_worker.store": "inorder.errors inorder.protocol inorder.logs inorder.masking inorder.private"
         " inorder_worker.sequencer",
         "inorder_worker.service": "inorder.errors inorder.protocol inorder.logs inorder.masking inorder.listening"
-        " inorder.signals inorder.settings inorder_worker.sequencer inorder_worker.store",
+        " inorder.signals inorder.settings inorder.backoff inorder.patience inorder_worker.sequencer"
+        " inorder_worker.store",
         # A client of workers: it asks them, and has nothing of their side.
         "inorder_worker.admin": "inorder.errors inorder.protocol inorder_worker.sequencer",
         # On top of everything; nothing imports them.
@@ -79,9 +82,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         # The three know what all adapters share, and nothing of each other.
         "inorder_adapters.memory": "inorder.errors inorder.ports inorder.protocol.names inorder.protocol.filters"
         " inorder_adapters",
-        "inorder_adapters.mqtt": "inorder.errors inorder.masking inorder.ports inorder.protocol.names"
+        "inorder_adapters.mqtt": "inorder.errors inorder.masking inorder.patience inorder.ports inorder.protocol.names"
         " inorder.protocol.filters inorder_adapters",
-        "inorder_adapters.redis": "inorder.errors inorder.masking inorder.ports inorder.protocol.names"
+        "inorder_adapters.redis": "inorder.errors inorder.masking inorder.patience inorder.ports inorder.protocol.names"
         " inorder.protocol.filters inorder_adapters",
         # Of inorder only the command line knows it.
         "inorder_controlplane": "inorder inorder.errors inorder.protocol inorder.endpoint inorder.client"

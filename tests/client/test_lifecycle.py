@@ -467,7 +467,7 @@ async def outcome(task: asyncio.Task[None]) -> BaseException | None:
     return result
 
 
-async def test_two_ids_fighting_at_the_broker_rest_between_the_rounds(site: Site) -> None:
+async def test_two_ids_fighting_at_the_broker_rest_between_the_rounds(site: Site, full_pauses: None) -> None:
     """B21: a broker that cuts us off again and again is not asked without a pause."""
     async with site.client("one", clock=times(backoff_first=0.02, backoff_max=0.1)) as one:
         connects = 0

@@ -134,7 +134,7 @@ async def test_a_loop_that_stood_still_does_not_blame_the_worker(site: Site) -> 
         assert one.stats().worker_reconnects == 0
 
 
-async def test_a_worker_that_throws_us_out_is_not_asked_without_a_rest(site: Site) -> None:
+async def test_a_worker_that_throws_us_out_is_not_asked_without_a_rest(site: Site, full_pauses: None) -> None:
     """Each time it accepts, so only the life of the connection tells that it is no good."""
     async with site.client("one", clock=times(backoff_first=0.02, backoff_max=0.1, heartbeat=60.0)) as one:
         loop = asyncio.get_running_loop()

@@ -353,7 +353,7 @@ async def test_another_one_is_listened_to_when_the_first_is_silent_too(patient: 
         assert third.open == 1
 
 
-async def test_a_worker_that_hangs_up_is_not_asked_without_a_rest(patient: None) -> None:
+async def test_a_worker_that_hangs_up_is_not_asked_without_a_rest(patient: None, full_pauses: None) -> None:
     first, standby = Peer(own()), Peer()
     async with scene(first, standby) as it:
         standby.stages = [at(first)]
@@ -402,6 +402,18 @@ async def test_alone_a_silent_worker_is_given_up_after_three_heartbeats() -> Non
         assert first.pings - asked >= worker_link.HALVES == 6
         first.go_on()
         await it.routed(0, first)
+
+
+async def test_a_client_that_stood_still_while_it_connected_does_not_blame_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The welcome is there when it goes on, and it is the first attempt's."""
+    first, loop = Peer(own()), asyncio.get_running_loop()
+    time, stood = loop.time, [0.0]
+    monkeypatch.setattr(loop, "time", lambda: time() + sum(stood))
+    first.on_accept = lambda: stood.append(2 * PATIENCE)
+    async with scene(first):
+        assert first.accepted == 1
 
 
 # -- who is believed ---------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from inorder.errors import BrokerUnreachable, InorderError, LinkError
+from inorder.patience import Patience
 from inorder.ports import Arrival, EnsCapabilities, EnsSink
 from inorder.protocol.filters import MAX_TOPIC_BYTES
 from inorder_adapters.mqtt.barriers import OWN, Answered, Barriers, Echo
@@ -78,7 +79,7 @@ class Connection:
         """Connect to the broker. Raises BrokerUnreachable, Unauthorized, InvalidOption."""
         address = str(self._target.address)
         try:
-            async with asyncio.timeout(self._target.options.connect_timeout):
+            async with Patience(self._target.options.connect_timeout):
                 await connect_socket(self._client, self._target)
                 self._attach()
                 await self._connack

@@ -11,6 +11,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from inorder.errors import LinkError, TimedOut
+from inorder.patience import Patience
 from inorder_adapters.mqtt.arrivals import ArrivalReader
 from inorder_adapters.mqtt.failures import request_refusal
 from inorder_adapters.mqtt.options import Target
@@ -88,7 +89,7 @@ class Subscribing:
     async def _answer(self, future: _Answer, what: str) -> None:
         seconds = self._target.options.ack_timeout
         try:
-            async with asyncio.timeout(seconds):
+            async with Patience(seconds):
                 code = await future
         except TimeoutError:
             raise TimedOut(what, seconds) from None

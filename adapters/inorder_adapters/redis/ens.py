@@ -12,6 +12,7 @@ from inorder.errors import (
     LinkError,
     UsageError,
 )
+from inorder.patience import Patience
 from inorder.ports import EnsCapabilities, EnsSink, Outgoing
 from inorder.protocol.filters import MAX_TOPIC_BYTES, redis_filter
 from inorder.protocol.names import Filter
@@ -128,7 +129,7 @@ class RedisEns:
         options = self._target.options
         connections = (make_connection(self._target), make_connection(self._target))
         try:
-            async with asyncio.timeout(options.connect_timeout):
+            async with Patience(options.connect_timeout):
                 for connection in connections:
                     await log_in(connection, self._client_id)
         except BaseException as error:

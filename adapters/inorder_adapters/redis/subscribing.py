@@ -12,6 +12,7 @@ from redis.asyncio.connection import Connection
 from redis.exceptions import ResponseError
 
 from inorder.errors import LinkError, TimedOut
+from inorder.patience import Patience
 from inorder.ports import Arrival, EnsSink
 from inorder.protocol.names import Filter, FilterKind
 from inorder_adapters.payload_form import split
@@ -103,7 +104,7 @@ class Subscribing:
         self._unanswered.append(future)
         self.link.send(pack(command, name))
         try:
-            async with asyncio.timeout(self._ack_timeout):
+            async with Patience(self._ack_timeout):
                 return await future
         except TimeoutError:
             raise TimedOut(what, self._ack_timeout) from None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from inorder.backoff import pause
 from inorder.client.barriers import Barriers
 from inorder.client.embedded import EmbeddedEns
 from inorder.client.options import ClientTimes
@@ -245,20 +246,17 @@ class EnsLink:
 
     async def run(self) -> None:
         """Connect again whenever the connection is lost, until cancelled."""
-        loop, first = asyncio.get_running_loop(), self._times.backoff_first
-        pause = 0.0
+        loop, times, failures = asyncio.get_running_loop(), self._times, 0
         while True:
             await self._lost.wait()
             # a broker that takes us in and throws us out again (two clients of one id) must not be asked without a rest
-            if loop.time() - self._connected_at >= self._times.heartbeat:
-                pause = 0.0
-            self._is_back_untold = False
-            await asyncio.sleep(pause)
-            while True:
-                pause = min(2 * pause or first, self._times.backoff_max)
-                if await self._reconnect():
-                    break
-                await asyncio.sleep(pause)
+            if loop.time() - self._connected_at >= times.heartbeat:
+                failures = 0
+            self._is_back_untold = is_back = False
+            while not is_back:
+                await asyncio.sleep(pause(times.backoff_first, times.backoff_max, failures))
+                failures += 1
+                is_back = await self._reconnect()
 
     async def _reconnect(self) -> bool:
         """Connect, if necessary, and restore all subscriptions; return whether both succeeded."""

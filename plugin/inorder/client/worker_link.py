@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from inorder.backoff import pause
 from inorder.client import clock
 from inorder.client.options import ClientTimes
 from inorder.errors import (
@@ -25,6 +26,7 @@ from inorder.errors import (
     WorkerUnreachable,
 )
 from inorder.logs import logger
+from inorder.patience import Patience
 from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     Failure,
@@ -277,7 +279,7 @@ class WorkerLink:
         host, port = self._place
         connection = _Connection(lambda frame: self._events.on_link_frame(self, frame), self._was_lost)
         try:
-            async with asyncio.timeout(self._times.connect_timeout):
+            async with Patience(self._times.connect_timeout):
                 await loop.create_connection(lambda: connection, host, port, ssl=self._tls)
                 greeted = clock.waking_or_sleeping()
                 connection.send(self._hello())
@@ -310,21 +312,18 @@ class WorkerLink:
 
     async def run(self) -> None:
         """Connect, watch the connection, and connect again whenever it is lost, until cancelled or refused for good."""
-        loop = asyncio.get_running_loop()
-        pause = 0.0
+        loop, failures = asyncio.get_running_loop(), 0
         while True:
             await self._watch()
             # a worker that takes us in and throws us out again must not be asked without a rest
             if loop.time() - self._connected_at >= self._times.heartbeat:
-                pause = 0.0
+                failures = 0
             error = self._lost_error
             if isinstance(error, FATAL):
                 self._events.on_link_failed(self, error)
                 return
             try:
-                await asyncio.sleep(pause)
-                await self._reconnect()
-                pause = min(2 * pause or self._times.backoff_first, self._times.backoff_max)
+                failures = await self._reconnect(failures)
             except FATAL as refusal:
                 self._events.on_link_failed(self, refusal)
                 return
@@ -350,16 +349,17 @@ class WorkerLink:
             except TimeoutError:
                 continue
 
-    async def _reconnect(self) -> None:
-        pause, told = self._times.backoff_first, ""
+    async def _reconnect(self, failures: int) -> int:
+        """Connect, however often it takes; return how many attempts that makes with the ``failures`` before."""
+        told = ""
         while True:
+            await asyncio.sleep(pause(self._times.backoff_first, self._times.backoff_max, failures))
+            failures += 1
             try:
                 await self.connect()
-                return
+                return failures
             except LinkError as error:
                 told = tell_unreachable(self.address, error, told)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._times.backoff_max)
 
     def say_hello_again(self) -> None:
         """Replace the connection by a new one, as the facts of the hello have changed."""

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from inorder.backoff import pause
 from inorder.client.link_pool import LinkPool
 from inorder.client.options import ClientTimes
 from inorder.client.stage_map import StageMap, own_epochs
@@ -23,6 +24,7 @@ from inorder.client.worker_link import FATAL, WorkerLink, tell_unreachable
 from inorder.endpoint.effects import Send
 from inorder.errors import InorderError, LinkError, WorkerUnreachable
 from inorder.logs import logger
+from inorder.patience import Patience
 from inorder.protocol.wire import (
     AskHeads,
     ClusterMap,
@@ -214,10 +216,10 @@ class Workers:
 
     async def _search(self) -> None:
         """Try all other known workers, as a needed stage is not reached. One of them has it, or will tell who does."""
-        pause, told = self._times.backoff_first, dict[str, str]()
+        failures, told = 0, dict[str, str]()
         while not self.is_complete:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._times.backoff_max)
+            await self._rest(failures)
+            failures += 1
             for address in self._map.to_search():
                 if not self.is_complete and not self._links.has(address):
                     told[address] = await self._try(address, told.get(address, ""))
@@ -237,24 +239,28 @@ class Workers:
     async def _listen(self) -> None:
         """Find a worker to listen to whenever one is needed, one at a time."""
         loop = asyncio.get_running_loop()
-        pause = rested_at = 0.0
+        failures, tried_at = 0, 0.0
         while True:
             await self._is_unheard.wait()
             # a worker that takes us in and throws us out again must not be asked without a rest
-            if loop.time() - rested_at >= self._times.heartbeat:
-                pause = self._times.backoff_first
+            if loop.time() - tried_at >= self._times.heartbeat:
+                failures = 0
+            await self._rest(failures)
+            failures += 1
             for address in self._map.to_listen_to():
                 if self._is_unheard.is_set() and not self._links.has(address):
                     await self._listen_to(address)
-            await asyncio.sleep(pause)
-            pause, rested_at = min(pause * 2, self._times.backoff_max), loop.time()
+            tried_at = loop.time()
+
+    async def _rest(self, failures: int) -> None:
+        await asyncio.sleep(pause(self._times.backoff_first, self._times.backoff_max, failures))
 
     async def _listen_to(self, address: str) -> None:
         """Try one worker for a short time. Its refusals do not concern us."""
         link = self._listener = self._make_link(address)
         self._is_unheard.clear()
         try:
-            async with asyncio.timeout(self._times.heartbeat):
+            async with Patience(self._times.heartbeat):
                 await self._links.connect(link)
         except (InorderError, TimeoutError) as error:
             _log.info("event=no_listener address=%s error=%s", address, str(error) or "no answer")

@@ -15,8 +15,10 @@ class Times(declare.Section):
     """Timers (seconds) and bounds of a client."""
 
     connect_timeout: float = declare.seconds(5.0, "for one attempt to reach a worker")
-    backoff_first: float = declare.seconds(0.05, "pause before the first reconnection; doubles after each failure")
-    backoff_max: float = declare.seconds(5.0, "longest pause between reconnections")
+    backoff_first: float = declare.seconds(
+        0.05, "longest pause before the first reconnection; doubles after each failure"
+    )
+    backoff_max: float = declare.seconds(5.0, "longest pause between reconnections; each is drawn at random")
     heartbeat: float = declare.seconds(
         1.0, "how often a silent worker is asked to answer; after three of them it is gone"
     )

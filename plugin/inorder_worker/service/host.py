@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from typing import Final
 
+from inorder.backoff import pause
 from inorder.errors import Fenced, InvalidOption, StoreError
 from inorder.logs import logger
 from inorder.protocol.wire import ReadLog
@@ -38,7 +39,7 @@ from inorder_worker.store.store_info import StoreInfo
 log = logger("inorder.worker")
 
 FIRST_RETRY: Final = 0.05
-"""Seconds before the second attempt to recover; doubles up to the setting ``retry_max``."""
+"""Seconds before the second attempt to recover at most (see ``backoff``); doubles up to the setting ``retry_max``."""
 TELL_INTERVAL: Final = 300.0
 """Seconds after which a failure of the store that goes on is logged again."""
 CLOSE_PATIENCE: Final = 0.5
@@ -223,7 +224,7 @@ class StageHost:
     async def _pause_before_retry(self) -> None:
         """Wait longer after each failure since the last commit that succeeded; a stop ends the wait."""
         failures = self.commits.failures
-        delay = min(self._settings.retry_max, FIRST_RETRY * 2 ** min(failures, 16)) if failures else 0.0
+        delay = pause(FIRST_RETRY, self._settings.retry_max, failures) if failures else 0.0
         self.commits.failures += 1
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):

@@ -13,8 +13,10 @@ import contextlib
 import ssl
 from typing import Final
 
+from inorder.backoff import pause
 from inorder.errors import InorderError, LinkError, ProtocolError, TimedOut, VersionMismatch
 from inorder.logs import logger
+from inorder.patience import Patience
 from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import Failure, FrameSplitter, Ping, StageInfo, encode_frame
 from inorder_worker.sequencer.link_sender import MAX_RIDES, LinkSender
@@ -34,7 +36,7 @@ from inorder_worker.service.settings import WorkerSettings
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for one attempt, the welcome included."""
 FIRST_PAUSE: Final = 0.05
-"""Seconds before the second attempt; doubles up to LAST_PAUSE."""
+"""Seconds before the second attempt at most (see ``backoff``); doubles up to LAST_PAUSE."""
 LAST_PAUSE: Final = 2.0
 HEARTBEAT: Final = 1.0
 """Seconds of silence after which the other end is asked to answer; silent for three of them, it is gone."""
@@ -117,7 +119,7 @@ class StageLink:
 
     async def run(self) -> None:
         """Connect whenever there is somebody to connect to, until cancelled."""
-        pause = FIRST_PAUSE
+        failures = 0
         while True:
             self._changed.clear()
             self._place, self._origins = self._wanted()
@@ -128,18 +130,18 @@ class StageLink:
                 await self._serve()
             except (OSError, EOFError, ValueError, InorderError) as error:  # ValueError: an address that is none
                 log.info("event=link_lost stage=%d address=%s reason=%s", self.target, self._place.address, error)
-            pause = FIRST_PAUSE if self._sender is not None else min(2 * pause, LAST_PAUSE)
+            failures = 0 if self._sender is not None else failures + 1
             self._sender = None
             self._links.host.heartbeat.look_around_soon()  # the stage may be elsewhere
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(pause(FIRST_PAUSE, LAST_PAUSE, failures)):
                     await self._changed.wait()
 
     async def _serve(self) -> None:
         """One connection, from its first byte to its end. Raises OSError, EOFError and InorderErrors."""
         host, _, port = self._place.address.rpartition(":")
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
+            async with Patience(CONNECT_TIMEOUT):
                 reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=self._links.tls)
         except TimeoutError:
             raise TimedOut(f"a connection to {self._place.address}", CONNECT_TIMEOUT) from None

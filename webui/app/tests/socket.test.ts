@@ -29,6 +29,7 @@ const newest = (): FakeSocket => FakeSocket.all.at(-1)!;
 
 beforeEach(() => {
   vi.useFakeTimers();
+  vi.spyOn(Math, "random").mockReturnValue(1);
   FakeSocket.all = [];
 });
 
@@ -61,6 +62,16 @@ describe("a live socket", () => {
     }
     expect(pauses).toEqual([500, 1000, 2000, 4000, 8000, 15000, 15000, 15000]);
     expect(states.slice(0, 3)).toEqual(["connecting", "lost", "connecting"]);
+  });
+
+  it("draws each pause", () => {
+    vi.spyOn(Math, "random").mockReturnValue(0.2);
+    start();
+    newest().onclose?.();
+    vi.advanceTimersByTime(99);
+    expect(FakeSocket.all).toHaveLength(1);
+    vi.advanceTimersByTime(1);
+    expect(FakeSocket.all).toHaveLength(2);
   });
 
   it("counts a connection as good when it says something, not when it opens", () => {

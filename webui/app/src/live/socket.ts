@@ -1,4 +1,4 @@
-/** A WebSocket that comes back by itself, with growing pauses. */
+/** A WebSocket that comes back by itself, after pauses at random up to a growing bound. */
 
 export type SocketState = "connecting" | "open" | "lost" | "closed";
 
@@ -75,7 +75,8 @@ export class LiveSocket<M> {
     this.drop();
     if (this.isStopped) return;
     this.options.onState("lost");
-    this.timer = setTimeout(() => this.connect(), this.pauseMs);
+    // at random: else all pages that lose a server at once are back at once
+    this.timer = setTimeout(() => this.connect(), Math.random() * this.pauseMs);
     this.pauseMs = Math.min(this.pauseMs * 2, LONGEST_PAUSE_MS);
   }
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from inorder import logs
 from inorder.testing.services import (
     Mosquitto,
     PostgresServer,
@@ -71,6 +72,13 @@ def bridged() -> Iterator[tuple[Mosquitto, Mosquitto]]:
 def unused_port() -> int:
     """A loopback port that nothing listens on."""
     return free_port()
+
+
+@pytest.fixture(autouse=True)
+def _lines_of_others_count_for_nothing() -> None:
+    """What another test has logged keeps no line of this one out of the log."""
+    logs.seldom.clear()
+    logs._always_seldom.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,13 @@ import io
 import json
 import logging
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from inorder.logs import JsonFormatter, fields_of, logger, quoted
+from inorder.logs import SELDOM, WRITTEN_AGAIN, JsonFormatter, bound, fields_of, logger, quoted
 
 PLUGIN = Path(__file__).parent.parent / "plugin"
 MODULES = sorted(
@@ -107,3 +108,34 @@ def test_json_lines_keep_their_own_fields_and_the_traceback() -> None:
     line = json.loads(JsonFormatter().format(record))
     assert (line["level"], line["level_"]) == ("error", "high")
     assert "ValueError: broken" in line["traceback"]
+
+
+def test_lines_of_strangers_are_written_seldom_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a kind in some seconds, with how many were left out, also those of other libraries; all others always."""
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    ours, theirs, written = logger("inorder.test.seldom"), logging.getLogger("test.seldom"), list[str]()
+    bound(theirs.name)
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
+    for each in (ours, theirs):
+        each.addHandler(handler)
+
+    def say() -> list[str]:
+        written.clear()
+        for peer in "abc":
+            ours.warning("event=x peer=%s", peer, extra=SELDOM)
+            ours.warning("event=x peer=%s", peer, extra={"seldom": "other"})
+            theirs.warning("what %s says is no HTTP\n", peer)
+        ours.warning("event=usual")
+        return written
+
+    assert say() == ["event=x peer=a", "event=x peer=a", "what a says is no HTTP\n", "event=usual"]
+    now += WRITTEN_AGAIN - 1
+    assert say() == ["event=usual"]
+    now += 1
+    assert say() == [
+        "event=x peer=a left_out=5", "event=x peer=a left_out=5", "what a says is no HTTP left_out=5", "event=usual",
+    ]  # fmt: skip
+    for each in (ours, theirs):
+        each.removeHandler(handler)

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from inorder.listening import Abortable, places
-from inorder.logs import logger
+from inorder.logs import SELDOM, bound, logger
 
 SHARE: Final = 0.25
 """Of what this process may have open, for these connections; a worker may have the rest."""
@@ -37,10 +37,12 @@ MAX_SAID_BYTES: Final = 64 * 1024
 SAID_SECONDS: Final = 10.0
 MAX_PARTS: Final = 100
 """Of a message that comes over one."""
+AHEAD: Final = "it sends requests ahead of answers"
 _TOO_LATE: Final = b"408 Request Timeout"
 _TOO_LARGE: Final = b"431 Request Header Fields Too Large"
 
 log = logger("inorder.controlplane")
+bound("uvicorn.error")  # which has a line for each request that is none of HTTP
 
 
 class WaitingConnections:
@@ -140,7 +142,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Take a request. uvicorn reads on while others wait, and keeps all of them."""
         if len(self.pipeline) >= MAX_PIPELINED:
-            log.warning("event=connection_cut peer=%s reason=%s", self.client, "it sends requests ahead of answers")
+            log.warning("event=connection_cut peer=%s reason=%s", self.client, AHEAD, extra=SELDOM)
             self.abort()
             raise ValueError("too many requests")  # ends the parsing of what was read
         super().on_headers_complete()
@@ -195,7 +197,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: bytes) -> None:
         cycle = self.cycle
-        log.info("event=request_refused peer=%s status=%s", self.client, status.decode())
+        status_text = status.decode()
+        log.info("event=request_refused peer=%s status=%s", self.client, status_text, extra={"seldom": status_text})
         if cycle is None or cycle.response_complete or not cycle.response_started:
             self.transport.write(b"HTTP/1.1 %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
         self._await(None)
@@ -256,7 +259,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
     def _cut(self, reason: str) -> None:
         if not self.transport.is_closing():
-            log.warning("event=socket_cut peer=%s reason=%s", self.client, reason)
+            log.warning("event=socket_cut peer=%s reason=%s", self.client, reason, extra={"seldom": reason})
         self.transport.abort()
 
     def _take_unread_off(self) -> None:

@@ -12,6 +12,7 @@ import logging
 import re
 import sys
 import time
+from math import inf
 from typing import Any, Final
 
 LINE_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -20,6 +21,11 @@ LINE_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 CERTIFICATES: Final = "inorder.certificates"
 """The logger that says that certificates were read again: what an operator waits for after a SIGHUP."""
 
+SELDOM: Final = {"seldom": ""}
+"""``extra`` of a line that strangers can cause as often as they like; in place of the empty text stands what tells such
+lines of one text apart, which is one of a few, and nothing that a stranger says."""
+WRITTEN_AGAIN: Final = 10.0
+"""Seconds for which such lines are only counted after one was written."""
 _FIELD: Final = re.compile(r'([a-z_0-9]+)=("(?:[^"\\]|\\.)*"|[^ ]*)(?: |$)')
 
 
@@ -28,7 +34,13 @@ def logger(name: str) -> logging.Logger:
     found = logging.getLogger(name)
     if _quoting not in found.filters:
         found.addFilter(_quoting)
+        found.addFilter(seldom)
     return found
+
+
+def bound(name: str) -> None:
+    """Have each line of another library's logger written seldom."""
+    logging.getLogger(name).addFilter(_always_seldom)
 
 
 def set_up(form: str = "text", level: int = logging.INFO, text: str = LINE_FORMAT) -> None:
@@ -69,7 +81,40 @@ class _Quoting(logging.Filter):
         return True
 
 
+class Seldom(logging.Filter):
+    """Lets one line of a kind pass in ``WRITTEN_AGAIN`` seconds, with the number of those left out since the last one,
+    so that nobody fills a disk from outside.
+
+    Args:
+        kind: of lines that do not say theirs (see ``SELDOM``); ``None``: these all pass.
+    """
+
+    def __init__(self, kind: str | None = None) -> None:
+        super().__init__()
+        self._kind = kind
+        self._written: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See logging.Filter."""
+        kind: str | None = getattr(record, "seldom", self._kind)
+        if kind is None:
+            return True
+        now, key = time.monotonic(), (str(record.msg), kind)
+        at, left_out = self._written.get(key, (-inf, 0))
+        is_due = now >= at + WRITTEN_AGAIN
+        self._written[key] = (now, 0) if is_due else (at, left_out + 1)
+        if is_due and left_out:
+            record.msg = f"{str(record.msg).rstrip()} left_out={left_out}"
+        return is_due
+
+    def clear(self) -> None:
+        """Forget what was written."""
+        self._written.clear()
+
+
 _quoting: Final = _Quoting()
+seldom: Final = Seldom()
+_always_seldom: Final = Seldom("")
 
 
 class JsonFormatter(logging.Formatter):

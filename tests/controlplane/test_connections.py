@@ -209,6 +209,13 @@ async def test_requests_ahead_of_answers_are_bounded(served: Served, caplog: pyt
     assert caplog.text.count("event=connection_cut") == 1
 
 
+async def test_what_is_no_http_is_told_once_in_a_while(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        reader = await served.opened(b"\x16\x03\x01\r\n\r\n")
+        await rest(reader)
+    assert caplog.text.count("Invalid HTTP request received") == 1
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [

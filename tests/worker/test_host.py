@@ -16,7 +16,6 @@ from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import (
     ClusterMap,
     CreateTimestamps,
-    Heads,
     NewEvent,
     Ping,
     Resolve,
@@ -467,29 +466,6 @@ async def test_a_command_that_breaks_the_stage_is_not_journaled(
                 await until(lambda: worker.status()["ready"] is True)
         async with RawClient(worker.address) as client:
             assert [event.number for event in await client.create(topic, 1, 14)] == [1, 2]
-
-
-# -- heads -----------------------------------------------------------------------------------------------------------
-
-
-async def test_heads_are_told_when_they_change_and_all_at_first() -> None:
-    """R17."""
-    async with Worker(settings(heads_interval=0.02), journal=TestJournal()) as worker:
-        async with RawClient(worker.address, "p") as publisher, RawClient(worker.address, "q") as subscriber:
-            a, b = await publisher.resolve("a", "b")
-            for counter, topic in enumerate((a, b), start=1):
-                await publisher.confirm((await publisher.create(topic, counter))[0])
-            await subscriber.subscribe("a", "b")
-            # what was to be told while the answer was on its way is told, too, and all of them behind it
-            while (await subscriber.next(Heads)).heads != [a.id, 1, b.id, 1]:
-                pass
-            await until(lambda: worker._server.sessions._connections["q"].is_told)
-            await publisher.confirm((await publisher.create(b, 3))[0])
-            while (heads := (await subscriber.next(Heads)).heads) == [a.id, 1, b.id, 1]:
-                pass
-            assert heads == [b.id, 2]
-        async with RawClient(worker.address, "q") as subscriber:
-            assert (await subscriber.next(Heads)).heads == [a.id, 1, b.id, 2]
 
 
 async def test_frames_of_one_read_are_answered_together() -> None:

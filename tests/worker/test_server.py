@@ -9,6 +9,7 @@ import pytest
 from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, settings, until
 from tests.worker.raw_client import RawClient
 
+from inorder.logs import fields_of
 from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact
@@ -19,6 +20,7 @@ from inorder.protocol.wire import (
     CreateTimestamps,
     Failure,
     Frame,
+    Heads,
     Hello,
     LogRule,
     NewEvent,
@@ -149,6 +151,16 @@ async def test_bad_frames_end_their_connection_and_no_other(code: str, frames: l
         assert (await refused(RawClient(worker.address), *frames)).code == code
         await bystander.ping()
         assert not {"Create", "SettleNumbers", "ChangeSubscription", "CreateTopics"} & set(kinds(journal))
+
+
+async def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Each kind of end is told once in a while."""
+    async with Worker(settings(token="right"), journal=TestJournal()) as worker:
+        for _ in range(3):
+            for frame in (Ping(1), b"GET / HTTP/1.1\r\n\r\n", HELLO):
+                await refused(RawClient(worker.address), frame)
+    ended = [each.getMessage() for each in caplog.records if "connection_ended" in each.getMessage()]
+    assert [fields_of(each)["code"] for each in ended] == ["protocol", "too_large", "unauthorized"]  # type: ignore[index]
 
 
 async def test_before_its_hello_nobody_has_much_kept() -> None:
@@ -346,6 +358,29 @@ async def test_answers_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
         await client.next(Pong)
         assert len(sends) == 2
         assert sum(sends) == 2 + 10
+
+
+# -- heads -----------------------------------------------------------------------------------------------------------
+
+
+async def test_heads_are_told_when_they_change_and_all_at_first() -> None:
+    """R17."""
+    async with Worker(settings(heads_interval=0.02), journal=TestJournal()) as worker:
+        async with RawClient(worker.address, "p") as publisher, RawClient(worker.address, "q") as subscriber:
+            a, b = await publisher.resolve("a", "b")
+            for counter, topic in enumerate((a, b), start=1):
+                await publisher.confirm((await publisher.create(topic, counter))[0])
+            await subscriber.subscribe("a", "b")
+            # what was to be told while the answer was on its way is told, too, and all of them behind it
+            while (await subscriber.next(Heads)).heads != [a.id, 1, b.id, 1]:
+                pass
+            await until(lambda: worker._server.sessions._connections["q"].is_told)
+            await publisher.confirm((await publisher.create(b, 3))[0])
+            while (heads := (await subscriber.next(Heads)).heads) == [a.id, 1, b.id, 1]:
+                pass
+            assert heads == [b.id, 2]
+        async with RawClient(worker.address, "q") as subscriber:
+            assert (await subscriber.next(Heads)).heads == [a.id, 1, b.id, 2]
 
 
 # -- the end ---------------------------------------------------------------------------------------------------------

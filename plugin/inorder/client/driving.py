@@ -35,7 +35,7 @@ from inorder.endpoint.effects import (
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.notifications import Reconnected
 from inorder.errors import InorderError
-from inorder.logs import logger
+from inorder.logs import SELDOM, logger
 from inorder.ports import Arrival
 from inorder.protocol.access import Permissions
 from inorder.protocol.names import Filter
@@ -276,7 +276,7 @@ class Driver:
     def on_ens_malformed(self, link: EnsLink, reason: str) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""
         self.malformed += 1
-        _log.warning("event=malformed space=%s reason=%s", link.space, reason)
+        _log.warning("event=malformed space=%s reason=%s", link.space, reason, extra=SELDOM)
 
     def on_ens_asked(self, link: EnsLink, filter: Filter) -> None:
         """See :class:`~inorder.client.ens_link.EnsEvents`."""

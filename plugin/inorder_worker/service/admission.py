@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from inorder.errors import Forbidden, ProtocolError, StoreError, Unauthorized
 from inorder.listening import Abortable, BoundedConnections, places
-from inorder.logs import logger
+from inorder.logs import SELDOM, logger
 from inorder.protocol.access import CHANGES
 from inorder.protocol.pairs import firsts
 from inorder.protocol.wire import (
@@ -39,9 +39,6 @@ SHARE: Final = 0.75
 """Of what this process may have open, for connections to a worker; the rest is for the control plane beside it."""
 SPARE: Final = 16
 """Places that clients leave to other workers, control planes and those who are about to say who they are."""
-TELL_INTERVAL: Final = 10.0
-"""Seconds between two lines about the same want of room."""
-
 REFUSALS_NOTED: Final = 60.0
 """Seconds between two refusals of one token, for the same kind of change, in the audit log."""
 log = logger("inorder.worker")
@@ -60,7 +57,6 @@ class Admission:
         self._tasks: set[asyncio.Task[None]] = set()
         self._noted: dict[tuple[str, type[Frame]], float] = {}
         self._open: BoundedConnections[Abortable] = BoundedConnections(places(SHARE), SPARE)
-        self._told = float("-inf")
 
     def serve(self, host: StageHost) -> None:
         """Comes before everything else."""
@@ -82,12 +78,9 @@ class Admission:
         """A connection is there, or its TLS handshake. Where there is no place for it, the oldest that has not said
         hello is cut."""
         oldest = self._open.add(guest)
-        if oldest is None:
-            return
-        if (now := asyncio.get_running_loop().time()) >= self._told + TELL_INTERVAL:
-            self._told = now
-            log.warning("event=connections_full places=%d action=cut_without_hello", self._open.room)
-        oldest.abort()
+        if oldest is not None:
+            log.warning("event=connections_full places=%d action=cut_without_hello", self._open.room, extra=SELDOM)
+            oldest.abort()
 
     def admit(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
         """Go on with a hello if its token is good, else fail the connection."""

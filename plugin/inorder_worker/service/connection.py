@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from inorder.errors import ProtocolError
-from inorder.logs import logger
+from inorder.logs import SELDOM, logger
 from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     ClientFrame,
@@ -222,8 +222,9 @@ class Connection(asyncio.Protocol):
         self._splitter.clear()
         level = _LEVELS.get(code, logging.WARNING)
         log.log(
-            level, "event=connection_ended peer=%s client=%s code=%s reason=%s", self.peer, self.name, code, message
-        )
+            level, "event=connection_ended peer=%s client=%s code=%s reason=%s", self.peer, self.name, code, message,
+            extra={"seldom": code},
+        )  # fmt: skip
         if not self._transport.is_closing():
             self._transport.write(encode_frame(Failure(code, message, facts or [])))
         self.close()
@@ -368,7 +369,7 @@ class Connection(asyncio.Protocol):
             return
         log.warning(
             "event=slow_client peer=%s client=%s unread_bytes=%d action=disconnected",
-            self.peer, self.name, self.unread_bytes,
+            self.peer, self.name, self.unread_bytes, extra=SELDOM,
         )  # fmt: skip
         self._owner.left_unread(self)
         self._transport.abort()

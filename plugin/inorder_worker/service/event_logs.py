@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from inorder.errors import StoreError
-from inorder.logs import logger
+from inorder.logs import SELDOM, logger
 from inorder.protocol.wire import LoggedEvent, LoggedEvents, ReadLog
 from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.context import HostContext
@@ -102,11 +102,11 @@ class EventLogs:
                 lambda reader: reader.read(frame.topic, frame.ranges, frame.since_ms, MAX_ROWS, MAX_BYTES)
             )
         except StoreError as error:
-            log.warning("event=log_not_read topic=%d error=%s", frame.topic, error)
+            log.warning("event=log_not_read topic=%d error=%s", frame.topic, error, extra=SELDOM)
             return LoggedEvents(frame.request, frame.topic, frame.ranges, 0, [], 0, 0, "the store cannot be read now")
         for number in page.damaged:
             self.damaged += 1
-            log.error("event=log_damaged topic=%d number=%d", frame.topic, number)
+            log.error("event=log_damaged topic=%d number=%d", frame.topic, number, extra=SELDOM)
         events = [LoggedEvent(row.number, row.stored_ms, row.deps or [], row.content) for row in page.rows]
         self.events_read += len(events)
         return LoggedEvents(frame.request, frame.topic, frame.ranges, page.through, events, page.first, page.last)

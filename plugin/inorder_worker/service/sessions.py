@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from inorder.errors import ProtocolError
-from inorder.logs import logger
+from inorder.logs import SELDOM, logger
 from inorder.protocol.wire import (
     PROTOCOL_VERSIONS,
     ClusterMap,
@@ -138,7 +138,9 @@ class Sessions:
         """R12: who says nothing for a whole ``session_timeout`` is gone, however alive its connection looks."""
         for each in list(self._connections.values()):
             if each.is_silent(self._settings.session_timeout):
-                log.warning("event=silent_client peer=%s client=%s action=disconnected", each.peer, each.name)
+                log.warning(
+                    "event=silent_client peer=%s client=%s action=disconnected", each.peer, each.name, extra=SELDOM
+                )
                 each.abort()
 
     def forget_all(self) -> None:

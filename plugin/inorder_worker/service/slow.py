@@ -1,5 +1,4 @@
-"""Clients that do not read, or do not finish what they send. The former are named while this lasts, and for a while
-after the end of their connection."""
+"""Bounds of clients' unread answers and unfinished frames, and the names of slow clients."""
 
 from __future__ import annotations
 
@@ -120,8 +119,8 @@ class UnfinishedFrames:
 
 
 def beyond(sizes: Mapping[Each, int], most: int) -> list[Each]:
-    """Return the connections to cut, so that those left have ``most`` bytes together: again and again the owner that
-    has most loses its worst connection."""
+    """Return the connections to cut: again and again the owner of most bytes loses its worst connection, until all
+    together have ``most`` bytes."""
     total = sum(sizes.values())
     if total <= most:
         return []

@@ -356,7 +356,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreRefused(StoreError):
-    """The server answers, and refuses a statement: a table, column or trigger is not as inorder made it. To ask again
+    """The database answers, and refuses a statement: a table, column or trigger is not as inorder made it. To ask again
     does not help before somebody has changed the store."""
 
 

@@ -57,15 +57,15 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.Unauthorized, "see the user and password in the broker's URL, --broker"),
     (errors.VersionMismatch, "install the same release of inorder on both sides"),
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
+    (errors.StoreRefused, "were its tables changed by hand? undo that, or put a backup back (inorder restore)"),
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )
 _THERE = "try again in a moment, or name another with --worker host:port; the log of the one there may say more"
 _SERVER_HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.StoreReadOnly, "the role in its URL must have all rights to its tables, and the server must take writes"),
-    (errors.StoreRefused, "were its tables changed by hand? undo that, or put a backup back (inorder restore)"),
     (errors.StoreUnreachable, "is this the store? name another with --store postgresql://host/database"),
 )
-"""For a store on PostgreSQL, which has no files of ours."""
+"""For a store on PostgreSQL, which has no files of ours; they go before the others."""
 
 
 def report(error: BaseException, *, debug: bool = False) -> ExitCode:
@@ -116,7 +116,7 @@ def _flagged(error: errors.InorderError) -> errors.InorderError:
 
 def _hinted(error: errors.InorderError) -> str:
     is_on_server = isinstance(error, errors.StoreError) and error.url.startswith("postgresql")
-    hints = _SERVER_HINTS if is_on_server else _HINTS
+    hints = (*_SERVER_HINTS, *_HINTS) if is_on_server else _HINTS
     hint = next((hint for kind, hint in hints if isinstance(error, kind)), "")
     if isinstance(error, errors.PortInUse):
         hint = f"--{error.option.replace('_', '-')} 0 takes any free one"

@@ -34,6 +34,15 @@ def test_damage_is_named(cli: Cli, worker_address: str) -> None:
     assert "failed  stage 0" in text.out
 
 
+def test_a_table_that_was_renamed_is_named(cli: Cli, worker_address: str) -> None:
+    with sqlite3.connect("numbers.db") as connection:
+        connection.execute("ALTER TABLE event_log RENAME TO others")
+    connection.close()
+    shown = cli("verify", "--store", "sqlite:///numbers.db")
+    shown.assert_refused(1, "no such table: event_log", "were its tables changed by hand")
+    assert "--store" not in shown.err
+
+
 def test_no_store(cli: Cli) -> None:
     cli("verify", "--store", "sqlite:///nothing.db").assert_refused(1, "nothing.db")
     assert not Path("nothing.db").exists()

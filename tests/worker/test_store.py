@@ -17,6 +17,7 @@ from inorder.errors import (
     InvalidOption,
     StoreCorrupt,
     StoreReadOnly,
+    StoreRefused,
     StoreUnreachable,
     StoreVersionMismatch,
 )
@@ -391,3 +392,29 @@ def test_postgresql_restarted() -> None:
         journal.append([Batch(0, epoch, 2, b"two")])
         assert [row.entries for row in journal.replay(0, 0)] == [b"one", b"two"]
         journal.close()
+
+
+@pytest.mark.parametrize(
+    ("done", "undone", "said"),
+    [
+        ("ALTER TABLE journal RENAME entries TO others", "ALTER TABLE journal RENAME others TO entries", "entries"),
+        ("ALTER TABLE snapshots RENAME TO others", "ALTER TABLE others RENAME TO snapshots", "snapshots"),
+        ("CREATE TRIGGER t AFTER INSERT ON journal BEGIN SELECT RAISE(ABORT, 'a rule'); END", "DROP TRIGGER t", "rule"),
+    ],
+    ids=["column", "table", "trigger"],
+)  # fmt: skip
+def test_what_an_operator_has_changed_in_a_file_is_no_damage(
+    url: str, path: Path, done: str, undone: str, said: str
+) -> None:
+    """To put a backup back would lose numbers, and to name another store would not help."""
+    journal = SqlJournal(url)
+    journal.open(1)
+    epoch = journal.claim(0, "a")
+    shell = sqlite3.connect(path, isolation_level=None)
+    shell.execute(done)
+    with pytest.raises(StoreRefused, match=said):
+        journal.append([Batch(0, epoch, 1, b"x")])
+    shell.execute(undone)
+    shell.close()
+    journal.append([Batch(0, epoch, 1, b"x")])
+    journal.close()

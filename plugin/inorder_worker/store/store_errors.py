@@ -21,9 +21,11 @@ _SQLITE_ERRORS: Final[dict[str, type[StoreError]]] = {
     "SQLITE_READONLY": StoreReadOnly,
     "SQLITE_CORRUPT": StoreCorrupt,
     "SQLITE_NOTADB": StoreCorrupt,
-    "SQLITE_CONSTRAINT": Conflict,
+    "SQLITE_CONSTRAINT": StoreRefused,
+    "SQLITE_ERROR": StoreRefused,  # of a statement: there is no such table, or column
     "SQLITE_FULL": StoreFull,
 }
+_SQLITE_CONFLICTS: Final = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE")
 _POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
     "23505": Conflict,  # unique_violation
     "25006": StoreReadOnly,  # read_only_sql_transaction
@@ -45,6 +47,8 @@ def translate(error: Exception, url: str) -> StoreError:
     original, reason = getattr(error, "orig", None) or error, reason_of(error)
     sqlite_name = getattr(original, "sqlite_errorname", None)
     if sqlite_name is not None:
+        if sqlite_name in _SQLITE_CONFLICTS:
+            return Conflict(url, reason)
         primary = "_".join(str(sqlite_name).split("_")[:2])
         return _SQLITE_ERRORS.get(primary, StoreUnreachable)(url, reason)
     state = str(getattr(original, "sqlstate", None))

@@ -12,7 +12,15 @@ from inorder_worker.service import WorkerSettings
 
 OPERATIONS = (Path(__file__).parent.parent / "docs" / "OPERATIONS.md").read_text()
 LIMITS = OPERATIONS.partition("\n## Limits\n")[2].partition("\n## ")[0]
-OTHERS = {"write_timeout", "number_retention", "topic_ttl", "snapshot_rows", "snapshot_bytes"}
+OTHERS = {
+    "write_timeout",
+    "number_retention",
+    "number_retention_total",
+    "number_retention_age",
+    "topic_ttl",
+    "snapshot_rows",
+    "snapshot_bytes",
+}
 """Bounds whose names do not begin with ``max_``."""
 
 

@@ -43,7 +43,7 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
     for name in StageData.__dataclass_fields__:
         found.pop(name, None)
     del found["tally"], found["_rules"]  # counts of a process; data
-    readers, deadlines = found.pop("overlaps"), found.pop("deadlines")
+    readers, deadlines, ages = (found.pop(name) for name in ("overlaps", "deadlines", "ages"))
     groups = {topic: [getattr(each, name) for name in Group.__slots__] for topic, each in found.pop("groups").items()}
     rules, lingers = found.pop("_logged"), list(found.pop("lingers"))
     assert found.keys() > {"topics", "by_name", "recent", "on_stage", "connected", "last_topic", "sessions"}
@@ -52,7 +52,7 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
         "orders": orders,
         "groups": groups,
         "overlaps": (list(readers), readers.stale, readers.anyone, [readers.group(topic) for topic in (1, 2)]),
-        "deadlines": deadlines.first(),
+        "deadlines": (deadlines.first(), ages.first()),
         "logged": [rules.covers("s", name) for name in "ab"],
         "lingers": lingers,
     }

@@ -89,6 +89,8 @@ class World:
         settings = StageSettings(
             linger_ms=int(profile.linger * 1000),
             number_retention=self.retention,
+            numbers_kept=6 if self.retention < 100 else 0,
+            number_age_ms=int(profile.linger * 1000) if self.retention < 100 else 0,
             popularity_window_ms=rng.choice(profile.popularity_window_ms),
             publisher_grace_ms=rng.choice(profile.publisher_grace_ms),
             session_timeout_ms=rng.choice(profile.session_timeout_ms),

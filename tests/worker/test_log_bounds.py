@@ -201,8 +201,8 @@ async def test_what_is_known_of_logs_is_what_the_store_has() -> None:
 
 async def test_logs_are_counted_that_come_to_a_stage_which_is_here() -> None:
     """R14: their rows were written by another worker."""
-    logs = {0: [7, 8], 4: [9]}
-    stage = SimpleNamespace(homes_epoch=3, logs_since=lambda since: logs[max(0, since + 1)])
+    found = (3, [7, 8])
+    stage = SimpleNamespace(logs_since=lambda since: found if since < found[0] else (found[0], []))
     context = Mock(stages={0: SimpleNamespace(stage=stage)})
     bounds = log_bounds.LogBounds(context, Mock(), Mock())
     sizes = bounds._sizes
@@ -210,9 +210,10 @@ async def test_logs_are_counted_that_come_to_a_stage_which_is_here() -> None:
     sizes.counted(sizes.uncounted(9), [LogTotals(7, 1, 1, 1_001, 1), LogTotals(8, 1, 1, 1_001, 1)])
     bounds._find_logs()
     assert (list(sizes), sizes.uncounted(9)) == ([7, 8], {})
-    stage.homes_epoch = 4
+    found = (4, [9])
     bounds._find_logs()
     assert (list(sizes), list(sizes.uncounted(9))) == ([7, 8], [9])
+    found = (4, [9, 7, 8])
     context.stages[0] = SimpleNamespace(stage=stage)
     bounds._find_logs()
     assert (list(sizes), list(sizes.uncounted(9))) == ([], [9, 7, 8])

@@ -75,6 +75,14 @@ class WorkerSection(declare.Section):
     session_timeout: float = declare.seconds(30.0, "how long a client may be gone before its subscription ends")
     confirm_timeout: float = declare.seconds(60.0, "how long a number may be unconfirmed")
     number_retention: int = declare.count(10_000, "settled numbers of a topic that are remembered one by one")
+    number_retention_total: int = declare.whole(
+        1_000_000, "settled numbers that all topics of a stage remember together", _NO_BOUND, lambda given: given >= 0
+    )
+    number_retention_age: float = declare.seconds_or_never(
+        604_800.0,
+        "how long a settled number is remembered, about",
+        "a number of seconds, at least linger (0: for ever)",
+    )
     # Of a topic that has retired all numbers but the last one are forgotten.
     topic_ttl: float = declare.seconds_or_never(
         86_400.0, "how long a topic without subscribers may get no number before it retires",

@@ -1,46 +1,51 @@
-"""Deadlines of many sessions: the earliest is found without a look at each of them."""
+"""Deadlines of many sessions, or topics: the earliest is found without a look at each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import Generic, TypeVar
 
-from inorder_worker.sequencer.rides import SessionKey
+K = TypeVar("K", int, tuple[str, int])
 
 SPARE = 64
-"""Times that are noted and do not count any more, beyond as many as there are sessions, before they are cleared out."""
+"""Times that are noted and do not count any more, beyond as many as there are keys, before they are cleared out."""
 
 
-class Deadlines:
-    """Finds the session that is due first. It is no state: all of it follows from what ``due`` tells.
+class Deadlines(Generic[K]):
+    """Finds the session, or topic, that is due first. It is no state: all of it follows from what ``due`` tells.
 
     A time that is noted may be too early, and is put right when its turn comes; it is never too late: whatever may make
-    a session due earlier than before notes it again.
+    a key due earlier than before notes it again.
 
     Args:
-        due: tells when a session is due, ms of stage time; ``None``: it is not.
+        due: tells when one is due, ms of stage time; ``None``: it is not.
     """
 
-    def __init__(self, due: Callable[[SessionKey], int | None]) -> None:
-        self._due = due
-        self._heap: list[tuple[int, SessionKey]] = []
-        self._noted: dict[SessionKey, int] = {}
+    def __init__(self, due: Callable[[K], int | None]) -> None:
+        self._due: Callable[[K], int | None] = due
+        self._heap: list[tuple[int, K]] = []
+        self._noted: dict[K, int] = {}
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def __contains__(self, key: SessionKey) -> bool:
-        """Tell whether a time of a session is noted."""
+    def __contains__(self, key: K) -> bool:
+        """Tell whether a time of this one is noted."""
         return key in self._noted
 
-    def begin(self, keys: Iterable[SessionKey]) -> None:
+    def begin(self, keys: Iterable[K]) -> None:
         """Forget all, and note these."""
         self._heap, self._noted = [], {}
         for key in keys:
             self.note(key)
 
-    def note(self, key: SessionKey) -> None:
-        """A session may be due earlier than it was."""
+    def forget(self, key: K) -> None:
+        """Pass one over until it is noted again."""
+        self._noted.pop(key, None)
+
+    def note(self, key: K) -> None:
+        """One may be due earlier than it was."""
         when = self._due(key)
         noted = self._noted.get(key)
         if when is None or (noted is not None and noted <= when):
@@ -51,8 +56,8 @@ class Deadlines:
             self._heap = [(when, key) for key, when in self._noted.items()]
             heapify(self._heap)
 
-    def first(self) -> tuple[int, SessionKey] | None:
-        """Return when the first session is due, and which one it is; ``None``: none is."""
+    def first(self) -> tuple[int, K] | None:
+        """Return when the first one is due, and which one it is; ``None``: none is."""
         heap = self._heap
         while heap:
             noted, key = heap[0]

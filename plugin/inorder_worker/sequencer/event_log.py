@@ -150,6 +150,8 @@ class EventLog:
 
     def since(self, order_epoch: int) -> list[int]:
         """Return the topics with rows that came to this stage after an order epoch (R14)."""
+        if order_epoch >= self._state.homes_epoch:
+            return []
         topics, here = self._state.topics.values(), self._state.index
         return [each.id for each in topics if each.log_first and each.stage == here and each.moved > order_epoch]
 

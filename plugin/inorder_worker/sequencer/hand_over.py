@@ -73,6 +73,9 @@ class HandOver:
             manager.rode = manager.number  # the base here does not hold what they depended on
         for record in part.records:
             state.topics[record.topic].records[record.number] = replace(record, created=state.now)
+        state.kept += len(part.records)
+        for of in {each.topic for each in part.records}:
+            state.ages.note(of)
         for moved in part.sessions:
             self._take_session(moved)
         if state.ended_since >= 0 and (part.topics or part.ended):

@@ -323,6 +323,7 @@ class Reordering:
                 if manager.stage != stage:
                     if manager.stage == state.index:
                         left.add(topic)
+                        state.kept -= len(manager.records)
                         manager.records, manager.head, manager.expired, manager.expired_base = {}, 0, 0, {}
                         manager.marks, manager.mark_at, manager.rode = [], 0, 0
                         manager.log_first, manager.log_base = 0, None

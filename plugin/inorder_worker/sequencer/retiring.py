@@ -12,21 +12,17 @@ that is left depends on it:
   is at least ``linger``, and that is longer than an event may wait at a live subscriber.
 - Its next timestamp carries its whole group once, as that of any topic whose group is new (R21).
 
-Of topics that are in use the oldest settled numbers are forgotten, in blocks.
+Of topics that are in use the oldest settled numbers are forgotten (see ``forgetting``).
 """
 
 from __future__ import annotations
 
-from inorder.protocol.pairs import raise_all, raise_to
-from inorder.protocol.wire import NumberState
 from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 
 LOOKS = 8
 """How often topics are looked at within their time to live; one retires up to two looks after it."""
-BLOCK_SHIFT = 5
-"""A topic forgets its numbers in blocks of 1/32 of the retention."""
 
 
 class Retiring:
@@ -62,6 +58,7 @@ class Retiring:
         manager.is_retired = True
         if manager.log_first:
             manager.log_base = base_below(manager)  # what is in its log stays (R18)
+        state.kept -= len(manager.records)
         manager.records, manager.marks, manager.mark_at = {}, [], 0
         manager.expired, manager.expired_base, manager.base = manager.number, {}, {}
         state.groups.pop(manager.id, None)
@@ -70,32 +67,3 @@ class Retiring:
 
 def _is_open(manager: TopicManager) -> bool:
     return any(each.is_open for each in manager.records.values())
-
-
-def mark_block(manager: TopicManager, retention: int) -> None:
-    """Close a full block of numbers: keep the present base as what they all depended on, and forget the oldest settled
-    blocks beyond the retention."""
-    manager.mark_at = manager.number + max(1, retention >> BLOCK_SHIFT)
-    marks = manager.marks
-    marks.append((manager.number, manager.base.copy()))
-    while marks and manager.number - marks[0][0] >= retention and _forget_block(manager, *marks[0]):
-        del marks[0]
-
-
-def _forget_block(manager: TopicManager, last: int, base: dict[int, int]) -> bool:
-    """Forget the numbers up to ``last``; what they depended on stays. Return whether all were settled."""
-    records, numbers = manager.records, range(manager.expired + 1, last + 1)
-    for number in numbers:
-        record = records[number]
-        if record.state is NumberState.PENDING or record.deps is None:
-            return False
-    if manager.log_base is None and 0 < manager.log_first <= last + 1:
-        manager.log_base = base_below(manager)  # the last moment at which it can be told
-    raise_all(base, manager.expired_base.items())
-    for number in range(manager.expired + 1, min(last, manager.rode) + 1):
-        if deps := records[number].deps:
-            raise_to(base, deps)  # the base here knows nothing of what stages above filled in
-    for number in numbers:
-        del records[number]
-    manager.expired, manager.expired_base = last, base
-    return True

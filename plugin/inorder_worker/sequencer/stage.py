@@ -51,6 +51,7 @@ from inorder_worker.sequencer.commands import (
 )
 from inorder_worker.sequencer.durable import DurableSubscriptions
 from inorder_worker.sequencer.event_log import EventLog
+from inorder_worker.sequencer.forgetting import Forgetting
 from inorder_worker.sequencer.inspection import Inspection
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.retiring import Retiring
@@ -97,7 +98,8 @@ class Stage:
         self._state = state
         self._outbox = Outbox(state)
         self._log = EventLog(state, self._outbox)
-        self._stamping = Stamping(state, self._outbox, self._log)
+        self._forgetting = Forgetting(state)
+        self._stamping = Stamping(state, self._outbox, self._log, self._forgetting)
         self._subscribing = Subscribing(state, self._outbox)
         self._durable = DurableSubscriptions(state, self._outbox, self._subscribing)
         self._settling = Settling(state, self._outbox)
@@ -222,6 +224,7 @@ class Stage:
             self._sessions.end_due()
             self._swapping.count()
             self._retiring.retire_due()
+            self._forgetting.forget_due()
 
     def _arrived(self, command: Deliver) -> None:
         if self._state.switch is None or not self._reordering.is_early(command):
@@ -256,7 +259,7 @@ class Stage:
         """Return the stage time (ms) at which a ``Tick`` is due, or ``None``."""
         if self._state.is_sealed:
             return None  # timers stand still while the topic order changes (R14)
-        timed = (self._subscribing, self._settling, self._sessions, self._swapping, self._retiring)
+        timed = (self._subscribing, self._settling, self._sessions, self._swapping, self._retiring, self._forgetting)
         return min((when for each in timed if (when := each.next_deadline()) is not None), default=None)
 
     # -- queries: nothing changes ------------------------------------------------------------------------------
@@ -307,14 +310,9 @@ class Stage:
         """Return the oldest numbers in a log that may be forgotten."""
         return self._log.settled(topic, count)
 
-    def logs_since(self, order_epoch: int) -> list[int]:
-        """Return this stage's topics with events in their logs that came here after that topic order (R14)."""
-        return self._log.since(order_epoch)
-
-    @property
-    def homes_epoch(self) -> int:
-        """The last order epoch in which a topic came to another stage (R14)."""
-        return self._state.homes_epoch
+    def logs_since(self, order_epoch: int) -> tuple[int, list[int]]:
+        """Return the order epoch of the last move (R14), and topics with logs that came here after another one."""
+        return self._state.homes_epoch, self._log.since(order_epoch)
 
     def topic_order(self) -> list[list[int]]:
         """Return the ids of the topics of each stage, from the highest on; the bottom stage has the latest."""

@@ -11,7 +11,7 @@ from inorder_worker.sequencer.commands import Create
 from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.filling import Filling
 from inorder_worker.sequencer.following import Following
-from inorder_worker.sequencer.retiring import mark_block
+from inorder_worker.sequencer.forgetting import Forgetting
 from inorder_worker.sequencer.rides import CompleteRide, SessionKey, StampRide
 from inorder_worker.sequencer.sequencing import Group
 from inorder_worker.sequencer.sessions import take_ended
@@ -31,8 +31,8 @@ made it void does not ask again.)"""
 class Stamping:
     """The department of a stage that makes timestamps."""
 
-    def __init__(self, state: StageState, outbox: Outbox, log: EventLog) -> None:
-        self._state, self._outbox, self._log = state, outbox, log
+    def __init__(self, state: StageState, outbox: Outbox, log: EventLog, forgetting: Forgetting) -> None:
+        self._state, self._outbox, self._log, self._forgetting = state, outbox, log, forgetting
         self._filling, self._following = Filling(state), Following(state)
 
     # -- requests (R1) -----------------------------------------------------------------------------------------
@@ -129,16 +129,13 @@ class Stamping:
         """Take the topic's next number and fill what is known here. Return the timestamp if it is complete; if not,
         it is on its way up."""
         state, topic, number = self._state, manager.id, manager.number + 1
+        if number >= manager.mark_at or state.now >= manager.mark_by:
+            self._forgetting.begin_block(manager, number)
         state.raise_number(manager, number)
         state.tally.numbers += 1
         deps: list[int] = []
         group = state.group(manager)
-        top = self._top_of(manager, group) if manager.removed else group.top
-        since, required = 0, asked.required
-        if required and (highest := min(firsts(required))) < state.index:
-            top, since = min(top, highest), session.used.get(topic, _NEVER)[0]
-        else:
-            required = []
+        top, required, since = self._way(session, manager, group, asked.required)
         self._filling.fill(manager, group, deps)
         if asked.after or group.neighbours:
             top = min(top, self._following.add(session, manager, counter, group, asked.after, deps))
@@ -157,8 +154,9 @@ class Stamping:
         if len(session.open) == 1:
             state.opened(session)
         session.answers[counter] = place
-        if number >= manager.mark_at:
-            mark_block(manager, self._state.settings.number_retention)
+        state.kept += 1
+        if len(manager.records) == 1 or 0 < state.settings.numbers_kept < state.kept:
+            self._forgetting.added(manager)
         if complete:
             return StampedEvent(counter, topic, number, deps, in_payload)
         manager.rode = number
@@ -182,6 +180,16 @@ class Stamping:
             )
         )
         return None
+
+    def _way(
+        self, session: Session, manager: TopicManager, group: Group, required: list[int]
+    ) -> tuple[int, list[int], int]:
+        """Return a timestamp's highest stage, the events that stages above must know for it, and the counter of its
+        publisher's last event in the topic, if there are such (R19)."""
+        top = self._top_of(manager, group) if manager.removed else group.top
+        if required and (highest := min(firsts(required))) < self._state.index:
+            return min(top, highest), required, session.used.get(manager.id, _NEVER)[0]
+        return top, [], 0
 
     def _top_of(self, manager: TopicManager, group: Group) -> int:
         left, on_stage = int.from_bytes(manager.removed, "little"), self._state.on_stage

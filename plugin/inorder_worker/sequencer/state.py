@@ -157,6 +157,8 @@ class StageState(StageData):
         gone: sessions whose client is not connected, in the order in which they went.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first.
         deadlines: by when their open numbers are given up (R16).
+        ages: which topic has the oldest number.
+        kept: how many numbers of this stage's topics are known one by one.
         due: what a switch held back, to be done at the end of this step.
         tally: what was done since somebody began to count.
     """
@@ -182,8 +184,11 @@ class StageState(StageData):
             self.overlaps.put(subscription)
         self.overlaps.stale = bit_set(saved.stale)
         self.lingers = Lingers(saved.lingers)
-        self.deadlines = Deadlines(self.given_up_at)
+        self.deadlines = Deadlines[SessionKey](self.given_up_at)
         self.deadlines.begin(self.sessions)
+        self.kept = sum(len(each.records) for each in saved.topics)
+        self.ages = Deadlines[int](self.oldest_at)
+        self.ages.begin(self.topics)
         self.due: list[AnyCommand] = []
         self.tally = Tally()
 
@@ -267,6 +272,12 @@ class StageState(StageData):
         topic, number = place
         when = self.topics[topic].records[number].created + self.settings.confirm_timeout_ms
         return when if session.connected else min(when, session.since + self.settings.publisher_grace_ms)
+
+    def oldest_at(self, topic: int) -> int | None:
+        """Return when the oldest number of a topic was given that is known one by one here; ``None``: there is none."""
+        manager = self.topics[topic]
+        record = manager.records.get(manager.expired + 1)
+        return None if record is None else record.created
 
     def group(self, manager: TopicManager) -> Group:
         """Return the topic's sequencing group, computed anew if its subscriptions changed."""

@@ -69,8 +69,8 @@ class TopicManager(msgspec.Struct):
         head: the highest confirmed number (R17).
         records: numbers still known one by one; only at home.
         rode: the last number whose timestamp was not complete at home.
-        marks: (number, base when it was created) where blocks of numbers end, to forget them by; the next one is due
-            at ``mark_at``.
+        marks: (number, base when it was created) where blocks of numbers end, to forget them by; the next block begins
+            with the number ``mark_at``, or at the stage time ``mark_by``.
         expired: the last number no longer known one by one, and
         expired_base: the dependencies of all numbers up to there.
         moved: the order epoch in which the topic came to its stage (R14).
@@ -117,6 +117,7 @@ class TopicManager(msgspec.Struct):
     void: int = 0
     abandoned: int = 0
     late: int = 0
+    mark_by: int = 0
 
     def settle(self, record: NumberRecord, to: NumberState) -> NumberState:
         """A pending number is settled: return as what. What the event log has is never void or abandoned: whoever

@@ -111,8 +111,8 @@ class LogBounds:
         for index, hosted in self._stages.items():
             before = self._seen.get(index)
             since = before[1] if before is not None and before[0] is hosted else -1
-            if since < (epoch := hosted.stage.homes_epoch):
-                self._sizes.recount(hosted.stage.logs_since(since))
+            epoch, topics = hosted.stage.logs_since(since)
+            self._sizes.recount(topics)
             seen[index] = hosted, epoch
         self._seen = seen
 

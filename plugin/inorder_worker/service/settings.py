@@ -33,8 +33,9 @@ class WorkerSettings(WorkerSection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ttl = f"{SECONDS}, at least linger ({self.linger:g}), or 0 for never"
-        _require(self.topic_ttl == 0 or self.topic_ttl >= self.linger, "topic_ttl", self.topic_ttl, ttl)
+        for name in ("topic_ttl", "number_retention_age"):
+            seconds, allowed = getattr(self, name), f"{SECONDS}, at least linger ({self.linger:g}), or 0 for never"
+            _require(seconds == 0 or seconds >= self.linger, name, seconds, allowed)
         for name, beats in (("session_timeout", LEASE_BEATS), ("lease", TAKEOVER_BEATS)):
             least = beats * self.beat_interval
             allowed = f"{SECONDS}, at least {beats} beat_intervals ({least:g})"
@@ -108,6 +109,8 @@ class WorkerSettings(WorkerSection):
             publisher_grace_ms=_milliseconds(self.publisher_grace),
             confirm_timeout_ms=_milliseconds(self.confirm_timeout),
             number_retention=self.number_retention,
+            numbers_kept=self.number_retention_total,
+            number_age_ms=_milliseconds(self.number_retention_age) if self.number_retention_age else 0,
             session_timeout_ms=_milliseconds(self.session_timeout),
             popularity_window_ms=_milliseconds(self.popularity_window) if self.popularity_window else 0,
             popularity_alpha=self.popularity_alpha,

@@ -134,6 +134,7 @@ CONFIGS: dict[str, Config] = {
         },
         {f"p{at}": (Publish(f"e{at}", f"t{at}"),) for at in (1, 2, 3, 4)},
         rule="belt",
+        long=True,
     ),
     "r6-floor": Config(
         "R6's counter-example: a reader that tags, and subscribes",
@@ -146,7 +147,14 @@ CONFIGS: dict[str, Config] = {
         "R6: a reader that waits with one event",
         "a | b",
         {"A": Reader("a b", mode=Bounded(buffer=1)), "B": Reader("a b")},
+        {"p": (Publish("x1", "a"), Publish("x2", "a")), "q": (Publish("y1", "b"),)},
+    ),
+    "r6-buffer-two": Config(
+        "R6: the same with two events in each topic",
+        "a | b",
+        {"A": Reader("a b", mode=Bounded(buffer=1)), "B": Reader("a b")},
         {"p": (Publish("x1", "a"), Publish("x2", "a")), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        long=True,
     ),
     "r7-announcement": Config(
         "Case C21: a reader that joins makes a pair that the stage above did not know",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import sys
 
 import pytest
 from tests.core.table import Table
 from tests.core.without import RULES
+from tests.explorer.__main__ import main
 from tests.explorer.configs import CONFIGS, random_config
 from tests.explorer.freeze import client_key
 from tests.explorer.search import Found, explore
@@ -24,7 +24,7 @@ SHORT = [name for name, each in CONFIGS.items() if not each.long]
 LONG = [name for name, each in CONFIGS.items() if each.long]
 NEEDS = {name: each.rule for name, each in CONFIGS.items() if each.rule is not None}
 SMALL = ["r1-again", "r9-hold", "r10-linger", "r10-later-topic", "r13-new-topic", "r6-floor", "r21-full"]
-"""Where leaving out nothing is affordable."""
+"""Where leaving out nothing is affordable: explored in both ways."""
 
 
 def _explore(name: str, **options: bool) -> Found:
@@ -35,7 +35,7 @@ def _explore(name: str, **options: bool) -> Found:
     return found
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", [each for each in SHORT if each not in SMALL])
 def test_every_interleaving_keeps_every_promise(name: str) -> None:
     assert _explore(name).outcomes
 
@@ -57,7 +57,7 @@ def _explore_by_chance(first: int, systems: int, max_states: int) -> None:
 
 
 def test_systems_made_by_chance() -> None:
-    _explore_by_chance(1, systems=20, max_states=1000)
+    _explore_by_chance(1, systems=10, max_states=1000)
 
 
 @pytest.mark.long
@@ -84,7 +84,7 @@ def test_without_its_rule_a_violation_is_found(name: str, rule: str, monkeypatch
 @pytest.mark.parametrize("name", SMALL)
 def test_leaving_out_moves_leaves_out_no_outcome(name: str) -> None:
     reduced, whole = _explore(name), _explore(name, reduced=False)
-    assert reduced.outcomes == whole.outcomes
+    assert reduced.outcomes == whole.outcomes != set()
     assert reduced.states < whole.states
 
 
@@ -132,10 +132,15 @@ def test_the_limit_is_kept_and_told() -> None:
     assert "not all states" in str(found)
 
 
-def test_the_command_line_prints_one_object_a_configuration() -> None:
-    command = [sys.executable, "-m", "tests.explorer", "--config", "r9-hold", "--json"]
-    facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def test_the_command_line_prints_one_object_a_configuration(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["tests.explorer", "--config", "r9-hold", "--json"]
+    monkeypatch.setattr(sys, "argv", command)
+    assert main() == 0
+    facts = json.loads(capsys.readouterr().out)
     assert facts["config"] == "r9-hold"
     assert facts["is_complete"] is True
     assert facts["violations"] == []
-    assert subprocess.run([*command, "--without", "hold"], capture_output=True).returncode == 1
+    monkeypatch.setattr(sys, "argv", [*command, "--without", "hold"])
+    assert main() == 1

@@ -23,6 +23,7 @@ TESTS = ("tests/core", "tests/scenarios")
 DEEP = (
     *(f"tests/simulation/test_simulation.py::test_random_runs_keep_every_promise[{at}]" for at in range(1, 301, 50)),
     "tests/explorer/test_explorer.py::test_every_interleaving_keeps_every_promise",
+    "tests/explorer/test_explorer.py::test_leaving_out_moves_leaves_out_no_outcome",
 )
 """300 seeds, and all interleavings of the smaller systems: seconds each, so for what no quicker test noticed."""
 QUIET = ("-q", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist")

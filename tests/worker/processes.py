@@ -1,15 +1,20 @@
-"""Worker processes, and clients that connect as soon as one is there."""
+"""Worker processes, and clients that connect as soon as one is there.
+
+They are forks of a process that has imported the worker: to import it anew takes longer than most of what tests do.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,47 +23,64 @@ from tests.worker.raw_client import RawClient
 
 from inorder.protocol.wire import Opened, Welcome
 from inorder.testing.services import free_port
-from inorder_worker.store.failpoints import VARIABLE
-
-MAIN = """
-import json, sys
 from inorder_worker.service import WorkerSettings, run
-sys.exit(run(WorkerSettings(**json.loads(sys.argv[1]))))
-"""
+from inorder_worker.store import failpoints
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__])
+
+
+def _serve(settings: dict[str, Any], armed: str, log: Path) -> None:
+    """Run a worker in a fork, whose stderr goes to the end of a file."""
+    with log.open("a") as file:
+        os.dup2(file.fileno(), 2)
+    failpoints.arm(armed)
+    sys.exit(run(WorkerSettings(**settings)))
 
 
 class WorkerProcess:
-    """``inorder_worker.service.run`` in a process of its own; ``failpoints`` are for its first start only."""
+    """``inorder_worker.service.run`` in a process of its own; ``armed`` are failpoints, for its first start only."""
 
-    def __init__(self, store: str, failpoints: str = "", **settings: Any) -> None:
+    def __init__(self, store: str, armed: str = "", **settings: Any) -> None:
         self.store = store
-        self._failpoints = failpoints
+        self._armed = armed
         self._settings = {"store": store, "port": free_port(), "name": "process", **settings}
         self.address = f"127.0.0.1:{self._settings['port']}"
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ForkServerProcess | None = None
+        self._folder = tempfile.TemporaryDirectory()
         self.log = ""
 
     def start(self) -> None:
-        failpoints, self._failpoints = self._failpoints, ""
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, json.dumps(self._settings)],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, VARIABLE: failpoints},
-        )
+        armed, self._armed = self._armed, ""
+        self._process = _FORKS.Process(target=_serve, args=(self._settings, armed, self._log_file))
+        self._process.start()
 
     @property
-    def process(self) -> subprocess.Popen[str]:
+    def _log_file(self) -> Path:
+        return Path(self._folder.name) / "log"
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
         assert self._process is not None
-        return self._process
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """It has not ended."""
+        assert self._process is not None
+        return self._process.exitcode is None
 
     def end(self, number: signal.Signals | None) -> int:
         """Send a signal, if one is given, and wait for the end; return the exit code."""
+        assert self._process is not None
         if number is not None:
-            self.process.send_signal(number)
-        _, log = self.process.communicate(timeout=PATIENCE)
-        self.log += log
-        return self.process.returncode
+            os.kill(self.pid, number)
+        self._process.join(PATIENCE)
+        assert self._process.exitcode is not None, "it does not end"
+        self.log = self._log_file.read_text()
+        return self._process.exitcode
 
     def __enter__(self) -> Self:
         self.start()
@@ -67,8 +89,9 @@ class WorkerProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.process.poll() is None:
+        if self.is_running:
             self.end(signal.SIGKILL)
+        self._folder.cleanup()
 
 
 async def says_hello(client: RawClient) -> bool:
@@ -99,7 +122,7 @@ async def connected(worker: WorkerProcess, token: str = "") -> AsyncIterator[Raw
             client = RawClient(worker.address, token=token)
             if await says_hello(client):
                 break
-            assert worker.process.poll() is None, worker.end(None)
+            assert worker.is_running, worker.end(None)
             await asyncio.sleep(0.01)
     try:
         yield client

@@ -52,7 +52,7 @@ from inorder_worker.store.verification import verify
 F = TypeVar("F", bound=Frame)
 ROUNDS = 80
 """More than any failpoint here waits for."""
-SETTINGS = {"stages": 2, "topic_order": [["s:top"], ["s:low"]], "snapshot_rows": 10, "retry_max": 0.05}
+SETTINGS: dict[str, Any] = {"stages": 2, "topic_order": [["s:top"], ["s:low"]], "snapshot_rows": 10, "retry_max": 0.05}
 
 
 async def next_frame(client: RawClient, kind: type[F]) -> F:
@@ -133,7 +133,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 async def write_until_it_breaks(worker: WorkerProcess, history: History) -> None:
     """Returns also if the worker never was ready."""
-    while worker.process.poll() is None:
+    while worker.is_running:
         try:
             async with RawClient(worker.address) as client:
                 await history.write(client, ROUNDS)
@@ -204,14 +204,14 @@ async def test_an_owner_that_stood_still_writes_nothing_afterwards(store: str) -
             topic, *_ = await client.resolve("a")
             client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
             await client.writer.drain()
-            state = Path(f"/proc/{worker.process.pid}/stat")
+            state = Path(f"/proc/{worker.pid}/stat")
             wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", what="the worker to stand still")
             journal = SqlJournal(store)
             journal.open(1)
             epoch = journal.claim(0, "another")
             seq = max(row.seq for row in journal.replay(0, 0))
             journal.append([Batch(0, epoch, seq + 1, NOTHING)])
-            os.kill(worker.process.pid, signal.SIGCONT)
+            os.kill(worker.pid, signal.SIGCONT)
             assert (await client.failure()).code == "moved"
             assert [row.entries for row in journal.replay(0, seq)] == [NOTHING]
             journal.close()
@@ -225,7 +225,7 @@ async def test_an_owner_that_stands_still_inside_a_transaction_does_not_keep_the
     transaction; nobody else's process is touched."""
     quick = {"beat_interval": 0.05, "lease": 0.5}
     with WorkerProcess(store, "commit.before=stop@6", **quick) as owner:  # a beat: nothing else is written
-        stat = Path(f"/proc/{owner.process.pid}/stat")
+        stat = Path(f"/proc/{owner.pid}/stat")
         wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", what="the owner to stand still")
         async with Worker(settings(store=store, store_timeout=5.0, **quick)) as successor:
             await until(lambda: successor.state == "active")
@@ -235,7 +235,7 @@ async def test_an_owner_that_stands_still_inside_a_transaction_does_not_keep_the
             if store.startswith("sqlite"):
                 assert owner.end(None) == -signal.SIGKILL
                 return
-            os.kill(owner.process.pid, signal.SIGCONT)
+            os.kill(owner.pid, signal.SIGCONT)
             async with connected(owner) as client:
                 client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
                 assert (await client.next(ClusterMap)).stages == [StageInfo(0, 2, successor.address)]
@@ -248,8 +248,8 @@ async def test_the_worker_above_killed_while_rides_are_under_way(tmp_path: Path,
     """Two processes with a stage each: the one above is gone before or after it said that a ride is durable. Its
     rides come again, and none counts twice; the client below sees a pause."""
     url = f"sqlite:///{tmp_path}/inorder.db"
-    below = WorkerProcess(url, failpoints="", **SETTINGS, hosted=[1])
-    with WorkerProcess(url, failpoints=f"{point}=kill@12", **SETTINGS, hosted=[0]) as above, below:
+    below = WorkerProcess(url, **SETTINGS, hosted=[1])
+    with WorkerProcess(url, armed=f"{point}=kill@12", **SETTINGS, hosted=[0]) as above, below:
         restarted = asyncio.create_task(asyncio.to_thread(end_and_start, above))
         async with connected(below) as client:
             for name in ("reader", "other"):

@@ -416,7 +416,7 @@ async def test_a_full_disk_stops_new_numbers_and_is_left_without_a_restart(small
         os.truncate(filler, filler.stat().st_size - 400_000)  # for a few more numbers
         message = await create_until_refused(worker, answered)
         assert "no room left" in message
-        assert worker.process.poll() is None
+        assert worker.is_running
         filler.unlink()
         async with connected(worker) as client:
             topic, *_ = await client.resolve("a" * 5000)

@@ -24,21 +24,30 @@ if TYPE_CHECKING:
     from inorder_worker.store.analyses import Run as StoredRun
 
 
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FOLDER",
+        help="Folder of the analysis: results as JSON and Parquet, and what makes the next one quick. On a cluster "
+        "all executors must have it. Without it only the result is shown.",
+    ),
+]
+Kept = Annotated[
+    str | None, typer.Option(metavar="URL", help="Keep the run in this store too, where control planes show it.")
+]
+Waiting = Annotated[
+    str | None, typer.Option(metavar="ID", help="Do a run that waits in the store, as it says there; instead of PATH.")
+]
+
+
 def analyze(
     path: Annotated[
         str | None,
         typer.Argument(metavar="PATH", help="Traces: a folder, a file, or a URL such as s3://bucket/traces."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FOLDER",
-            help="Folder of the analysis: results as JSON and Parquet, and what makes the next one quick. On a cluster "
-            "all executors must have it. Without it only the result is shown.",
-        ),
-    ] = None,
+    out: Out = None,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="Show the figures of this run alone.")] = None,
     window: Annotated[float, typer.Option(metavar="SECONDS", help="Length of a time window.")] = 60.0,
     max_pairs: Annotated[
@@ -49,14 +58,8 @@ def analyze(
         str | None, typer.Option(metavar="URL", help="Of Spark: local[N], spark://HOST:PORT, yarn, k8s://...")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Compute all anew, not only what new files touch.")] = False,
-    store: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Keep the run in this store too, where control planes show it."),
-    ] = None,
-    run_id: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Do a run that waits in the store, as it says there; instead of PATH."),
-    ] = None,
+    store: Kept = None,
+    run_id: Waiting = None,
     report_fd: Annotated[int | None, typer.Option(min=3, hidden=True)] = None,
     json: options.Json = False,
     config: options.Config = None,

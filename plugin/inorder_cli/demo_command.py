@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 
 
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65_535, metavar="PORT", help="With --serve: port of the page (8080); 0 takes any free one."
+    ),
+]
+Recorded = Annotated[
+    str | None,
+    typer.Option(
+        "--traces", metavar="DIR", help="Record the run with inorder: a folder, or a URL such as s3://bucket/traces."
+    ),
+]
+
+
 def demo(
     events: Annotated[int, typer.Option(min=2, max=2_000_000, help="Events of a run, over both publishers.")] = 4000,
     rate: Annotated[
@@ -39,20 +53,8 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="Show the run in a browser while it lasts, and keep it up until Ctrl-C.")
     ] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65_535, metavar="PORT", help="With --serve: port of the page (8080); 0 takes any free one."
-        ),
-    ] = None,
-    traces: Annotated[
-        str | None,
-        typer.Option(
-            "--traces",
-            metavar="DIR",
-            help="Record the run with inorder: a folder, or a URL such as s3://bucket/traces.",
-        ),
-    ] = None,
+    port: Port = None,
+    traces: Recorded = None,
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> int:

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("inorder.testing.ens_conformance")
+pytest.register_assert_rewrite("inorder.testing.ens_conformance", "inorder.testing.ens_life")

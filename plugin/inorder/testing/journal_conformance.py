@@ -21,7 +21,59 @@ from inorder_worker.store.log_rows import LogRow, LogTotals, Oldest
 MakeJournal = Callable[[], Journal]
 
 
-class JournalConformance:
+class LogConformance:
+    """The contract of event logs (R18), a part of the journal's."""
+
+    def test_a_log_is_written_with_the_rows_that_caused_it(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """A log gets an event, its complete dependencies and its end in the order of their rows."""
+        epoch = journal.claim(0, "a")
+        whole, rides = LogRow(7, 1, 1000, [2, 9], bytes(range(256))), LogRow(7, 2, 1001, None, b"two")
+        journal.append([Batch(0, epoch, 1, b"x")], [whole, rides, LogRow(8, 1, 1002, [], None)])
+        reader = make_journal().log_reader()
+        assert reader.read(7, [1, 9], 0, 10, 100).rows == [whole], "2 is on its way up"
+        journal.append([Batch(0, epoch, 2, b"x")], [LogDeps(7, 2, [2, 10]), LogRow(7, 3, 1003, [], b"three")])
+        page = reader.read(7, [1, 9], 0, 10, 1000)
+        assert (page.rows[:2], page.first, page.last, page.through) == ([whole, rides._replace(deps=[2, 10])], 1, 3, 9)
+        assert (reader.totals([7, 9]), len(reader.oldest(7, 2, 9))) == ([LogTotals(7, 3, 264, 1000, 3)], 2)
+        assert reader.oldest(7, 1, 2) == [Oldest(1, 1000, 256, [2, 9]), Oldest(2, 1001, 3, [2, 10])]
+        journal.append([Batch(0, epoch, 3, b"x")], [LogTrim(7, 2)])
+        page = reader.read(7, [1, 9], 0, 10, 1000)
+        assert ([row.number for row in page.rows], page.first, page.last) == ([3], 3, 3)
+        reader.close()
+
+    def test_an_old_owner_logs_nothing(self, make_journal: MakeJournal, journal: Journal) -> None:
+        """The fence also holds for the changes of logs that come with rows."""
+        epoch = _fill(journal, 1)
+        other = make_journal()
+        other.open(3)
+        other.claim(0, "b")
+        with pytest.raises(Fenced):
+            journal.append([Batch(0, epoch, 2, b"x")], [LogRow(7, 1, 1000, [], b"x")])
+        reader = other.log_reader()
+        assert reader.read(7, [1, 9], 0, 10, 100).rows == []
+        reader.close()
+
+    def test_a_log_is_read_in_pages(self, journal: Journal) -> None:
+        """A page is bounded by events and by bytes, but never empty; ``through`` tells where the next one begins."""
+        epoch = journal.claim(0, "a")
+        journal.append([Batch(0, epoch, 1, b"x")], [LogRow(7, n, 1000 + n, [], b"x" * 10) for n in range(1, 21)])
+        reader = journal.log_reader()
+
+        def read(ranges: list[int], since: int = 0, rows: int = 100, size: int = 1000) -> tuple[list[int], int]:
+            page = reader.read(7, ranges, since, rows, size)
+            return [row.number for row in page.rows], page.through
+
+        assert read([3, 5, 9, 9, 19, 30]) == ([3, 4, 5, 9, 19, 20], 30)
+        assert read([3, 5, 9, 9], rows=2) == ([3, 4], 4)
+        assert read([3, 5, 9, 9], rows=3) == ([3, 4, 5], 8)
+        assert read([1, 20], size=25) == ([1, 2], 2)
+        assert read([2, 20], size=1) == ([2], 2)
+        assert read([1, 20], since=1018) == ([18, 19, 20], 20)
+        assert read([30, 40]) == ([], 40)
+        reader.close()
+
+
+class JournalConformance(LogConformance):
     """The contract of inorder_worker.store.journal, rule by rule.
 
     The fixture ``make_journal`` returns a function that makes journals; all that it makes in one test share one
@@ -182,7 +234,7 @@ class JournalConformance:
 
     def test_rows_are_chained(self, journal: Journal) -> None:
         """Each row's hash covers the row before it and all its own fields."""
-        epoch = self.fill(journal, 3)
+        epoch = _fill(journal, 3)
         previous = NO_HASH
         for row in journal.replay(0, 0):
             assert row == Row(
@@ -192,7 +244,7 @@ class JournalConformance:
 
     def test_a_wrong_number_is_a_mistake(self, journal: Journal) -> None:
         """Rows have no holes, and none is written twice."""
-        epoch = self.fill(journal, 2)
+        epoch = _fill(journal, 2)
         for seq in (2, 4):
             with pytest.raises(ValueError, match="does not follow"):
                 journal.append([Batch(0, epoch, seq, b"x")])
@@ -200,7 +252,7 @@ class JournalConformance:
 
     def test_a_new_owner_continues_the_chain(self, make_journal: MakeJournal, journal: Journal) -> None:
         """The tail is read by the claim."""
-        self.fill(journal, 3)
+        _fill(journal, 3)
         other = make_journal()
         other.open(3)
         epoch = other.claim(0, "b")
@@ -225,7 +277,7 @@ class JournalConformance:
 
     def test_an_old_owner_neither_beats_nor_saves(self, make_journal: MakeJournal, journal: Journal) -> None:
         """The fence holds for everything an owner writes."""
-        epoch = self.fill(journal, 1)
+        epoch = _fill(journal, 1)
         journal.beat([(0, epoch)])
         other = make_journal()
         other.open(3)
@@ -279,7 +331,7 @@ class JournalConformance:
 
     def test_a_snapshot_shortens_the_replay(self, make_journal: MakeJournal, journal: Journal) -> None:
         """The newest snapshot is loaded, and replay goes on behind it with the chain unbroken."""
-        epoch = self.fill(journal, 10)
+        epoch = _fill(journal, 10)
         journal.save_snapshot(0, epoch, 10, b"ten")
         journal.append([Batch(0, epoch, 11, b"x")])
         other = make_journal()
@@ -293,7 +345,7 @@ class JournalConformance:
 
     def test_the_last_snapshot_but_one_keeps_its_rows(self, make_journal: MakeJournal, journal: Journal) -> None:
         """Rows that the older snapshot covers are forgotten, later ones stay."""
-        epoch = self.fill(journal, 3)
+        epoch = _fill(journal, 3)
         for seq in range(3, 10):
             journal.save_snapshot(0, epoch, seq, b"state")
             journal.append([Batch(0, epoch, seq + 1, b"x")])
@@ -306,7 +358,7 @@ class JournalConformance:
 
     def test_a_reader_goes_on_where_it_was(self, make_journal: MakeJournal, journal: Journal) -> None:
         """A reader follows other writers, with the chain unbroken, and is told when the next row was forgotten."""
-        epoch = self.fill(journal, 3)
+        epoch = _fill(journal, 3)
         reader = make_journal().sibling()
         tail = EMPTY_TAIL
         for seq in range(3, 9):
@@ -325,7 +377,7 @@ class JournalConformance:
 
     def test_a_snapshot_may_be_the_whole_journal(self, make_journal: MakeJournal, journal: Journal) -> None:
         """A new owner continues right behind the newest snapshot."""
-        epoch = self.fill(journal, 2)
+        epoch = _fill(journal, 2)
         journal.save_snapshot(0, epoch, 2, b"")
         other = make_journal()
         other.open(3)
@@ -334,60 +386,10 @@ class JournalConformance:
         other.append([Batch(0, epoch, 3, b"")])
         assert [row.seq for row in other.replay(0, 2)] == [3]
 
-    # -- event logs (R18) --------------------------------------------------------------------------------------
 
-    def test_a_log_is_written_with_the_rows_that_caused_it(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """A log gets an event, its complete dependencies and its end in the order of their rows."""
-        epoch = journal.claim(0, "a")
-        whole, rides = LogRow(7, 1, 1000, [2, 9], bytes(range(256))), LogRow(7, 2, 1001, None, b"two")
-        journal.append([Batch(0, epoch, 1, b"x")], [whole, rides, LogRow(8, 1, 1002, [], None)])
-        reader = make_journal().log_reader()
-        assert reader.read(7, [1, 9], 0, 10, 100).rows == [whole], "2 is on its way up"
-        journal.append([Batch(0, epoch, 2, b"x")], [LogDeps(7, 2, [2, 10]), LogRow(7, 3, 1003, [], b"three")])
-        page = reader.read(7, [1, 9], 0, 10, 1000)
-        assert (page.rows[:2], page.first, page.last, page.through) == ([whole, rides._replace(deps=[2, 10])], 1, 3, 9)
-        assert (reader.totals([7, 9]), len(reader.oldest(7, 2, 9))) == ([LogTotals(7, 3, 264, 1000, 3)], 2)
-        assert reader.oldest(7, 1, 2) == [Oldest(1, 1000, 256, [2, 9]), Oldest(2, 1001, 3, [2, 10])]
-        journal.append([Batch(0, epoch, 3, b"x")], [LogTrim(7, 2)])
-        page = reader.read(7, [1, 9], 0, 10, 1000)
-        assert ([row.number for row in page.rows], page.first, page.last) == ([3], 3, 3)
-        reader.close()
-
-    def test_an_old_owner_logs_nothing(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """The fence also holds for the changes of logs that come with rows."""
-        epoch = self.fill(journal, 1)
-        other = make_journal()
-        other.open(3)
-        other.claim(0, "b")
-        with pytest.raises(Fenced):
-            journal.append([Batch(0, epoch, 2, b"x")], [LogRow(7, 1, 1000, [], b"x")])
-        reader = other.log_reader()
-        assert reader.read(7, [1, 9], 0, 10, 100).rows == []
-        reader.close()
-
-    def test_a_log_is_read_in_pages(self, journal: Journal) -> None:
-        """A page is bounded by events and by bytes, but never empty; ``through`` tells where the next one begins."""
-        epoch = journal.claim(0, "a")
-        journal.append([Batch(0, epoch, 1, b"x")], [LogRow(7, n, 1000 + n, [], b"x" * 10) for n in range(1, 21)])
-        reader = journal.log_reader()
-
-        def read(ranges: list[int], since: int = 0, rows: int = 100, size: int = 1000) -> tuple[list[int], int]:
-            page = reader.read(7, ranges, since, rows, size)
-            return [row.number for row in page.rows], page.through
-
-        assert read([3, 5, 9, 9, 19, 30]) == ([3, 4, 5, 9, 19, 20], 30)
-        assert read([3, 5, 9, 9], rows=2) == ([3, 4], 4)
-        assert read([3, 5, 9, 9], rows=3) == ([3, 4, 5], 8)
-        assert read([1, 20], size=25) == ([1, 2], 2)
-        assert read([2, 20], size=1) == ([2], 2)
-        assert read([1, 20], since=1018) == ([18, 19, 20], 20)
-        assert read([30, 40]) == ([], 40)
-        reader.close()
-
-    @staticmethod
-    def fill(journal: Journal, count: int) -> int:
-        """Claim stage 0 and append rows 1 to ``count``; return the epoch."""
-        epoch = journal.claim(0, "a")
-        for seq in range(1, count + 1):
-            journal.append([Batch(0, epoch, seq, b"row %d" % seq)])
-        return epoch
+def _fill(journal: Journal, count: int) -> int:
+    """Claim stage 0 and append rows 1 to ``count``; return the epoch."""
+    epoch = journal.claim(0, "a")
+    for seq in range(1, count + 1):
+        journal.append([Batch(0, epoch, seq, b"row %d" % seq)])
+    return epoch
